@@ -1,0 +1,1 @@
+"""The shell's hands: Postgres, and whatever else is outside the process."""

@@ -1,0 +1,248 @@
+"""What the database says of itself: that the worker's role can't see past the policies, and how corpora are typed.
+
+Asked once per process, before the first job. Whatever would let a row out that the policies hide stops
+the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import psycopg
+
+    from worker.settings import CorpusSettings
+
+@dataclass(frozen=True, slots=True)
+class CorpusTypes:
+    """What the database knows of a corpus's tables.
+
+    Attributes:
+        id: type of the id column, as Postgres names it (``text``, ``bigint``, ``uuid``).
+        document_id: type of the document id column.
+        storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
+        documents_storage: the same of the table of documents.
+    """
+
+    id: str
+    document_id: str
+    storage: tuple[int, ...] = ()
+    documents_storage: tuple[int, ...] = ()
+
+
+# Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
+_ROLE = """
+SELECT rolname, rolsuper, rolbypassrls,
+       ARRAY(SELECT m.oid FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'MEMBER')),
+       ARRAY(SELECT m.rolname FROM pg_roles m
+              WHERE pg_has_role(r.oid, m.oid, 'MEMBER') AND m.oid <> r.oid
+                AND (m.rolsuper OR m.rolbypassrls) ORDER BY 1)
+  FROM pg_roles r WHERE rolname = current_user
+"""
+
+_RELATION = """
+SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrowsecurity,
+       coalesce(c.reloptions @> '{security_invoker=true}' OR c.reloptions @> '{security_invoker=on}'
+                OR c.reloptions @> '{security_invoker=1}' OR c.reloptions @> '{security_invoker=yes}', false),
+       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
+  FROM pg_class c WHERE c.oid = to_regclass(%s)
+"""
+
+_COLUMNS = """
+SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
+ WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+"""
+
+# A relation and, through any depth, the tables and views below a view and the leaves of a partitioned table.
+_BELOW = """
+WITH RECURSIVE below AS (
+  SELECT %s::oid AS oid
+  UNION
+  SELECT child FROM below b, LATERAL (
+    SELECT d.refobjid AS child
+      FROM pg_rewrite w JOIN pg_depend d
+        ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'n'
+     WHERE w.ev_class = b.oid
+    UNION ALL
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = b.oid
+  ) AS children
+)
+"""
+
+_BELOW_VIEW = (
+    _BELOW
+    + """
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+  FROM below JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid <> %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 1
+"""
+)
+
+_STORAGE = (
+    _BELOW.replace("%s::oid", "to_regclass(%s)::oid")
+    + "SELECT c.oid FROM below JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1"
+)
+
+
+def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, CorpusTypes]:
+    """Check the role and every corpus; return the types of each corpus's keys.
+
+    Raises:
+        SettingsError: the role could see past row-level security, or a corpus is not there, not readable,
+            not protected though it isn't public, or lacks a mapped column. All problems are named.
+    """
+    problems: list[str] = []
+    memberships = _check_role(connection, problems)
+    types = {}
+    for name, corpus in corpora.items():
+        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus.public, memberships, problems)
+        if columns is None:
+            continue
+        problems += _missing_columns(name, corpus, columns)
+        keys = corpus.columns
+        documents = corpus.documents
+        if documents is not None:
+            _check_documents(connection, name, corpus, memberships, problems)
+        types[name] = CorpusTypes(
+            columns.get(keys.id, "text"),
+            columns.get(keys.document_id, "text"),
+            _storage(connection, corpus.table),
+            _storage(connection, documents.table) if documents is not None else (),
+        )
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return types
+
+
+def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> frozenset[int]:
+    """Note what is wrong with the role; return the oids of all roles that it is a member of (and its own)."""
+    row = connection.execute(_ROLE).fetchone()
+    if row is None:
+        raise SettingsError("the database does not know the role that is connected")
+    name, superuser, bypass, memberships, powerful = row
+    cure = "connect as a role without it (config/schema.sql makes retrieval_worker)"
+    if superuser:
+        problems.append(f"the role {name} is a superuser, whom row-level security does not bind: {cure}")
+    if bypass:
+        problems.append(f"the role {name} has BYPASSRLS: {cure}")
+    problems.extend(
+        f"the role {name} is a member of {other}, which row-level security does not bind: {cure}"
+        for other in powerful
+    )
+    return frozenset(memberships)
+
+
+def _check_relation(
+    connection: psycopg.Connection[Any],
+    label: str,
+    table: str,
+    public: bool,
+    memberships: frozenset[int],
+    problems: list[str],
+) -> dict[str, str] | None:
+    """Note what is wrong with a table or view; return its columns' types, or None if it can't be read."""
+    quoted = identifier(table).as_string(connection)
+    row = connection.execute(_RELATION, (quoted,)).fetchone()
+    if row is None:
+        problems.append(f"{label}: there is no table {table}")
+        return None
+    oid, kind, owner, owner_name, row_security, security_invoker, readable = row
+    if not readable:
+        problems.append(f"{label}: GRANT SELECT ON {table} to the worker's role")
+        return None
+    if owner in memberships:
+        problems.append(
+            f"{label}: the worker's role owns {table} or is a member of its owner {owner_name}, "
+            "whom row-level security does not bind: connect as another role"
+        )
+    if not public:
+        problems += _unprotected(label, table, kind, row_security, security_invoker)
+        if kind == "v":
+            for (below,) in connection.execute(_BELOW_VIEW, (oid, oid)).fetchall():
+                _check_below(connection, label, below, memberships, problems)
+    return dict(connection.execute(_COLUMNS, (oid,)).fetchall())
+
+
+def _unprotected(
+    label: str, table: str, kind: str, row_security: bool, security_invoker: bool
+) -> Iterator[str]:
+    if kind == "v":
+        if not security_invoker:
+            yield (
+                f"{label}: the view {table} runs with its owner's rights: "
+                f"ALTER VIEW {table} SET (security_invoker = true)"
+            )
+    elif kind in {"r", "p"}:
+        if not row_security:
+            yield (
+                f"{label}: {table} has no row-level security: ALTER TABLE {table} ENABLE ROW LEVEL SECURITY "
+                "(and add policies), or declare the corpus public = true"
+            )
+    else:
+        yield f"{label}: {table} is neither a table nor a view, so row-level security can't protect it"
+
+
+def _check_below(
+    connection: psycopg.Connection[Any],
+    label: str,
+    quoted: str,
+    memberships: frozenset[int],
+    problems: list[str],
+) -> None:
+    """A table or view under a corpus's view: the worker's rights decide there too."""
+    row = connection.execute(_RELATION, (quoted,)).fetchone()
+    if row is None:
+        return
+    _, kind, owner, owner_name, row_security, security_invoker, _ = row
+    if owner in memberships:
+        problems.append(f"{label}: the worker's role owns {quoted} or is a member of its owner {owner_name}")
+    problems += _unprotected(label, quoted, kind, row_security, security_invoker)
+
+
+def _check_documents(
+    connection: psycopg.Connection[Any],
+    name: str,
+    corpus: CorpusSettings,
+    memberships: frozenset[int],
+    problems: list[str],
+) -> None:
+    documents = corpus.documents
+    if documents is None:
+        return
+    label = f"documents of corpus {name}"
+    columns = _check_relation(connection, label, documents.table, corpus.public, memberships, problems)
+    problems += [
+        f"corpora.{name}.documents.{field}: {documents.table} has no column {column}"
+        for field, column in (("id", documents.id), ("path", documents.path))
+        if columns is not None and column is not None and column not in columns
+    ]
+
+
+def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:
+    quoted = identifier(table).as_string(connection)
+    return tuple(oid for (oid,) in connection.execute(_STORAGE, (quoted,)).fetchall())
+
+
+def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, str]) -> list[str]:
+    mapped = {
+        **{f"columns.{field}": column for field, column in corpus.columns.model_dump(exclude_none=True).items()},
+        **{f"metadata_columns.{field}": column for field, column in corpus.metadata_columns.items()},
+    }
+    return [
+        f"corpora.{name}.{field}: {corpus.table} has no column {column}"
+        for field, column in mapped.items()
+        if column not in columns
+    ]
+
+
+def identifier(name: str) -> sql.Identifier:
+    """A table's name from settings (``schema.table`` or ``table``), quoted."""
+    return sql.Identifier(*name.split("."))

@@ -1,0 +1,151 @@
+"""Connections, and the one way to read: in a read-only transaction that states who asks."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg import sql
+from psycopg.types.json import set_json_loads
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from worker.adapters import catalog
+from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from worker.adapters.catalog import CorpusTypes
+    from worker.model import Principal
+    from worker.settings import Settings
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+    Statement = tuple[bytes, Mapping[str, Any]]
+    Row = tuple[Any, ...]
+
+# Classes of SQLSTATE that pass by themselves: connection lost, out of resources, told to stop, the server
+# shutting down or starting, serialization, a read-only standby.
+_TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
+_TIMED_OUT = ("57014", "55P03", "25P03")
+_SETTINGS_CLASSES = ("28", "3D", "42")
+
+_BEGIN = sql.SQL("BEGIN READ ONLY")
+_COMMIT = sql.SQL("COMMIT")
+
+
+class Database:
+    """The worker's connections to Postgres, made after fork.
+
+    Args:
+        settings: the worker's settings.
+
+    Raises:
+        SettingsError: the role or a corpus is set up so that rows could leak; see `catalog.inspect`.
+        Unavailable: Postgres does not answer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._timeout_ms = int(settings.search.statement_timeout_seconds * 1000)
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            settings.database_connection_string.get_secret_value(),
+            min_size=1,
+            max_size=settings.pool.max_size,
+            timeout=settings.pool.timeout_seconds,
+            num_workers=1,
+            open=False,
+            name="retrieval",
+            configure=_configure,
+            kwargs={"autocommit": True, "application_name": "retrieval-worker"},
+        )
+        self.types: Mapping[str, CorpusTypes] = self._inspect(settings)
+        self._pool.open()
+
+    def _inspect(self, settings: Settings) -> Mapping[str, CorpusTypes]:
+        """On a connection of its own: the pool would hide why it can't connect behind a time-out."""
+        with translated_errors(), connect(settings) as connection:
+            return catalog.inspect(connection, settings.corpora)
+
+    def read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements for one caller in one read-only transaction, in one round trip.
+
+        Returns:
+            The rows of each statement.
+
+        Raises:
+            Unavailable: Postgres is away (a dead pooled connection is replaced and tried once more).
+            TimedOut: the statement ran into its time limit.
+            SettingsError: a right, a table or a column is missing.
+            InternalError: anything else; the SQLSTATE is named, never a value.
+        """
+        with translated_errors():
+            try:
+                return self._read(principal, statements)
+            except psycopg.OperationalError as error:
+                if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
+                    raise
+                # Most often a pooled connection that died unnoticed (a restart, a failover).
+                self._pool.check()
+                return self._read(principal, statements)
+
+    def _read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+        with self._pool.connection() as connection:
+            with connection.pipeline():
+                connection.execute(_BEGIN, prepare=True)
+                self._state(connection, principal)
+                cursors = [
+                    connection.execute(query, values, prepare=True, binary=True) for query, values in statements
+                ]
+                connection.execute(_COMMIT, prepare=True)
+            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _state(self, connection: Connection, principal: Principal) -> None:
+        """Say who asks, until the end of this transaction and no longer."""
+        values = [("statement_timeout", str(self._timeout_ms)), *principal.settings]
+        calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name, _ in values])
+        connection.execute(sql.SQL("SELECT ") + calls, [value for _, value in values], prepare=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+
+def connect(settings: Settings) -> Connection:
+    """A single connection outside the pool, for start-up checks."""
+    return psycopg.connect(
+        settings.database_connection_string.get_secret_value(), autocommit=True, connect_timeout=5
+    )
+
+
+def _configure(connection: Connection) -> None:
+    register_vector(connection)
+    set_json_loads(orjson.loads, connection)
+
+
+@contextlib.contextmanager
+def translated_errors() -> Iterator[None]:
+    """Psycopg's errors as ours. Their text may quote values, so only the SQLSTATE is passed on."""
+    try:
+        yield
+    except PoolTimeout:
+        raise Unavailable("Postgres gives no connection") from None
+    except psycopg.Error as error:
+        raise _translate(error) from None
+
+
+def _translate(error: psycopg.Error) -> Exception:
+    state = error.sqlstate
+    if state is None:
+        # No SQLSTATE: the failure is libpq's own. Operational ones are of the network.
+        if isinstance(error, psycopg.OperationalError):
+            return Unavailable("Postgres is away")
+        return InternalError(f"the database driver failed ({type(error).__name__})")
+    if state in _TIMED_OUT:
+        return TimedOut("Postgres did not answer within the time limit")
+    if state.startswith(_TRANSIENT_CLASSES):
+        return Unavailable(f"Postgres is away (SQLSTATE {state})")
+    if state.startswith(_SETTINGS_CLASSES):
+        return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
+    return InternalError(f"Postgres failed (SQLSTATE {state})")

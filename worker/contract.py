@@ -1,0 +1,284 @@
+"""The jobs in and the results out: the public wire contract, as pydantic models.
+
+Imported by the worker and by backends alike, so it needs neither numpy nor a database. Embeddings are only
+typed here; `worker.core.vectors.decode` checks and decodes them in the worker.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from worker.core.shape import join_path
+from worker.errors import InvalidJob
+
+SCHEMA_VERSION = 1
+DEFAULT_K, MIN_K, MAX_K = 15, 10, 15
+MAX_BATCH = 64
+
+Identifier = Annotated[StrictStr, Field(max_length=512)]
+PathPart = Annotated[StrictStr, Field(max_length=512)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+EMBEDDING_SCHEMA: dict[str, Any] = {
+    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any length but zero; "
+    "scaled to unit length before use.",
+    "anyOf": [
+        {"type": "array", "items": {"type": "number"}, "minItems": 768, "maxItems": 768},
+        {"type": "string", "minLength": 4096, "maxLength": 4096, "contentEncoding": "base64"},
+    ],
+}
+# Typed as anything for pydantic: 768 numbers are checked at once by numpy, not one by one.
+Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
+
+
+JobT = TypeVar("JobT", bound="Job")
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+class Part(BaseModel):
+    """An object inside a job: no unknown fields, no coerced types, and null only where it means something."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    nullable: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for name in cls.model_fields:
+                if name not in cls.nullable and data.get(name, 0) is None:
+                    raise PydanticCustomError("null", "{name}", {"name": name})
+        return data
+
+
+class RunRef(Part):
+    """Record this job, so that it can be replayed and cited."""
+
+    subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    step: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    reuse: StrictBool = False
+
+
+class Job(Part):
+    """What every job may carry.
+
+    Attributes:
+        principal: who asks, as plain claims; only where the worker's settings trust the queue.
+        principal_token: the same as a signed JWT, bound to this task, this id and this job.
+        run: record the job under this name.
+    """
+
+    principal: dict[str, Any] | None = None
+    principal_token: Annotated[StrictStr, Field(max_length=16_384)] | None = None
+    run: RunRef | None = None
+
+    @model_validator(mode="after")
+    def _one_principal(self) -> Self:
+        if self.principal is not None and self.principal_token is not None:
+            raise PydanticCustomError("both", "expected principal or principal_token, got both")
+        return self
+
+
+class Filters(Part):
+    """What to narrow a search to. A list matches any of its items; ``[]`` matches nothing."""
+
+    document_ids: Annotated[list[Identifier], Field(max_length=1000)] | None = None
+    sections: Annotated[list[PathPart], Field(max_length=1000)] | None = None
+    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]], Field(max_length=1000)] | None = (
+        None
+    )
+    path_contains: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    ext_allow: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    ext_deny: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    metadata: Annotated[dict[StrictStr, Any], Field(max_length=32)] | None = None
+
+
+class RetrieveTopK(Job):
+    """Job of `retrieve_top_k`: the nearest 10–15 chunks by cosine distance that the caller may see.
+
+    Attributes:
+        query_embedding: one query; see `EMBEDDING_SCHEMA`.
+        query_embeddings: instead, up to 64 queries, each answered as if alone.
+        k: how many are wanted; any integer, clamped to 10–15.
+        corpus: a corpus named in the worker's settings; default the first.
+        filters: what to narrow the search to.
+        max_distance: cosine distance in [0, 2]; farther chunks are left out.
+        exact: search without an approximate index.
+    """
+
+    query_embedding: Embedding = None
+    query_embeddings: Annotated[list[Embedding], Field(min_length=1, max_length=MAX_BATCH)] | None = None
+    k: StrictInt = DEFAULT_K
+    corpus: Identifier | None = None
+    filters: Filters | None = None
+    max_distance: Annotated[Number, Field(ge=0, le=2)] | None = None
+    exact: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one_kind_of_query(self) -> Self:
+        if self.query_embeddings is None and self.query_embedding is None:
+            raise PydanticCustomError("absent", "query_embedding")
+        if self.query_embeddings is not None:
+            if self.query_embedding is not None:
+                raise PydanticCustomError("both", "expected query_embedding or query_embeddings, got both")
+            if self.run is not None:
+                raise PydanticCustomError("both", "expected query_embeddings or run, got both")
+        return self
+
+    @property
+    def clamped_k(self) -> int:
+        """``k`` within 10–15."""
+        return max(MIN_K, min(self.k, MAX_K))
+
+
+def parse_job(model: type[JobT], data: Any) -> JobT:
+    """Validate one decoded job object.
+
+    Raises:
+        InvalidJob: with the path of the first wrong field and what was expected, never with its value.
+    """
+    if not isinstance(data, dict):
+        raise InvalidJob("expected one job object as the only positional argument")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _first_problem(error) from None
+
+
+def _first_problem(error: ValidationError) -> InvalidJob:
+    first = error.errors(include_input=False, include_url=False)[0]
+    kind, location = first["type"], list(first["loc"])
+    if kind == "null":
+        return InvalidJob("expected a value or no such field, got null", _path([*location, first["msg"]]))
+    if kind == "absent":
+        return InvalidJob("expected this field", _path([*location, first["msg"]]))
+    return InvalidJob(_expectation(kind, first["msg"]), _path(location))
+
+
+def _path(location: list[str | int]) -> str:
+    path = ""
+    for part in location:
+        path = join_path(path, part)
+    return path
+
+
+_EXPECTATIONS = {
+    "missing": "expected this field",
+    "extra_forbidden": "this field is not known",
+    "bool_type": "expected true or false",
+    "int_type": "expected an integer",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "string_type": "expected a string",
+    "list_type": "expected a list",
+    "dict_type": "expected an object",
+    "model_type": "expected an object",
+}
+
+
+def _expectation(kind: str, message: str) -> str:
+    """Pydantic's messages name bounds and choices, never the input."""
+    if kind in _EXPECTATIONS:
+        return _EXPECTATIONS[kind]
+    return re.sub(r"^\w+ should (be|have)", "expected", message).replace(" after validation", "")
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+class Result(BaseModel):
+    """An object inside a result. Unknown fields are ignored, so that a newer worker may say more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Stage(Result):
+    """One step of a job: its name, how long it took, and what it counted."""
+
+    stage: str
+    duration_ms: float
+    counts: dict[str, int] = {}
+
+
+class Trace(Result):
+    """How an answer came about. Not part of what a repeat repeats.
+
+    Attributes:
+        stages: what was done, in order, with durations in milliseconds.
+        search: ``index`` or ``exact`` where a search was made, and its parameters.
+        models: models (and their versions) that took part.
+        worker_version: version of this project.
+    """
+
+    stages: list[Stage]
+    search: dict[str, Any] = {}
+    models: dict[str, str] = {}
+    worker_version: str
+
+
+class RankedChunk(Result):
+    """A chunk of a `retrieve_top_k` answer; ``similarity_score`` is 1 - ``distance``."""
+
+    rank: int
+    chunk_id: str
+    document_id: str
+    text: str
+    page: int | None
+    section: str | None
+    coordinates: Any
+    metadata: dict[str, Any]
+    chunk_hash: str
+    hash_version: int
+    distance: float
+    similarity_score: float
+
+
+class TopK(Result):
+    """Answer of `retrieve_top_k` to one query."""
+
+    schema_version: Literal[1]
+    status: Literal["ok", "short", "empty"]
+    short_reason: Literal["max_distance", "filters", "visible_rows", "changed"] | None
+    k_requested: int
+    k: int
+    corpus: str
+    chunks: list[RankedChunk]
+    trace: Trace
+
+
+class JobError(Result):
+    """Why one query of a batch has no answer."""
+
+    type: str
+    path: str
+    message: str
+
+
+class FailedQuery(Result):
+    """Stands at its query's place in a batch."""
+
+    error: JobError
+
+
+class TopKBatch(Result):
+    """Answer of `retrieve_top_k` to ``query_embeddings``: one entry a query, in their order."""
+
+    schema_version: Literal[1]
+    results: list[TopK | FailedQuery]
+    trace: Trace

@@ -1,0 +1,1 @@
+"""The pure core: stdlib and numpy, no clock, no randomness, no logging, no I/O."""

@@ -1,0 +1,47 @@
+"""Content hashes of chunks: what a pin holds on to.
+
+Version 1: ``sha256:`` and the hex of SHA-256 over UTF-8 of the text with every run of Unicode white space
+(the 29 code points of ``str.split()``) as one space, ends stripped. ``retrieval.hash_chunk_v1`` in
+``config/schema.sql`` computes the same bytes. Version 1 never changes; a later normaliser stands beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+HASH_VERSION = 1
+PREFIX = "sha256:"
+
+
+def normalise(text: str) -> str:
+    r"""Version 1's normal form.
+
+    >>> normalise("  two\n\nwords ")
+    'two words'
+    """
+    return " ".join(text.split())
+
+
+def hash_chunk(text: str) -> str:
+    """Hash of a chunk's text, version 1.
+
+    >>> hash_chunk("two  words") == hash_chunk("two words")
+    True
+    >>> hash_chunk("")
+    'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+
+    Raises:
+        ValueError: the text holds U+0000 or a lone surrogate, which Postgres can't store.
+    """
+    if "\x00" in text:
+        raise ValueError("text holds U+0000")
+    try:
+        raw = normalise(text).encode()
+    except UnicodeEncodeError:
+        raise ValueError("text holds a lone surrogate") from None
+    return PREFIX + hashlib.sha256(raw).hexdigest()
+
+
+def format_hash(digest: bytes) -> str:
+    """A stored digest (32 bytes) as it is written on the wire."""
+    return PREFIX + digest.hex()

@@ -1,0 +1,110 @@
+"""Bounds of untrusted JSON: how deep, how long, and that its strings can be stored."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Protocol
+
+from worker.errors import InvalidJob
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
+
+
+class Bounds(Protocol):
+    """The limits that `check_shape` asks for; `worker.settings.Limits` has them."""
+
+    @property
+    def max_string(self) -> int:
+        """Characters of a string."""
+
+    @property
+    def max_list(self) -> int:
+        """Items of a list."""
+
+    @property
+    def max_keys(self) -> int:
+        """Fields of an object."""
+
+    @property
+    def max_depth(self) -> int:
+        """Objects and lists inside each other."""
+
+
+def join_path(parent: str, part: str | int) -> str:
+    """A field's path for an error message; a key that is no plain name is not repeated.
+
+    >>> join_path("filters.pages", 0), join_path("", "k"), join_path("a", "some text")
+    ('filters.pages[0]', 'k', 'a.<key>')
+    """
+    if isinstance(part, int):
+        return f"{parent}[{part}]"
+    name = part if _PLAIN_KEY.fullmatch(part) else "<key>"
+    return f"{parent}.{name}" if parent else name
+
+
+def check_shape(value: Any, bounds: Bounds) -> None:
+    """Walk any decoded JSON without recursion and refuse what no job may hold.
+
+    Raises:
+        InvalidJob: at the first place, in document order of the objects and lists, that is too deep, too
+            long, not JSON (NaN, an infinity, a type of the serializer's own), or text that Postgres can't
+            store (U+0000, a lone surrogate).
+    """
+    stack: list[tuple[Any, str, int]] = [(value, "", 1)]
+    while stack:
+        item, path, depth = stack.pop()
+        if isinstance(item, str):
+            _check_string(item, path, bounds)
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                raise InvalidJob("expected a finite number", path)
+        elif isinstance(item, list):
+            _check_nesting(depth, path, bounds)
+            if len(item) > bounds.max_list:
+                raise InvalidJob(f"expected at most {bounds.max_list} items, got {len(item)}", path)
+            if not _all_finite_numbers(item):
+                stack += [(part, join_path(path, i), depth + 1) for i, part in reversed([*enumerate(item)])]
+        elif isinstance(item, dict):
+            _check_nesting(depth, path, bounds)
+            _check_keys(item, path, bounds)
+            stack += [(part, join_path(path, key), depth + 1) for key, part in reversed(item.items())]
+        elif not (item is None or isinstance(item, bool | int)):
+            raise InvalidJob("expected plain JSON", path)
+
+
+def _all_finite_numbers(items: list[Any]) -> bool:
+    """Whether a list needs no walk: an embedding is checked here at C speed."""
+    if not {*map(type, items)} <= {int, float}:
+        return False
+    try:
+        return math.isfinite(math.fsum(items))
+    except (OverflowError, ValueError):
+        return False
+
+
+def _check_nesting(depth: int, path: str, bounds: Bounds) -> None:
+    if depth > bounds.max_depth:
+        raise InvalidJob(f"expected at most {bounds.max_depth} levels of nesting", _shorten(path))
+
+
+def _check_keys(item: dict[Any, Any], path: str, bounds: Bounds) -> None:
+    if len(item) > bounds.max_keys:
+        raise InvalidJob(f"expected at most {bounds.max_keys} fields, got {len(item)}", path)
+    for key in item:
+        if not isinstance(key, str):
+            raise InvalidJob("expected field names that are strings", path)
+        _check_string(key, join_path(path, key), bounds)
+
+
+def _check_string(text: str, path: str, bounds: Bounds) -> None:
+    if len(text) > bounds.max_string:
+        raise InvalidJob(f"expected at most {bounds.max_string} characters, got {len(text)}", path)
+    if "\x00" in text:
+        raise InvalidJob("expected text without U+0000", path)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidJob("expected text without lone surrogates", path)
+
+
+def _shorten(path: str, limit: int = 80) -> str:
+    return path if len(path) <= limit else path[:limit] + "…"

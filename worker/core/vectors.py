@@ -1,0 +1,86 @@
+"""Query embeddings: from what stands in a job to a unit vector that Postgres can compare."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.errors import InvalidJob
+from worker.model import DIMENSIONS
+
+Vector = NDArray[np.float32]
+
+_EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
+_BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def decode(value: Any, path: str = "query_embedding") -> Vector:
+    """A job's embedding as a float32 vector of unit length, shape (768,).
+
+    Args:
+        value: a JSON list of 768 numbers, or base64 of 768 little-endian float32.
+        path: the field's name for error messages.
+
+    Scaled in float64, by the largest component first, so that neither 1e-30 nor 1e20 loses the direction
+    (cosine distance in float32 does).
+
+    Raises:
+        InvalidJob: not 768 finite numbers within float32's range, or all of them zero.
+    """
+    if isinstance(value, str):
+        numbers = _from_base64(value, path)
+    elif isinstance(value, list):
+        numbers = _from_list(value, path)
+    else:
+        raise InvalidJob(f"{_EXPECTED}, as a list or as base64 of little-endian float32", path)
+    return _to_unit_length(numbers, path)
+
+
+def _from_base64(text: str, path: str) -> NDArray[np.float64]:
+    if len(text) != _BASE64_LENGTH:
+        raise InvalidJob(
+            f"expected base64 of {DIMENSIONS} little-endian float32 ({_BASE64_LENGTH} characters), "
+            f"got {len(text)} characters",
+            path,
+        )
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidJob(f"expected base64 of {DIMENSIONS} little-endian float32", path) from None
+    if len(raw) != 4 * DIMENSIONS:
+        raise InvalidJob(f"expected base64 of {4 * DIMENSIONS} bytes, got {len(raw)} bytes", path)
+    return np.frombuffer(raw, dtype="<f4").astype(np.float64)
+
+
+def _from_list(values: list[Any], path: str) -> NDArray[np.float64]:
+    if len(values) != DIMENSIONS:
+        raise InvalidJob(f"{_EXPECTED}, got {len(values)}", path)
+    # One pass in C over the types: an int or a float, and no bool (which is an int to Python).
+    if not {*map(type, values)} <= {int, float}:
+        wrong = next(i for i, item in enumerate(values) if type(item) not in (int, float))
+        raise InvalidJob("expected a number", f"{path}[{wrong}]")
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:
+        wrong = next(i for i, item in enumerate(values) if abs(item) > _LARGEST)
+        raise InvalidJob("expected a number within float32's range", f"{path}[{wrong}]") from None
+
+
+def _to_unit_length(numbers: NDArray[np.float64], path: str) -> Vector:
+    magnitudes = np.abs(numbers)
+    largest = magnitudes.max()
+    if not largest <= _LARGEST:  # also true for NaN
+        wrong = int(np.flatnonzero(~(magnitudes <= _LARGEST))[0])
+        raise InvalidJob("expected a finite number within float32's range", f"{path}[{wrong}]")
+    if largest == 0:
+        raise InvalidJob("expected a vector with a direction, got only zeros", path)
+    scaled = numbers / largest
+    # fsum is exact, so the last bit does not depend on how a CPU or a BLAS adds up.
+    length = math.sqrt(math.fsum((scaled * scaled).tolist()))
+    return (scaled / length).astype(np.float32)

@@ -1,0 +1,151 @@
+"""Who asks: from a job's `principal` or `principal_token` to a `Principal`, trusted or verified, never invented."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING, Any
+
+import jwt
+import orjson
+
+from worker.core.canonical import canonical_sha256
+from worker.core.shape import join_path
+from worker.errors import InvalidJob, NotAuthorised
+from worker.model import Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from worker.contract import Job
+    from worker.settings import Limits, PrincipalSettings, Settings, TokenSettings
+
+_BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
+
+
+def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings) -> Principal | None:
+    """The caller of one job.
+
+    Args:
+        job: the validated job.
+        raw: the same job as it came, for the token's digest.
+        task: name of the task.
+        task_id: Celery's id of the task.
+        settings: the worker's settings.
+
+    Returns:
+        ``None`` where the job names nobody, which only a public corpus answers.
+
+    Raises:
+        InvalidJob: a claim of `principal` has a wrong type.
+        NotAuthorised: a principal on a queue that isn't trusted, a token that isn't for this job, or one
+            of either that names nobody.
+    """
+    if job.principal is not None:
+        if not settings.trust_queue:
+            raise NotAuthorised("principal: this worker does not trust its queue; send a principal_token")
+        return _principal(job.principal, settings.principal, settings.limits, "principal")
+    if job.principal_token is not None:
+        claims = _verified_claims(job.principal_token, raw, task=task, task_id=task_id, settings=settings)
+        try:
+            return _principal(claims, settings.principal, settings.limits, "principal_token")
+        except InvalidJob as error:
+            raise NotAuthorised(error.message) from None
+    return None
+
+
+def _principal(claims: Mapping[str, Any], mapping: PrincipalSettings, limits: Limits, path: str) -> Principal:
+    mapped = {
+        name: _claim(claims[name], join_path(path, name), limits)
+        for name in mapping.settings
+        if claims.get(name) is not None
+    }
+    if not any(mapped.values()):
+        raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
+    settings = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
+    return Principal(mapped, settings, _as_setting(mapped.get(mapping.owner_claim)))
+
+
+def _claim(value: Any, path: str, limits: Limits) -> Any:
+    """A claim: a string, an integer, a boolean, or a list of strings (as a tuple)."""
+    if isinstance(value, list):
+        if len(value) > limits.max_keys:
+            raise InvalidJob(f"expected at most {limits.max_keys} items", path)
+        return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
+    if isinstance(value, bool | int):
+        return value
+    return _short_string(value, path, limits)
+
+
+def _short_string(value: Any, path: str, limits: Limits) -> str:
+    if not isinstance(value, str):
+        raise InvalidJob("expected a string, an integer, a boolean or a list of strings", path)
+    if len(value) > limits.max_id or "\x00" in value:
+        raise InvalidJob(f"expected at most {limits.max_id} characters, without U+0000", path)
+    return value
+
+
+def _as_setting(value: Any) -> str:
+    """The text of a Postgres setting: strings as they are, lists and the rest as JSON, nothing as ''."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()
+
+
+# --- signed tokens ------------------------------------------------------------------------------
+
+
+def _verified_claims(
+    token: str, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings
+) -> dict[str, Any]:
+    """Claims of a token that is for this task, this id and this very job."""
+    claims = _decode(token, settings)
+    if claims["task"] != task:
+        raise NotAuthorised("principal_token: it was issued for another task")
+    if claims["jti"] != task_id:
+        raise NotAuthorised("principal_token: it was issued for another task id")
+    unsigned = {key: value for key, value in raw.items() if key != "principal_token"}
+    try:
+        digest = canonical_sha256(unsigned)
+    except ValueError as error:
+        raise InvalidJob(str(error)) from None
+    if not hmac.compare_digest(str(claims["args_sha256"]), digest):
+        raise NotAuthorised("principal_token: it was issued for another job (args_sha256 differs)")
+    return claims
+
+
+def _decode(token: str, settings: Settings) -> dict[str, Any]:
+    rules: TokenSettings = settings.principal.token
+    if not settings.token_keys:
+        raise NotAuthorised("principal_token: this worker has no keys to check it with")
+    try:
+        key = _key_for(jwt.get_unverified_header(token), settings)
+        return jwt.decode(
+            token,
+            key,
+            algorithms=list(rules.algorithms),
+            audience=rules.audience,
+            leeway=rules.leeway_seconds,
+            options={"require": _BOUND_CLAIMS},
+        )
+    except jwt.ExpiredSignatureError:
+        raise NotAuthorised("principal_token: it has expired") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise NotAuthorised(f"principal_token: it has no claim {error.claim}") from None
+    except jwt.InvalidAudienceError:
+        raise NotAuthorised("principal_token: it is for another audience") from None
+    except (jwt.PyJWTError, ValueError, TypeError):
+        # PyJWT's own words may quote the token's header.
+        raise NotAuthorised("principal_token: it is not a token that this worker can verify") from None
+
+
+def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
+    """The key that `kid` names; a token without one is checked against the only key."""
+    keys = settings.token_keys
+    kid = header.get("kid")
+    if kid is None and len(keys) == 1:
+        return next(iter(keys.values())).get_secret_value()
+    if kid not in keys:
+        raise NotAuthorised("principal_token: it names no key (kid) that this worker knows")
+    return keys[kid].get_secret_value()

@@ -8,6 +8,7 @@ Every server is a child process that is ended by its own pid.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import pwd
@@ -15,20 +16,25 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import psycopg
 import redis
+from celery import Celery
 
 from worker.errors import SettingsError
+from worker.settings import PREFIX, config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+_PR_SET_PDEATHSIG = 1
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
@@ -86,7 +92,6 @@ class Stack:
     root: Path
     postgres: Postgres
     redis: Redis
-    postgres_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -274,14 +279,104 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# --- the worker and Flower ----------------------------------------------------------------------
+
+
+def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
+    """The environment of a worker on this stack, connected as the role that owns nothing.
+
+    Args:
+        stack: the running servers.
+        settings: further variables, without their prefix: ``TRUST_QUEUE="true"``.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return {
+        **inherited,
+        "DATABASE_CONNECTION_STRING": stack.postgres.dsn(user="retrieval_worker"),
+        "CELERY_BROKER_URL": stack.redis.url(0),
+        "CELERY_RESULT_BACKEND": stack.redis.url(1),
+        **{PREFIX + name: value for name, value in settings.items()},
+    }
+
+
+@contextlib.contextmanager
+def celery_worker(
+    environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a real Celery worker as a child process; yield it once it answers; stop it warmly.
+
+    Args:
+        environment: see `worker_environment`.
+        log: file for what it logs.
+        options: further options of ``celery worker``, e.g. ``--autoscale=4,1``.
+        queues: the queues that it serves.
+    """
+    name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
+        *("--without-mingle", "--without-gossip", *options),
+    ]
+    process, file = _spawn_python(command, environment, log)
+    app = Celery(broker=environment["CELERY_BROKER_URL"], set_as_current=False)
+    try:
+        _wait_until(lambda: bool(app.control.ping([name], timeout=0.25)), process, "the worker", log)
+        yield process
+    finally:
+        _stop(process, signal.SIGTERM)
+        app.close()
+        file.close()
+
+
+@contextlib.contextmanager
+def flower(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> Iterator[str]:
+    """Run Flower on a free loopback port; yield its URL."""
+    if importlib.util.find_spec("flower") is None:
+        raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
+    port = _free_port()
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
+        *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
+    ]
+    # In the environment, not on the command line, where every user of the machine could read it.
+    process, file = _spawn_python(command, {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}, log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until(lambda: _listens(port), process, "Flower", log)
+        yield url
+    finally:
+        _stop(process, signal.SIGTERM)
+        file.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 # --- processes ----------------------------------------------------------------------------------
 
 
-def _spawn(command: Sequence[str], log: object, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
+def _spawn_python(
+    command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    file = log.open("ab")
+    process = subprocess.Popen(  # noqa: S603 -- this interpreter, no shell
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=file,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        start_new_session=True,
+        preexec_fn=_end_with_parent(signal.SIGTERM),  # noqa: PLW1509 -- no threads yet; see there
+    )
+    return process, file
+
+
+def _spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 -- our own binaries, no shell
         command,
         stdin=subprocess.DEVNULL,
-        stdout=log,  # type: ignore[arg-type] # a binary file; Popen's stub wants the union spelled out
+        stdout=log,
         stderr=subprocess.STDOUT,
         cwd="/",
         # Ctrl-C in a terminal goes to its whole process group: the servers stop last, and by us.
@@ -289,15 +384,28 @@ def _spawn(command: Sequence[str], log: object, account: pwd.struct_passwd | Non
         user=account.pw_uid if account else None,
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
+        preexec_fn=_end_with_parent(signal.SIGINT),  # noqa: PLW1509 -- no threads yet; see there
     )
 
 
-def _wait_until(ready: object, process: subprocess.Popen[bytes], name: str, log: Path) -> None:
+def _end_with_parent(how: signal.Signals) -> Callable[[], None] | None:
+    """On Linux, have the kernel end a server whose parent was killed before it could (kill -9)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(how))
+
+    return in_child
+
+
+def _wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
-        if ready():  # type: ignore[operator] # a callable without arguments
+        if ready():
             return
         time.sleep(0.02)
     tail = log.read_text(errors="replace")[-800:].strip()

@@ -25,7 +25,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from worker.errors import SettingsError
 
-CONFIG_VARIABLE = "RETRIEVAL_WORKER_CONFIG"
+PREFIX = "RETRIEVAL_WORKER_"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[^\x00]{1,63}$")]
 QualifiedName = Annotated[str, StringConstraints(pattern=r"^[^\x00.]{1,63}(\.[^\x00.]{1,63})?$")]
@@ -164,6 +165,20 @@ class Limits(Section):
     max_id: int = Field(512, ge=36)
 
 
+class EmbedderSettings(Section):
+    """Where text becomes vectors: for the command line, and for jobs that carry text."""
+
+    kind: Literal["lexical", "openai"] = "lexical"
+    model: str = "text-embedding-3-small"
+    version: str = "1"
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    send_dimensions: bool = True
+    batch_size: int = Field(64, ge=1, le=2048)
+    timeout_seconds: Seconds = 30.0
+    max_retries: int = Field(2, ge=0, le=10)
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -175,7 +190,7 @@ class Settings(BaseSettings):
     """All settings of a worker."""
 
     model_config = SettingsConfigDict(
-        env_prefix="RETRIEVAL_WORKER_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
@@ -196,6 +211,7 @@ class Settings(BaseSettings):
     pool: PoolSettings = PoolSettings()
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
+    embedder: EmbedderSettings = EmbedderSettings()
     log: LogSettings = LogSettings()
 
     @property

@@ -60,13 +60,9 @@ class Database:
             configure=_configure,
             kwargs={"autocommit": True, "application_name": "retrieval-worker"},
         )
-        self.types: Mapping[str, CorpusTypes] = self._inspect(settings)
+        # On a connection of its own: the pool would hide why it can't connect behind a time-out.
+        self.types: Mapping[str, CorpusTypes] = check(settings)
         self._pool.open()
-
-    def _inspect(self, settings: Settings) -> Mapping[str, CorpusTypes]:
-        """On a connection of its own: the pool would hide why it can't connect behind a time-out."""
-        with translated_errors(), connect(settings) as connection:
-            return catalog.inspect(connection, settings.corpora)
 
     def read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
@@ -112,11 +108,16 @@ class Database:
         self._pool.close()
 
 
-def connect(settings: Settings) -> Connection:
-    """A single connection outside the pool, for start-up checks."""
-    return psycopg.connect(
-        settings.database_connection_string.get_secret_value(), autocommit=True, connect_timeout=5
-    )
+def check(settings: Settings) -> Mapping[str, CorpusTypes]:
+    """Inspect the role and the corpora on a connection of its own.
+
+    Raises:
+        SettingsError: they are set up so that rows could leak; see `catalog.inspect`.
+        Unavailable: Postgres does not answer.
+    """
+    dsn = settings.database_connection_string.get_secret_value()
+    with translated_errors(), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+        return catalog.inspect(connection, settings.corpora)
 
 
 def _configure(connection: Connection) -> None:

@@ -1,0 +1,19 @@
+"""Flower's configuration: `celery -A worker.app flower --conf=config/flowerconfig.py`.
+
+Every option may also come from the environment as FLOWER_<OPTION>. Set FLOWER_BASIC_AUTH=user:password:
+without it Flower refuses its API, and shows its pages to whoever reaches the port.
+"""
+
+import os
+
+address = os.environ.get("FLOWER_ADDRESS", "127.0.0.1")
+port = int(os.environ.get("FLOWER_PORT", "5555"))
+basic_auth = [pair for pair in os.environ.get("FLOWER_BASIC_AUTH", "").split(",") if pair]
+
+# Tasks are kept in memory: enough for a look at the last minutes, not a history.
+max_tasks = 5_000
+max_workers = 200
+purge_offline_workers = 300
+inspect_timeout = 2000.0
+tasks_columns = "name,uuid,state,args,received,started,runtime,worker"
+natural_time = False

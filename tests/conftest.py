@@ -1,0 +1,110 @@
+"""Real servers for the tests: started once, a fresh database for whoever asks."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+import redis
+
+from worker import devstack
+from worker.adapters.embedder import LexicalEmbedder
+from worker.loader import SAMPLE, load_documents, migrate, read_documents
+from worker.settings import Settings, config_folder, from_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
+    """PostgreSQL 18 and Redis for this test session."""
+    del tmp_path_factory  # pytest's folders are closed to the account that Postgres runs as
+    with devstack.stack() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sample_template(stack: devstack.Stack) -> str:
+    """Name of a database with the schema and the sample corpus, to be cloned."""
+    name = "sample_template"
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(stack.postgres.dsn(name), autocommit=True) as connection:
+        migrate(connection)
+        load_documents(connection, read_documents(SAMPLE), LexicalEmbedder())
+    return name
+
+
+@pytest.fixture
+def database(stack: devstack.Stack, sample_template: str) -> Iterator[str]:
+    """Name of a fresh database with the schema and the sample corpus."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template}")
+        yield name
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def admin(stack: devstack.Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection to the fresh database, in autocommit."""
+    with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def broker(stack: devstack.Stack) -> Iterator[redis.Redis]:
+    """An emptied Redis."""
+    with redis.Redis.from_url(stack.redis.url(0)) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def make_settings(stack: devstack.Stack) -> Callable[..., Settings]:
+    """Makes settings as shipped, with the changes given, for a database of the stack."""
+
+    def make(dbname: str = "postgres", user: str = "retrieval_worker", **changes: Any) -> Settings:
+        values = tomllib.loads((config_folder() / "worker.toml").read_text())
+        values |= {
+            "database_connection_string": stack.postgres.dsn(dbname, user),
+            "broker_url": stack.redis.url(0),
+            "result_backend": stack.redis.url(1),
+            "trust_queue": True,
+        }
+        for name, change in changes.items():
+            merge = isinstance(change, dict) and isinstance(values.get(name), dict) and name != "corpora"
+            values[name] = {**values[name], **change} if merge else change
+        return from_values(values)
+
+    return make
+
+
+@pytest.fixture
+def settings(make_settings: Callable[..., Settings], database: str) -> Settings:
+    """Settings as shipped (but trusting the queue), for the fresh database."""
+    return make_settings(database)
+
+
+@pytest.fixture
+def worker_environment(stack: devstack.Stack, database: str) -> Callable[..., dict[str, str]]:
+    """Makes the environment of a worker process on the fresh database."""
+
+    def make(**changes: str) -> dict[str, str]:
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", **changes)
+        return {**environment, "DATABASE_CONNECTION_STRING": stack.postgres.dsn(database, "retrieval_worker")}
+
+    return make
+
+
+@pytest.fixture
+def worker_log(tmp_path: Path) -> Path:
+    """Where a worker process of this test logs."""
+    return tmp_path / "worker.log"

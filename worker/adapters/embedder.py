@@ -1,0 +1,125 @@
+"""From text to embeddings: the lexical one offline, or any server that speaks OpenAI's `/v1/embeddings`."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from worker.core import lexical
+from worker.errors import SettingsError, Unavailable
+from worker.model import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from worker.settings import EmbedderSettings
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    Attributes:
+        name: model's name, for traces and records.
+        version: changes when the same text would get another vector.
+    """
+
+    name: str
+    version: str
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length."""
+
+
+class LexicalEmbedder:
+    """The offline default; see `worker.core.lexical`."""
+
+    name = lexical.NAME
+    version = lexical.VERSION
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length."""
+        return lexical.embed(texts)
+
+
+class OpenAIEmbedder:
+    """Any server with OpenAI's embeddings API, through the `openai` client (extra `llm`).
+
+    Args:
+        settings: model, base URL, key and time limits.
+    """
+
+    def __init__(self, settings: EmbedderSettings) -> None:
+        try:
+            import openai  # noqa: PLC0415 -- an extra: only who uses it installs it
+        except ImportError:
+            raise SettingsError("the embedder openai needs: pip install 'retrieval-worker[llm]'") from None
+        self.name = settings.model
+        self.version = settings.version
+        self._errors = openai
+        self._settings = settings
+        self._client = openai.OpenAI(
+            api_key=settings.api_key.get_secret_value() if settings.api_key else "none",
+            base_url=settings.base_url,
+            timeout=settings.timeout_seconds,
+            max_retries=settings.max_retries,
+        )
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
+
+        Raises:
+            SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
+            Unavailable: it did not answer, or answered something else than one vector a text.
+        """
+        size = self._settings.batch_size
+        batches = [self._batch(texts[i : i + size]) for i in range(0, len(texts), size)]
+        return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
+
+    def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        openai = self._errors
+        wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
+        try:
+            answer = self._client.embeddings.create(
+                model=self.name, input=list(texts), encoding_format="base64", **wanted
+            )
+        except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
+            raise Unavailable(f"the embeddings server failed ({type(error).__name__})") from None
+        except openai.APIStatusError as error:
+            raise SettingsError(f"the embeddings server refused the request (HTTP {error.status_code})") from None
+        except openai.OpenAIError as error:
+            raise Unavailable(f"the embeddings server failed ({type(error).__name__})") from None
+        vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+        if len(vectors) != len(texts):
+            raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
+        return np.stack([_fitted(vector, self.name) for vector in vectors])
+
+
+def _vector(embedding: Any) -> NDArray[np.float64]:
+    """A server's vector: base64 as asked, or the list of a server that ignores `encoding_format`."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float64)
+    return np.asarray(embedding, dtype=np.float64)
+
+
+def _fitted(vector: NDArray[np.float64], name: str) -> NDArray[np.float32]:
+    """Padded to 768 dimensions (cosine does not change), of unit length."""
+    if vector.size > DIMENSIONS:
+        raise SettingsError(
+            f"the model {name} gives {vector.size} dimensions, more than {DIMENSIONS}: choose another model, "
+            "or one that honours `dimensions`"
+        )
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length == 0:
+        raise Unavailable("the embeddings server answered a vector without a direction")
+    padded = np.zeros(DIMENSIONS, dtype=np.float64)
+    padded[: vector.size] = vector / length
+    return padded.astype(np.float32)
+
+
+def make(settings: EmbedderSettings) -> Embedder:
+    """The embedder that the settings name."""
+    return OpenAIEmbedder(settings) if settings.kind == "openai" else LexicalEmbedder()

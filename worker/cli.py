@@ -1,0 +1,246 @@
+"""The command line: `retrieval-worker`."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from worker.errors import RetrievalError, SettingsError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+cli = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong settings.",
+)
+# Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
+console = Console(width=None if sys.stdout.isatty() else 120)
+
+PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.")]
+AdminDsn = Annotated[
+    str,
+    typer.Option(
+        "--dsn",
+        envvar="MIGRATION_CONNECTION_STRING",
+        help="Connection string of a role that may create extensions and tables (not the worker's).",
+    ),
+]
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line, never a stack trace."""
+    # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        cli()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except SettingsError as error:
+        _fail(error, 78)
+    except RetrievalError as error:
+        _fail(error, 1)
+
+
+def _fail(error: RetrievalError, code: int) -> None:
+    print(f"retrieval-worker: {error.message}", file=sys.stderr)  # noqa: T201 -- the command line's voice
+    sys.exit(code)
+
+
+@cli.command()
+def demo(postgres: PostgresVersion = 18) -> None:
+    """Show the whole way of a job on this machine, then stop everything.
+
+    Starts Postgres and Redis, loads the sample corpus, starts a real worker, and asks as two callers with
+    different rights.
+
+    Example: [bold]retrieval-worker demo[/bold]
+    """
+    from worker import demo as demonstration  # noqa: PLC0415 -- commands import what they need, so --help is quick
+
+    demonstration.run(console, postgres_version=postgres)
+
+
+@cli.command()
+def up(
+    data: Annotated[Path, typer.Option(help="Where the servers keep their data.")] = Path(".state"),
+    postgres: PostgresVersion = 18,
+    autoscale: Annotated[str, typer.Option(help="Most and fewest worker processes.")] = "4,1",
+) -> None:
+    """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
+
+    Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
+    """
+    from worker import demo as demonstration, devstack  # noqa: I001, PLC0415 -- see `demo`
+
+    with contextlib.ExitStack() as running:
+        stack = running.enter_context(
+            devstack.stack(data.resolve(), postgres_version=postgres, durable=True)
+        )
+        demonstration.install_sample(stack, console)
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
+        log = stack.root / "worker.log"
+        running.enter_context(devstack.celery_worker(environment, log, f"--autoscale={autoscale}"))
+        password = secrets.token_urlsafe(12)
+        url = running.enter_context(
+            devstack.flower(environment, stack.root / "flower.log", user="admin", password=password)
+        )
+        _say_how(stack, url, password, log)
+        threading.Event().wait()
+
+
+def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
+    console.print(
+        f"""
+[bold]Running[/bold] until Ctrl-C.
+  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)})
+  Postgres   {stack.postgres.dsn()}
+  Flower     {url}  (admin / {password})
+  log        {log}
+
+[bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
+  retrieval-worker query "What causes the hum on channel 18?" --as alice --broker {stack.redis.url(0)} --backend {stack.redis.url(1)}
+
+or from Python
+  from worker.client import Client, RetrieveTopK, encode_embedding
+  client = Client("{stack.redis.url(0)}", "{stack.redis.url(1)}")
+  client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
+
+or in any language: docs/backends.md
+""",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+@cli.command()
+def query(
+    question: Annotated[str, typer.Argument(help="What to look for; embedded as the settings say.")],
+    broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")],
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")],
+    backend: Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")] = "",
+    corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
+    k: Annotated[int, typer.Option(help="How many chunks (10 to 15).")] = 15,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as it came.")] = False,
+) -> None:
+    """Enqueue one retrieve_top_k job and print its answer.
+
+    Example: [bold]retrieval-worker query "hum on channel 18" --as alice --broker redis://localhost:6379/0[/bold]
+    """
+    from worker.adapters.embedder import LexicalEmbedder  # noqa: PLC0415 -- see `demo`
+    from worker.client import Client, RetrieveTopK, TopK, encode_embedding  # noqa: PLC0415 -- see `demo`
+    from worker.demo import as_table  # noqa: PLC0415 -- see `demo`
+
+    vector = LexicalEmbedder().embed([question])[0].tolist()
+    optional = {"corpus": corpus} if corpus else {}
+    job = RetrieveTopK(query_embedding=encode_embedding(vector), principal={"user_id": caller}, k=k, **optional)
+    start = time.perf_counter()
+    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
+    if as_json:
+        print(answer.model_dump_json(indent=1))  # noqa: T201 -- for another program to read
+    else:
+        console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
+
+
+@cli.command()
+def migrate(dsn: AdminDsn) -> None:
+    """Install or update the reference schema (config/schema.sql). Safe to repeat.
+
+    Example: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold]
+    """
+    from worker.loader import migrate as install  # noqa: PLC0415 -- see `demo`
+
+    with _admin(dsn) as connection:
+        install(connection)
+    console.print("the schema is installed")
+
+
+@cli.command()
+def load(
+    dsn: AdminDsn,
+    file: Annotated[Path | None, typer.Argument(help="Documents as JSON; default the sample corpus.")] = None,
+) -> None:
+    """Load documents into the reference schema: chunk texts are embedded as the settings say.
+
+    Example: [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
+    """
+    from rich.progress import Progress  # noqa: PLC0415 -- see `demo`
+
+    from worker.adapters.embedder import LexicalEmbedder  # noqa: PLC0415 -- see `demo`
+    from worker.loader import SAMPLE, load_documents, read_documents  # noqa: PLC0415 -- see `demo`
+
+    documents = read_documents(file or SAMPLE)
+    with _admin(dsn) as connection, Progress(console=console) as progress:
+        bar = progress.add_task("loading chunks", total=sum(len(document["chunks"]) for document in documents))
+        total = load_documents(connection, documents, LexicalEmbedder(), lambda n: progress.advance(bar, n))
+    console.print(f"{total} chunks of {len(documents)} documents are loaded")
+
+
+@contextlib.contextmanager
+def _admin(dsn: str) -> Iterator[Any]:
+    import psycopg  # noqa: PLC0415 -- see `demo`
+
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+            yield connection
+    except psycopg.OperationalError:
+        raise Unavailable("Postgres does not answer at --dsn (MIGRATION_CONNECTION_STRING)") from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None
+    except psycopg.Error as error:
+        raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
+
+
+@cli.command()
+def doctor() -> None:
+    """Check the settings, Postgres and Redis; change nothing. Exit code 1 if the worker would not start.
+
+    Example: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold]
+    """
+    from worker import settings  # noqa: PLC0415 -- see `demo`
+    from worker.doctor import examine  # noqa: PLC0415 -- see `demo`
+
+    findings = examine(settings.load())
+    marks = {"ok": "[green]ok     [/green]", "advice": "[yellow]advice [/yellow]", "problem": "[red]problem[/red]"}
+    for finding in findings:
+        console.print(f"{marks[finding.level]} {finding.subject}: {finding.text}", soft_wrap=True, highlight=False)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+@cli.command()
+def contract(
+    folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path("docs/contract"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the files differ.")] = False,
+) -> None:
+    """Write the wire contract (JSON Schemas, AsyncAPI, examples) from the project's own types.
+
+    Example: [bold]retrieval-worker contract --check[/bold]
+    """
+    from worker.schemas import differing, write  # noqa: PLC0415 -- see `demo`
+
+    if check:
+        stale = differing(folder)
+        if stale:
+            raise SettingsError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
+        console.print("the contract's files are as the types say")
+    else:
+        console.print(f"{len(write(folder))} files written to {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""For Python backends: typed jobs in, typed results out, over Celery and Redis.
+
+    client = Client("redis://localhost:6379/0")
+    job = RetrieveTopK(query_embedding=encode_embedding(vector), principal={"user_id": "u1"})
+    answer = client.call(job, timeout=10)
+
+Needs neither Postgres nor numpy. A backend in another language sends the same JSON: docs/backends.md.
+"""
+
+from __future__ import annotations
+
+import array
+import base64
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from celery import Celery
+from celery.exceptions import TimeoutError as CeleryTimeoutError
+
+from worker import errors
+from worker.contract import Filters, Job, RetrieveTopK, RunRef, TopK, TopKBatch
+from worker.core.canonical import canonical_sha256
+from worker.errors import TimedOut, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from celery.result import AsyncResult
+
+__all__ = [
+    "Client",
+    "Filters",
+    "Progress",
+    "RetrieveTopK",
+    "RunRef",
+    "Signer",
+    "TopK",
+    "TopKBatch",
+    "encode_embedding",
+]
+
+_TASKS: dict[type[Job], tuple[str, str]] = {RetrieveTopK: ("retrieve_top_k", "retrieval")}
+"""Task name and queue of each job type."""
+
+
+def encode_embedding(values: Iterable[float]) -> str:
+    """768 numbers as base64 of little-endian float32: a quarter of the size of a JSON list."""
+    numbers = array.array("f", values)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs who asks, bound to one job: for workers that do not trust their queue.
+
+    Attributes:
+        key: the secret (HS256) or private key in PEM (RS256, EdDSA).
+        key_id: which of the worker's ``token_keys`` checks it.
+        algorithm: HS256, RS256 or EdDSA.
+        audience: as in the worker's settings.
+        lifetime_seconds: how long the token may wait in the queue.
+    """
+
+    key: str
+    key_id: str
+    algorithm: Literal["HS256", "RS256", "EdDSA"] = "HS256"
+    audience: str = "retrieval-worker"
+    lifetime_seconds: int = 600
+
+    def sign(self, job: Mapping[str, Any], claims: Mapping[str, Any], *, task: str, task_id: str, now: float) -> str:
+        """A token that lets ``claims`` ask exactly this job, under this task id, until it expires."""
+        import jwt  # noqa: PLC0415 -- only who signs pays for its import
+
+        bound = {
+            "exp": int(now) + self.lifetime_seconds,
+            "aud": self.audience,
+            "task": task,
+            "jti": task_id,
+            "args_sha256": canonical_sha256(dict(job)),
+        }
+        return jwt.encode({**claims, **bound}, self.key, self.algorithm, headers={"kid": self.key_id})
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a job is: Celery's state, and what the task says of its stage if it says so."""
+
+    state: str
+    stage: str | None = None
+    done: int | None = None
+    total: int | None = None
+
+
+class Client:
+    """Sends jobs and reads results.
+
+    Args:
+        broker_url: the Redis that the workers listen on.
+        result_backend: where they put results; default the broker.
+        signer: signs the claims given to `enqueue`.
+    """
+
+    def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
+        self._signer = signer
+        self._app = Celery("retrieval-client", broker=broker_url, backend=result_backend or broker_url, set_as_current=False)
+        self._app.conf.update(
+            task_serializer="json",
+            result_serializer="json",
+            accept_content=["json"],
+            broker_transport_options={"socket_connect_timeout": 5, "socket_keepalive": True},
+        )
+
+    def enqueue(
+        self, job: Job, *, claims: Mapping[str, Any] | None = None, task_id: str | None = None, expires: float | None = None
+    ) -> str:
+        """Put a job on its queue.
+
+        Args:
+            job: what to do.
+            claims: who asks, to be signed; needs a `Signer`.
+            task_id: an id of your own, so that you may send the same job again; default a new one.
+            expires: seconds after which nobody waits for the answer any more.
+
+        Returns:
+            The task id.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        name, queue = _TASKS[type(job)]
+        task_id = task_id or str(uuid.uuid4())
+        body = job.model_dump(mode="json", exclude_unset=True)
+        if claims is not None:
+            if self._signer is None:
+                raise ValueError("claims: give the Client a Signer, or put a `principal` into the job")
+            body["principal_token"] = self._signer.sign(body, claims, task=name, task_id=task_id, now=time.time())
+        try:
+            self._app.send_task(
+                name, (body,), task_id=task_id, queue=queue, expires=expires, argsrepr="(job)", kwargsrepr="{}"
+            )
+        except self._app.connection_for_write().connection_errors:
+            raise Unavailable("Redis is away") from None
+        return task_id
+
+    def result(self, task_id: str, timeout: float | None = None) -> TopK | TopKBatch:
+        """Wait for a job's answer.
+
+        Raises:
+            TimedOut: there is none within ``timeout`` seconds (the job may still be answered).
+            RetrievalError: the job failed; the class says why (see `worker.errors`).
+        """
+        result = self._result(task_id)
+        try:
+            value = result.get(timeout=timeout, propagate=False)
+        except CeleryTimeoutError:
+            raise TimedOut(f"no answer within {timeout} s") from None
+        if result.failed() or isinstance(value, BaseException):
+            raise _as_error(value)
+        return TopKBatch.model_validate(value) if "results" in value else TopK.model_validate(value)
+
+    def call(
+        self, job: Job, *, claims: Mapping[str, Any] | None = None, timeout: float | None = 30.0
+    ) -> TopK | TopKBatch:
+        """Enqueue a job and wait for its answer; a job nobody waits for any more expires."""
+        return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
+
+    def progress(self, task_id: str) -> Progress:
+        """Where a job is now."""
+        result = self._result(task_id)
+        state, info = result.state, result.info
+        if state != "PROGRESS" or not isinstance(info, dict):
+            return Progress(state)
+        return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
+
+    def forget(self, task_id: str) -> None:
+        """Delete a job's result before it expires by itself."""
+        self._result(task_id).forget()
+
+    def close(self) -> None:
+        """Close the connections to Redis."""
+        self._app.close()
+
+    def _result(self, task_id: str) -> AsyncResult[Any]:
+        return self._app.AsyncResult(task_id)
+
+
+def _as_error(value: object) -> Exception:
+    """A failure of the worker as the class that it names."""
+    kind = getattr(errors, type(value).__name__, None)
+    if isinstance(value, errors.RetrievalError):
+        return value
+    if isinstance(kind, type) and issubclass(kind, errors.RetrievalError):
+        return kind(str(value))
+    return errors.InternalError(f"the job failed ({type(value).__name__})")

@@ -1,0 +1,81 @@
+"""JSON as this worker reads and writes it through Celery.
+
+Reading: plain JSON only (kombu's own decoder would build dates, decimals and bytes from tagged objects), and
+a task body that can't be decoded becomes a job that fails as `InvalidJob`, so that its sender hears of it.
+Writing: orjson, with a result's bytes put into the message as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+from kombu.serialization import register
+from kombu.utils.json import dumps as kombu_dumps
+
+_FLAGS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+class JobResult:
+    """A task's return value: serialised once, and shown in logs and events only as a summary."""
+
+    __slots__ = ("_json", "_summary")
+
+    def __init__(self, value: dict[str, Any], summary: str) -> None:
+        self._json = orjson.dumps(value)
+        self._summary = summary
+
+    def __repr__(self) -> str:
+        return self._summary
+
+    @property
+    def fragment(self) -> orjson.Fragment:
+        """The JSON, to be put into a larger document as it is."""
+        return orjson.Fragment(self._json)
+
+    def __json__(self) -> Any:
+        """For kombu's own encoder, where that one is in use (an eager call, a test)."""
+        return orjson.loads(self._json)
+
+
+class Unreadable:
+    """Stands for a job whose body could not be decoded."""
+
+    def __repr__(self) -> str:
+        return "<unreadable>"
+
+
+def dumps(value: Any) -> bytes:
+    """Serialise a message or a result."""
+    try:
+        return orjson.dumps(value, default=_default, option=_FLAGS)
+    except TypeError:
+        # Celery's own control messages may hold what only kombu's encoder knows, or integers beyond 64 bits.
+        return kombu_dumps(value).encode()
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, JobResult):
+        return value.fragment
+    raise TypeError
+
+
+def loads(data: bytes | str) -> Any:
+    """Decode a message body.
+
+    Raises:
+        ValueError: it isn't JSON, and isn't a task's body either (which starts with a bracket).
+    """
+    raw = bytes(data) if isinstance(data, memoryview | bytearray) else data
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        if raw.lstrip()[:1] in ("[", b"["):
+            return [[Unreadable()], {}, {}]
+        raise ValueError("the message is not JSON") from None
+
+
+def install() -> None:
+    """Make this the JSON of this process, in place of kombu's."""
+    register("json", dumps, loads, content_type="application/json", content_encoding="utf-8")

@@ -1,0 +1,117 @@
+"""The demo: the whole way of a job on one machine, as two callers with different rights; nothing stays running."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from worker import devstack
+from worker.adapters.embedder import LexicalEmbedder
+from worker.client import Client, RetrieveTopK, TopK, encode_embedding
+from worker.loader import SAMPLE, load_documents, migrate, read_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+CALLERS = ("alice", "bob")
+QUESTIONS = (
+    "What causes the 50 Hz hum on channel 18?",
+    "What noise floor did the stereo bus of the Calder 32 desk measure?",
+)
+SHOWN = 5
+
+
+def run(console: Console, *, postgres_version: int = 18) -> None:
+    """Start everything, ask, show, stop everything."""
+    started = time.monotonic()
+    with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
+        console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
+        install_sample(stack, console)
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
+        with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
+            console.print("a Celery worker runs (prefork, 2 processes)\n")
+            _ask(stack, console)
+    console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
+
+
+def install_sample(stack: devstack.Stack, console: Console) -> None:
+    """Install the schema and load the sample corpus, with a progress bar."""
+    documents = read_documents(SAMPLE)
+    chunks = sum(len(document["chunks"]) for document in documents)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection,
+        Progress(*columns, console=console) as progress,
+    ):
+        migrate(connection)
+        bar = progress.add_task(f"loading {len(documents)} documents (chunks)", total=chunks)
+        load_documents(connection, documents, LexicalEmbedder(), lambda n: progress.advance(bar, n))
+
+
+def _ask(stack: devstack.Stack, console: Console) -> None:
+    client = Client(stack.redis.url(0), stack.redis.url(1))
+    for question in QUESTIONS:
+        query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
+        for caller in CALLERS:
+            job = RetrieveTopK(query_embedding=query, principal={"user_id": caller}, k=12)
+            start = time.perf_counter()
+            answer = client.call(job, timeout=30)
+            assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
+            milliseconds = (time.perf_counter() - start) * 1000
+            console.print(as_table(f"{caller} asks: {question}", answer, milliseconds))
+    client.close()
+
+
+def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) -> Table:
+    """The first rows of an answer, for a terminal."""
+    left = len(answer.chunks) - shown
+    method = answer.trace.search["method"]
+    caption = f"{answer.status}: {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
+    table = Table(title=title, caption=caption + (f", {left} more not shown" if left > 0 else ""), title_justify="left", expand=True)
+    table.add_column("#", style="dim", justify="right", no_wrap=True)
+    table.add_column("similarity", style="green", justify="right", no_wrap=True)
+    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("where", no_wrap=True, max_width=26)
+    table.add_column("text", no_wrap=True, ratio=1)
+    for chunk in answer.chunks[:shown]:
+        where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
+        table.add_row(str(chunk.rank), f"{chunk.similarity_score:.3f}", chunk.chunk_id, where, _excerpt(chunk.text))
+    return table
+
+
+def _excerpt(text: str, length: int = 120) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:
+    """A job as the bytes that a backend without Celery pushes: ``LPUSH retrieval <this>``."""
+    task_id = task_id or str(uuid.uuid4())
+    return json.dumps(
+        {
+            "body": json.dumps([[job], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]),
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"lang": "any", "task": task, "id": task_id, "root_id": task_id, "parent_id": None},
+            "properties": {
+                "correlation_id": task_id,
+                "delivery_mode": 2,
+                "delivery_tag": str(uuid.uuid4()),
+                "delivery_info": {"exchange": "", "routing_key": "retrieval"},
+                "body_encoding": None,
+            },
+        }
+    )
+
+
+def sample_users() -> Sequence[str]:
+    """Who owns documents of the sample corpus."""
+    return sorted({document["owner"] for document in read_documents(SAMPLE)})

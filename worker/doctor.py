@@ -1,0 +1,128 @@
+"""What is set up wrongly, or could be better: read-only checks of settings, Postgres and Redis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import psycopg
+import redis
+
+from worker.adapters.catalog import identifier
+from worker.adapters.postgres import check, translated_errors
+from worker.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.settings import CorpusSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the doctor looked at.
+
+    Attributes:
+        level: ``ok``; ``advice`` (it works, but could be faster or safer); ``problem`` (the worker won't start).
+        subject: what was looked at.
+        text: what was found, and the command that mends it.
+    """
+
+    level: Literal["ok", "advice", "problem"]
+    subject: str
+    text: str
+
+
+_INDEX = """
+SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+               WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw' AND i.indisvalid)
+"""
+_EMBEDDING = """
+SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
+ WHERE attrelid = to_regclass(%s) AND attname = %s
+"""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Everything there is to say, in a fixed order."""
+    return [*_postgres(settings), *_redis(settings), *_authorisation(settings)]
+
+
+def _postgres(settings: Settings) -> Iterator[Finding]:
+    try:
+        check(settings)
+    except RetrievalError as error:
+        yield Finding("problem", "Postgres", error.message)
+        return
+    yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
+    dsn = settings.database_connection_string.get_secret_value()
+    with translated_errors(), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+        for name, corpus in settings.corpora.items():
+            yield from _corpus(connection, name, corpus)
+
+
+def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[Finding]:
+    subject = f"corpus {name}"
+    quoted = identifier(corpus.table).as_string(connection)
+    column = corpus.columns.embedding
+    row = connection.execute(_EMBEDDING, (quoted, column)).fetchone()
+    kind, storage = row or ("nothing", "")
+    if kind != "vector(768)":
+        yield Finding("advice", subject, f"{column} is {kind}, expected vector(768)")
+    elif storage not in {"p", ""}:
+        yield Finding(
+            "advice",
+            subject,
+            f"embeddings are stored out of line, which makes exact search several times slower: "
+            f"ALTER TABLE {corpus.table} ALTER COLUMN {column} SET STORAGE PLAIN, then VACUUM FULL {corpus.table}",
+        )
+    found = connection.execute(_INDEX, (quoted,)).fetchone()
+    if not (found and found[0]):
+        yield Finding(
+            "advice", subject, f"no HNSW index: CREATE INDEX ON {corpus.table} USING hnsw ({column} vector_cosine_ops)"
+        )
+    if corpus.columns.chunk_hash is None:
+        yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
+    if corpus.documents is None and not corpus.public:
+        yield Finding(
+            "advice",
+            subject,
+            "no table of documents is mapped: callers who see few rows are answered by slower searches (docs/schema.md)",
+        )
+
+
+def _redis(settings: Settings) -> Iterator[Finding]:
+    url = settings.broker_url.get_secret_value()
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=5) as client:
+            client.ping()
+            yield Finding("ok", "Redis", "it answers")
+            yield from _redis_settings(client)
+    except (redis.RedisError, ValueError) as error:
+        yield Finding("problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL")
+
+
+def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
+    try:
+        policy = client.config_get("maxmemory-policy").get("maxmemory-policy")  # type: ignore[union-attr] # not the async client
+        append_only = client.config_get("appendonly").get("appendonly")  # type: ignore[union-attr] # the same
+    except redis.ResponseError:
+        return  # CONFIG is closed to us (a managed Redis): nothing to say
+    if policy != "noeviction":
+        yield Finding("advice", "Redis", f"maxmemory-policy is {policy}: jobs may be evicted. CONFIG SET maxmemory-policy noeviction")
+    if append_only != "yes":
+        yield Finding("advice", "Redis", "no append-only file: a restart loses waiting jobs. CONFIG SET appendonly yes")
+
+
+def _authorisation(settings: Settings) -> Iterator[Finding]:
+    if settings.trust_queue:
+        yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
+    elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):
+        yield Finding(
+            "problem",
+            "principals",
+            "no job can say who asks: set RETRIEVAL_WORKER_TOKEN_KEYS, or trust_queue = true where only your backend "
+            "writes to Redis",
+        )
+    else:
+        yield Finding("ok", "principals", f"{len(settings.token_keys)} key(s) for principal tokens")

@@ -1,0 +1,93 @@
+"""Logs: one JSON object a line (or coloured text on a terminal), with nothing of what a job or a chunk says."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+
+if TYPE_CHECKING:
+    from worker.settings import LogSettings
+
+# Celery's own loggers that print arguments at DEBUG, or repeat at INFO what `job done` says.
+_LEAST_LEVELS = {
+    "celery": logging.INFO,
+    "kombu": logging.INFO,
+    "amqp": logging.INFO,
+    "celery.app.trace": logging.WARNING,
+    "celery.worker.strategy": logging.WARNING,
+    "psycopg": logging.ERROR,
+    "psycopg.pool": logging.ERROR,
+    "httpx": logging.WARNING,
+    "openai": logging.WARNING,
+}
+
+_SHARED: list[structlog.types.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+
+
+def configure(settings: LogSettings) -> None:
+    """Send everything that this process logs to standard error, in one form."""
+    console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
+    renderer: structlog.types.Processor = (
+        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(_to_json)
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_SHARED,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_locals, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level)
+    for name, level in _LEAST_LEVELS.items():
+        logging.getLogger(name).setLevel(max(level, root.level))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_SHARED,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def logger(name: str) -> Any:
+    """A structured logger."""
+    return structlog.stdlib.get_logger(name)
+
+
+def where(error: BaseException) -> list[str]:
+    """The frames of an error as ``file:line function``, without its message, which may quote a job."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return frames
+
+
+def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """An exception in a log line is its type and frames; its message may quote what must not be logged."""
+    info = event.pop("exc_info", None)
+    if isinstance(info, tuple) and info[1] is not None:
+        event["exception"] = type(info[1]).__name__
+        event["where"] = where(info[1])
+    return event
+
+
+def _to_json(event: Any, **_: Any) -> str:
+    return orjson.dumps(event, default=repr).decode()

@@ -1,0 +1,173 @@
+"""The tasks that a backend may call. What they share is `run_job`; each is a few lines."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import kombu.exceptions
+import redis
+from celery import Task
+from celery.exceptions import SoftTimeLimitExceeded
+
+from worker import observe
+from worker.codec import JobResult, Unreadable
+from worker.contract import JobT, RetrieveTopK, parse_job
+from worker.core.shape import check_shape
+from worker.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, TimedOut, Unavailable
+from worker.principal import identify
+from worker.quiet import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from celery import Celery
+
+    from worker.model import Principal
+    from worker.retrieval import Retrieval
+    from worker.settings import Settings
+
+    Answer = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
+
+log = observe.logger("worker.tasks")
+
+
+class RetrievalTask(Task):
+    """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
+
+    Request = "worker.quiet:QuietRequest"
+    typing = False  # a wrong number of arguments is an InvalidJob, not a TypeError
+    acks_late = True
+    reject_on_worker_lost = True
+    throws = (RetrievalError,)
+    max_retries = None  # bounded by `_again`, from settings
+
+
+def register(app: Celery, settings: Settings, retrieval: Callable[[], Retrieval]) -> None:
+    """Define the tasks on an app.
+
+    Args:
+        app: the Celery app.
+        settings: the worker's settings.
+        retrieval: gives this process's engine, made after fork.
+    """
+
+    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k")
+    def retrieve_top_k(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
+        return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: retrieval().top_k(job, who), settings)
+
+
+def run_job(
+    task: RetrievalTask,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+) -> JobResult:
+    """Check one delivered job, answer it, say so in one log line.
+
+    Raises:
+        RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
+        celery.exceptions.Retry: Postgres or Redis is away and there are tries left.
+    """
+    started = time.perf_counter()
+    try:
+        _check_deliveries(task, settings)
+        _check_envelope(task)
+        raw = _only_argument(args, kwargs)
+        check_shape(raw, settings.limits)
+        job = parse_job(model, raw)
+        result = answer(job, lambda: identify(job, raw, task=task.name, task_id=task.request.id, settings=settings))
+        summary = _summarise_result(result)
+        done = JobResult(result, f"<{task.name} {summary}>")
+        _log("job done", task, started, rows=_rows(result), outcome=summary)
+        return done
+    except Unavailable as error:
+        _log("job delayed", task, started, error="Unavailable", reason=error.message)
+        raise _again(task, error, settings) from None
+    except (redis.RedisError, kombu.exceptions.OperationalError) as error:
+        _log("job delayed", task, started, error=type(error).__name__)
+        raise _again(task, Unavailable("Redis is away"), settings) from None
+    except SoftTimeLimitExceeded:
+        _log("job failed", task, started, error="TimedOut")
+        limit = settings.worker.soft_time_limit_seconds
+        raise TimedOut(f"the job ran longer than {limit} s") from None
+    except RetrievalError as error:
+        _log("job failed", task, started, error=type(error).__name__, reason=error.message)
+        raise
+    except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
+        _log("job failed", task, started, error=type(error).__name__, where=observe.where(error))
+        raise InternalError(
+            f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
+        ) from None
+
+
+def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 1:
+        raise InvalidJob("expected the job object as the only positional argument, and no keyword arguments")
+    if isinstance(args[0], Unreadable):
+        raise InvalidJob("the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)")
+    return args[0]
+
+
+def _check_envelope(task: RetrievalTask) -> None:
+    """Headers by which a sender could change how the worker runs."""
+    limits = task.request.timelimit
+    if limits and any(limits):
+        raise InvalidJob("expected no such header", "timelimit")
+
+
+def _check_deliveries(task: RetrievalTask, settings: Settings) -> None:
+    """Bound how often one job may take its worker down; counted only once it came back."""
+    if not (task.request.delivery_info or {}).get("redelivered"):
+        return
+    client = task.backend.client
+    key = f"retrieval-deliveries-{task.request.id}"
+    count = client.incr(key)
+    client.expire(key, settings.worker.result_expires_seconds)
+    if count >= settings.worker.max_deliveries:
+        raise DeadLettered(f"the job was delivered {count + 1} times without an answer: it may be killing its worker")
+
+
+def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
+    """Put the job back for later, or give up with ``error`` once its tries are used up."""
+    rules = settings.worker
+    retries = task.request.retries
+    if retries >= rules.max_retries:
+        return error
+    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0**retries)
+    # Jitter, so that a thousand jobs do not come back in the same instant; no result depends on it.
+    pause *= random.uniform(0.5, 1.0)  # noqa: S311 -- not a secret
+    try:
+        return task.retry(
+            exc=error,
+            countdown=pause,
+            max_retries=rules.max_retries,
+            throw=False,
+            argsrepr=summarise(task.request.args),
+            kwargsrepr="{}",
+        )
+    except (redis.RedisError, kombu.exceptions.OperationalError):
+        return error
+
+
+def _rows(result: dict[str, Any]) -> int:
+    return len(result["chunks"]) if "chunks" in result else sum(len(part.get("chunks", ())) for part in result["results"])
+
+
+def _summarise_result(result: dict[str, Any]) -> str:
+    if "results" in result:
+        return f"batch of {len(result['results'])}"
+    return str(result["status"])
+
+
+def _log(event: str, task: RetrievalTask, started: float, **fields: Any) -> None:
+    log.info(
+        event,
+        task=task.name,
+        task_id=task.request.id,
+        duration_ms=round((time.perf_counter() - started) * 1000, 2),
+        **fields,
+    )

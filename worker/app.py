@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
-from kombu import Queue
+from kombu.entity import Queue
 
 from worker import codec, observe, results, tasks
 from worker import settings as settings_module

@@ -86,9 +86,7 @@ def up(
     from worker import demo as demonstration, devstack  # noqa: I001, PLC0415 -- see `demo`
 
     with contextlib.ExitStack() as running:
-        stack = running.enter_context(
-            devstack.stack(data.resolve(), postgres_version=postgres, durable=True)
-        )
+        stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
         demonstration.install_sample(stack, console)
         environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
         log = stack.root / "worker.log"
@@ -111,7 +109,8 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
   log        {log}
 
 [bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
-  retrieval-worker query "What causes the hum on channel 18?" --as alice --broker {stack.redis.url(0)} --backend {stack.redis.url(1)}
+  export CELERY_BROKER_URL={stack.redis.url(0)} CELERY_RESULT_BACKEND={stack.redis.url(1)}
+  retrieval-worker query "What causes the hum on channel 18?" --as alice
 
 or from Python
   from worker.client import Client, RetrieveTopK, encode_embedding
@@ -145,8 +144,8 @@ def query(
     from worker.demo import as_table  # noqa: PLC0415 -- see `demo`
 
     vector = LexicalEmbedder().embed([question])[0].tolist()
-    optional = {"corpus": corpus} if corpus else {}
-    job = RetrieveTopK(query_embedding=encode_embedding(vector), principal={"user_id": caller}, k=k, **optional)
+    wanted = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
+    job = RetrieveTopK.model_validate({**wanted, "corpus": corpus} if corpus else wanted)
     start = time.perf_counter()
     answer = Client(broker, backend or None).call(job, timeout=timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer

@@ -107,7 +107,9 @@ class Client:
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
         self._signer = signer
-        self._app = Celery("retrieval-client", broker=broker_url, backend=result_backend or broker_url, set_as_current=False)
+        self._app = Celery(
+            "retrieval-client", broker=broker_url, backend=result_backend or broker_url, set_as_current=False
+        )
         self._app.conf.update(
             task_serializer="json",
             result_serializer="json",
@@ -116,7 +118,12 @@ class Client:
         )
 
     def enqueue(
-        self, job: Job, *, claims: Mapping[str, Any] | None = None, task_id: str | None = None, expires: float | None = None
+        self,
+        job: Job,
+        *,
+        claims: Mapping[str, Any] | None = None,
+        task_id: str | None = None,
+        expires: float | None = None,
     ) -> str:
         """Put a job on its queue.
 

@@ -23,7 +23,7 @@ class JobResult:
     __slots__ = ("_json", "_summary")
 
     def __init__(self, value: dict[str, Any], summary: str) -> None:
-        self._json = orjson.dumps(value)
+        self._json = _as_json(value)
         self._summary = summary
 
     def __repr__(self) -> str:
@@ -39,6 +39,14 @@ class JobResult:
         return orjson.loads(self._json)
 
 
+def _as_json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        # An integer beyond 64 bits, such as the k that was asked for.
+        return json.dumps(value, ensure_ascii=False).encode()
+
+
 class Unreadable:
     """Stands for a job whose body could not be decoded."""
 
@@ -52,7 +60,7 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, default=_default, option=_FLAGS)
     except TypeError:
         # Celery's own control messages may hold what only kombu's encoder knows, or integers beyond 64 bits.
-        return kombu_dumps(value).encode()
+        return str(kombu_dumps(value)).encode()
 
 
 def _default(value: Any) -> Any:

@@ -100,9 +100,7 @@ class Filters(Part):
 
     document_ids: Annotated[list[Identifier], Field(max_length=1000)] | None = None
     sections: Annotated[list[PathPart], Field(max_length=1000)] | None = None
-    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]], Field(max_length=1000)] | None = (
-        None
-    )
+    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]], Field(max_length=1000)] | None = None
     path_contains: Annotated[list[PathPart], Field(max_length=100)] | None = None
     ext_allow: Annotated[list[PathPart], Field(max_length=100)] | None = None
     ext_deny: Annotated[list[PathPart], Field(max_length=100)] | None = None

@@ -75,7 +75,12 @@ def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) 
     left = len(answer.chunks) - shown
     method = answer.trace.search["method"]
     caption = f"{answer.status}: {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
-    table = Table(title=title, caption=caption + (f", {left} more not shown" if left > 0 else ""), title_justify="left", expand=True)
+    table = Table(
+        title=title,
+        caption=caption + (f", {left} more not shown" if left > 0 else ""),
+        title_justify="left",
+        expand=True,
+    )
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("similarity", style="green", justify="right", no_wrap=True)
     table.add_column("chunk", style="cyan", no_wrap=True)

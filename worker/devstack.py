@@ -117,9 +117,7 @@ def stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool
 
 
 @contextlib.contextmanager
-def postgres(
-    root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None
-) -> Iterator[Postgres]:
+def postgres(root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     """Run a PostgreSQL server with its data under ``root``, made there if there is none yet."""
     binaries = _postgres_binaries(version)
     account = _unprivileged_account()

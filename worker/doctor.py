@@ -87,7 +87,7 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
         yield Finding(
             "advice",
             subject,
-            "no table of documents is mapped: callers who see few rows are answered by slower searches (docs/schema.md)",
+            "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
 
 
@@ -99,17 +99,23 @@ def _redis(settings: Settings) -> Iterator[Finding]:
             yield Finding("ok", "Redis", "it answers")
             yield from _redis_settings(client)
     except (redis.RedisError, ValueError) as error:
-        yield Finding("problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL")
+        yield Finding(
+            "problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
+        )
 
 
 def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
     try:
-        policy = client.config_get("maxmemory-policy").get("maxmemory-policy")  # type: ignore[union-attr] # not the async client
-        append_only = client.config_get("appendonly").get("appendonly")  # type: ignore[union-attr] # the same
+        policy = client.config_get("maxmemory-policy").get("maxmemory-policy")
+        append_only = client.config_get("appendonly").get("appendonly")
     except redis.ResponseError:
         return  # CONFIG is closed to us (a managed Redis): nothing to say
     if policy != "noeviction":
-        yield Finding("advice", "Redis", f"maxmemory-policy is {policy}: jobs may be evicted. CONFIG SET maxmemory-policy noeviction")
+        yield Finding(
+            "advice",
+            "Redis",
+            f"maxmemory-policy is {policy}: jobs may be evicted. CONFIG SET maxmemory-policy noeviction",
+        )
     if append_only != "yes":
         yield Finding("advice", "Redis", "no append-only file: a restart loses waiting jobs. CONFIG SET appendonly yes")
 

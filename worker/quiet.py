@@ -16,6 +16,8 @@ from celery.worker.request import Request
 from worker.contract import Job
 from worker.errors import TimedOut
 
+_LONGEST_ID = 64
+
 logger = logging.getLogger("worker.quiet")
 
 
@@ -100,7 +102,7 @@ def _safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:
     headers = message.headers if isinstance(message.headers, dict) else {}
     task_id = str(headers.get("id", ""))
     return {
-        "task_id": task_id if len(task_id) <= 64 and task_id.replace("-", "").isalnum() else "",
+        "task_id": task_id if len(task_id) <= _LONGEST_ID and task_id.replace("-", "").isalnum() else "",
         "bytes": len(message.body or b""),
         "error": type(exc).__name__ if exc else "",
     }

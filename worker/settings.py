@@ -149,8 +149,7 @@ class WorkerSettings(Section):
         # Otherwise a job still running would be handed to a second worker.
         if self.visibility_timeout_seconds <= self.time_limit_seconds + self.retry_backoff_max_seconds:
             raise ValueError(
-                "worker.visibility_timeout_seconds: expected more than time_limit_seconds "
-                "+ retry_backoff_max_seconds"
+                "worker.visibility_timeout_seconds: expected more than time_limit_seconds + retry_backoff_max_seconds"
             )
         return self
 

@@ -82,8 +82,6 @@ def run_job(
         result = answer(job, lambda: identify(job, raw, task=task.name, task_id=task.request.id, settings=settings))
         summary = _summarise_result(result)
         done = JobResult(result, f"<{task.name} {summary}>")
-        _log("job done", task, started, rows=_rows(result), outcome=summary)
-        return done
     except Unavailable as error:
         _log("job delayed", task, started, error="Unavailable", reason=error.message)
         raise _again(task, error, settings) from None
@@ -102,6 +100,8 @@ def run_job(
         raise InternalError(
             f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         ) from None
+    _log("job done", task, started, rows=_rows(result), outcome=summary)
+    return done
 
 
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -141,7 +141,7 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
     # Jitter, so that a thousand jobs do not come back in the same instant; no result depends on it.
     pause *= random.uniform(0.5, 1.0)  # noqa: S311 -- not a secret
     try:
-        return task.retry(
+        again: Exception = task.retry(
             exc=error,
             countdown=pause,
             max_retries=rules.max_retries,
@@ -151,10 +151,13 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
         )
     except (redis.RedisError, kombu.exceptions.OperationalError):
         return error
+    return again
 
 
 def _rows(result: dict[str, Any]) -> int:
-    return len(result["chunks"]) if "chunks" in result else sum(len(part.get("chunks", ())) for part in result["results"])
+    return (
+        len(result["chunks"]) if "chunks" in result else sum(len(part.get("chunks", ())) for part in result["results"])
+    )
 
 
 def _summarise_result(result: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from worker.settings import CorpusSettings
 
+
 @dataclass(frozen=True, slots=True)
 class CorpusTypes:
     """What the database knows of a corpus's tables.
@@ -87,7 +88,7 @@ SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
 )
 
 _STORAGE = (
-    _BELOW.replace("%s::oid", "to_regclass(%s)::oid")
+    _BELOW.replace("%s::oid", "to_regclass(%s)::oid")  # noqa: S608 -- constants of this module
     + "SELECT c.oid FROM below JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1"
 )
 
@@ -134,8 +135,7 @@ def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> fro
     if bypass:
         problems.append(f"the role {name} has BYPASSRLS: {cure}")
     problems.extend(
-        f"the role {name} is a member of {other}, which row-level security does not bind: {cure}"
-        for other in powerful
+        f"the role {name} is a member of {other}, which row-level security does not bind: {cure}" for other in powerful
     )
     return frozenset(memberships)
 
@@ -171,9 +171,7 @@ def _check_relation(
     return dict(connection.execute(_COLUMNS, (oid,)).fetchall())
 
 
-def _unprotected(
-    label: str, table: str, kind: str, row_security: bool, security_invoker: bool
-) -> Iterator[str]:
+def _unprotected(label: str, table: str, kind: str, row_security: bool, security_invoker: bool) -> Iterator[str]:
     if kind == "v":
         if not security_invoker:
             yield (

@@ -91,9 +91,7 @@ class Database:
             with connection.pipeline():
                 connection.execute(_BEGIN, prepare=True)
                 self._state(connection, principal)
-                cursors = [
-                    connection.execute(query, values, prepare=True, binary=True) for query, values in statements
-                ]
+                cursors = [connection.execute(query, values, prepare=True, binary=True) for query, values in statements]
                 connection.execute(_COMMIT, prepare=True)
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 

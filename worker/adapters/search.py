@@ -1,36 +1,17 @@
-"""Nearest-neighbour search as SQL, and its rows as chunks: the one door between a table and the vocabulary.
-
-Two statements for a corpus:
-
-- *nearest*: one statement that decides by itself, from the size of the corpus and of what the caller may
-  see, between an iterative scan of the HNSW index (over-fetched by distance alone, then put in the exact
-  order outside) and an exact search of the few documents that count.
-- *exact*: every chunk that the caller may see, compared.
-
-Both end in ``ORDER BY distance + 0, id``. The ``+ 0`` matters: without it PostgreSQL 17 and later believe the
-over-fetch to be in that order already (it is not, under ``relaxed_order``), and PostgreSQL 16 and later could
-use the index where an exact answer was asked for. Identifiers come from settings and are quoted; values are
-parameters, always.
-"""
+"""Nearest-neighbour search, and its rows as chunks: the one door between a table and the vocabulary."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from psycopg import sql
-
-from worker.adapters.catalog import identifier
+from worker.adapters.statements import Statements
 from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk
-from worker.core.ranking import INTEGER_TYPES, by_similarity, id_key
-from worker.errors import InvalidJob
+from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from worker.adapters.catalog import CorpusTypes
     from worker.adapters.postgres import Database, Row
@@ -73,10 +54,9 @@ class Corpus:
     def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
         self.name = name
         self.settings = settings
-        self._search = search
-        self._types = types
+        self._over_fetch = search.over_fetch
+        self._statements = Statements(name, settings, search, types)
         self._key = id_key(types.id)
-        self._statements: dict[tuple[Any, ...], bytes] = {}
 
     # --- the search -----------------------------------------------------------------------------
 
@@ -98,9 +78,9 @@ class Corpus:
     def _by_plan(
         self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet
     ) -> tuple[Found, bool]:
-        values = self._values(query, k, filters)
+        values = self._statements.values(query, k, filters)
         (header, rows) = database.read(
-            principal, [(self._plan_statement, values), (self._nearest_statement(filters), values)]
+            principal, [(self._statements.plan, values), (self._statements.nearest(filters), values)]
         )
         corpus_rows, ef_search = header[0][:2]
         exact, fetched, farthest = rows[0][:3]
@@ -108,43 +88,16 @@ class Corpus:
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0), True
         tied_past_fetch = len(candidates) == k and 1.0 - candidates[-1].similarity >= farthest
-        complete = fetched >= self._search.over_fetch and not tied_past_fetch
+        complete = fetched >= self._over_fetch and not tied_past_fetch
         return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)), complete
 
     def _exactly(self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet) -> Found:
-        values = self._values(query, k, filters)
+        values = self._statements.values(query, k, filters)
         (header, rows) = database.read(
-            principal, [(self._plan_statement, values), (self._exact_statement(filters), values)]
+            principal, [(self._statements.plan, values), (self._statements.exact(filters), values)]
         )
         candidates = self._candidates(rows)
         return Found(candidates, _EXACT, len(candidates), header[0][0], 0)
-
-    def _values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
-        ids = filters.document_ids
-        return {
-            "query": query,
-            "k": k,
-            "document_ids": self._document_ids(ids) if ids is not None else None,
-            "sections": list(filters.sections or ()),
-            "pages": list(filters.pages or ()),
-            "path_contains": list(filters.path_contains or ()),
-            "ext_allow": [_extension(ext) for ext in filters.ext_allow or ()],
-            "ext_deny": [_extension(ext) for ext in filters.ext_deny or ()],
-            **{
-                f"metadata_{i}": json.dumps((filters.metadata or {})[key])
-                for i, key in enumerate(sorted(filters.metadata or {}))
-            },
-            **{f"metadata_key_{i}": key for i, key in enumerate(sorted(filters.metadata or {}))},
-        }
-
-    def _document_ids(self, ids: Sequence[str]) -> list[Any]:
-        """Ids as the column's type; what can't be one names no document."""
-        kept: list[Any] = []
-        for text in ids:
-            value = _as_type(text, self._types.document_id)
-            if value is not None:
-                kept.append(value)
-        return kept
 
     # --- rows to chunks -------------------------------------------------------------------------
 
@@ -175,299 +128,3 @@ class Corpus:
             chunk_hash=format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
             hash_version=HASH_VERSION,
         )
-
-    # --- statements -----------------------------------------------------------------------------
-
-    @cached_property
-    def _plan_statement(self) -> bytes:
-        """Size of the corpus, and HNSW's settings by it, until the end of the transaction."""
-        s = self._search
-        return _render(
-            "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({least}, rows / {per}))::text, true),"
-            " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
-            " set_config('hnsw.max_scan_tuples', {tuples}, true),"
-            " set_config('hnsw.scan_mem_multiplier', {memory}, true)"
-            " FROM ({size}) AS size",
-            least=sql.Literal(s.ef_search_min),
-            per=sql.Literal(s.ef_search_rows),
-            tuples=sql.Literal(str(s.max_scan_tuples)),
-            memory=sql.Literal(str(s.scan_mem_multiplier)),
-            size=_estimated_rows(self._types.storage),
-        )
-
-    def _exact_statement(self, filters: FilterSet) -> bytes:
-        """Every visible chunk compared; the total order in the database."""
-        return self._cached(
-            _EXACT,
-            filters,
-            lambda: _render(
-                "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
-                " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
-                where=_all([*self._chunk_filters(filters), *self._path_filters(filters)]),
-                **self._names,
-            ),
-        )
-
-    def _nearest_statement(self, filters: FilterSet) -> bytes:
-        """Index or exact, as the database's own statistics and the caller's rights decide."""
-        return self._cached(_INDEX, filters, lambda: self._compose_nearest(filters))
-
-    def _compose_nearest(self, filters: FilterSet) -> bytes:
-        on_chunks = self._chunk_filters(filters)
-        return _render(
-            """
-            WITH {choice},
-            few AS MATERIALIZED (
-              SELECT * FROM (
-                SELECT {columns} FROM {table} AS c WHERE (SELECT exact FROM choice) AND {where_few}
-              ) AS compared ORDER BY distance + 0, id {collate} LIMIT %(k)s
-            ),
-            near AS MATERIALIZED (
-              SELECT {columns} FROM {table} AS c
-               WHERE NOT (SELECT exact FROM choice) AND {where_near}
-               ORDER BY c.{embedding} <=> %(query)s LIMIT {over_fetch}
-            ),
-            hits AS (
-              SELECT *, count(*) FILTER (WHERE distance < 'NaN') OVER () AS fetched,
-                     max(distance) OVER () AS farthest
-                FROM (SELECT * FROM few UNION ALL SELECT * FROM near) AS either
-               ORDER BY distance + 0, id {collate} LIMIT %(k)s
-            )
-            SELECT exact, coalesce(fetched, 0), farthest, {outputs}
-              FROM choice LEFT JOIN hits ON true
-            """,
-            choice=self._choice(filters),
-            where_few=_all([*on_chunks, *self._few_documents(filters)]),
-            where_near=_all([*on_chunks, *self._path_filters(filters)]),
-            over_fetch=sql.Literal(self._search.over_fetch),
-            **self._names,
-        )
-
-    def _choice(self, filters: FilterSet) -> sql.Composable:
-        """Common table expressions that end in `choice (exact)`.
-
-        The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
-        where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
-        """
-        size = _estimated_rows(self._types.storage)
-        exact_rows = sql.Literal(self._search.exact_rows)
-        documents = self.settings.documents
-        if documents is None:
-            given = sql.SQL("true" if filters.document_ids is not None else "false")
-            return sql.SQL(
-                "choice AS MATERIALIZED (SELECT rows <= {exact_rows} OR {given} AS exact FROM ({size}) AS size)"
-            ).format(exact_rows=exact_rows, given=given, size=size)
-        return sql.SQL(
-            """
-            bound AS MATERIALIZED (
-              SELECT CASE WHEN chunks.rows > {exact_rows} THEN
-                       1 + ceil({factor} * sqrt(chunks.rows) * documents.rows / chunks.rows)::bigint
-                     END AS documents
-                FROM ({size}) AS chunks, ({documents_size}) AS documents
-            ),
-            counted AS MATERIALIZED (
-              SELECT d.{id} AS id FROM {table} AS d WHERE {where} LIMIT (SELECT documents FROM bound)
-            ),
-            choice AS MATERIALIZED (
-              SELECT documents IS NULL OR (SELECT count(*) FROM counted) < documents AS exact FROM bound
-            )
-            """
-        ).format(
-            exact_rows=exact_rows,
-            factor=sql.Literal(self._search.narrow_factor),
-            size=size,
-            documents_size=_estimated_rows(self._types.documents_storage),
-            id=sql.Identifier(documents.id),
-            table=identifier(documents.table),
-            where=_all([*self._conditions_on_path(filters), *self._document_ids_among(sql.Identifier("d", documents.id), filters)]),
-        )
-
-    def _few_documents(self, filters: FilterSet) -> list[sql.Composable]:
-        if self.settings.documents is None:
-            return self._path_filters(filters)
-        return [
-            sql.SQL("c.{} = ANY (ARRAY(SELECT id FROM counted))").format(
-                sql.Identifier(self.settings.columns.document_id)
-            ),
-            *(self._path_filters(filters) if self.settings.columns.path else []),
-        ]
-
-    # --- filters --------------------------------------------------------------------------------
-
-    def _chunk_filters(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the chunk table's own columns.
-
-        Raises:
-            InvalidJob: a filter on a column that the corpus does not map.
-        """
-        columns = self.settings.columns
-        conditions: list[sql.Composable] = self._document_ids_among(sql.Identifier("c", columns.document_id), filters)
-        if filters.sections is not None:
-            section = self._mapped(columns.section, "sections")
-            conditions.append(sql.SQL("{} = ANY (%(sections)s::text[])").format(section))
-        if filters.pages is not None:
-            page = self._mapped(columns.page, "pages")
-            conditions.append(sql.SQL("{} = ANY (%(pages)s::integer[])").format(page))
-        for i, key in enumerate(sorted(filters.metadata or {})):
-            value = sql.Placeholder(f"metadata_{i}")
-            if key in self.settings.metadata_columns:
-                column = sql.Identifier("c", self.settings.metadata_columns[key])
-                conditions.append(sql.SQL("to_jsonb({}) = {}::jsonb").format(column, value))
-            else:
-                column = self._mapped(columns.metadata, "metadata")
-                name = sql.Placeholder(f"metadata_key_{i}")
-                conditions.append(sql.SQL("{} -> {} = {}::jsonb").format(column, name, value))
-        return conditions
-
-    def _document_ids_among(self, column: sql.Identifier, filters: FilterSet) -> list[sql.Composable]:
-        if filters.document_ids is None:
-            return []
-        array = sql.SQL(self._types.document_id)  # type: ignore[arg-type] # from the catalog, not from a job
-        return [sql.SQL("{} = ANY (%(document_ids)s::{}[])").format(column, array)]
-
-    def _path_filters(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the document's path, as conditions on a chunk."""
-        conditions = self._conditions_on_path(filters)
-        documents = self.settings.documents
-        if not conditions or self.settings.columns.path or documents is None:
-            return conditions
-        return [
-            sql.SQL("c.{} IN (SELECT d.{} FROM {} AS d WHERE {})").format(
-                sql.Identifier(self.settings.columns.document_id),
-                sql.Identifier(documents.id),
-                identifier(documents.table),
-                _all(conditions),
-            )
-        ]
-
-    def _conditions_on_path(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
-        wanted = {
-            "path_contains": "EXISTS (SELECT FROM unnest(%(path_contains)s::text[]) AS part"
-            " WHERE strpos({path}, part) > 0)",
-            "ext_allow": "EXISTS (SELECT FROM unnest(%(ext_allow)s::text[]) AS ext WHERE {ends_with_ext})",
-            "ext_deny": "NOT EXISTS (SELECT FROM unnest(%(ext_deny)s::text[]) AS ext WHERE {ends_with_ext})",
-        }
-        given = [name for name in wanted if getattr(filters, name) is not None]
-        if not given:
-            return []
-        path = self._path_column(given[0])
-        # Under the C collation lower() changes ASCII letters only, whatever the database's locale.
-        ends = sql.SQL("right(lower({path} COLLATE \"C\"), length(ext) + 1) = '.' || lower(ext COLLATE \"C\")")
-        return [
-            sql.SQL(wanted[name]).format(path=path, ends_with_ext=ends.format(path=path))  # type: ignore[arg-type] # literals above
-            for name in given
-        ]
-
-    def _path_column(self, filter_name: str) -> sql.Identifier:
-        documents, own = self.settings.documents, self.settings.columns.path
-        if own is not None:
-            return sql.Identifier("c", own)
-        if documents is None or documents.path is None:
-            raise self._not_mapped(filter_name)
-        return sql.Identifier("d", documents.path)
-
-    def _mapped(self, column: str | None, filter_name: str) -> sql.Identifier:
-        if column is None:
-            raise self._not_mapped(filter_name)
-        return sql.Identifier("c", column)
-
-    def _not_mapped(self, filter_name: str) -> InvalidJob:
-        return InvalidJob(f"the corpus {self.name} has no column for this filter", f"filters.{filter_name}")
-
-    # --- names ----------------------------------------------------------------------------------
-
-    @cached_property
-    def _names(self) -> dict[str, sql.Composable]:
-        """The parts of every statement that come from the corpus's settings."""
-        columns = self.settings.columns
-        optional = [
-            _column_or_null(getattr(columns, field), field, cast)
-            for field, cast in {**_OPTIONAL, "chunk_hash": "bytea"}.items()
-        ]
-        extra = [
-            sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(f"extra_{i}"))
-            for i, column in enumerate(self.settings.metadata_columns.values())
-        ]
-        named = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
-        required = [
-            sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
-            for field, column in named.items()
-        ]
-        distance = sql.SQL("c.{} <=> %(query)s AS distance").format(sql.Identifier(columns.embedding))
-        outputs = ["distance", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
-        return {
-            "columns": sql.SQL(", ").join([distance, *required, *optional, *extra]),
-            "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
-            "table": identifier(self.settings.table),
-            "embedding": sql.Identifier(columns.embedding),
-            "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
-        }
-
-    def _cached(self, kind: str, filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
-        """Statements by the shape of their filters: values are parameters, so shapes are few."""
-        shape = (kind, *(getattr(filters, name) is not None for name in _FILTER_NAMES), *self._metadata_shape(filters))
-        if shape not in self._statements:
-            self._statements[shape] = compose()
-        return self._statements[shape]
-
-    def _metadata_shape(self, filters: FilterSet) -> tuple[str | None, ...]:
-        return tuple(self.settings.metadata_columns.get(key) for key in sorted(filters.metadata or {}))
-
-
-_OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
-_COLLATABLE = frozenset({"text", "character varying", "character", "name"})
-_FILTER_NAMES = ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
-
-# As the planner estimates: rows per page when last analysed, times the pages there are now. Where nothing
-# was analysed yet, a row is taken as 3,500 bytes (768 floats and some text).
-_SIZE = """
-SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
-                         THEN reltuples / relpages * (pg_relation_size(oid) / current_setting('block_size')::int)
-                         ELSE pg_relation_size(oid) / 3500.0 END), 0)::bigint AS rows
-  FROM pg_class WHERE oid = ANY ({oids}::oid[])
-"""
-
-
-def _estimated_rows(storage: Sequence[int]) -> sql.Composed:
-    return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
-
-
-def _column_or_null(column: str | None, field: str, cast: str) -> sql.Composable:
-    if column is None:
-        return sql.SQL("NULL::{} AS {}").format(sql.SQL(cast), sql.Identifier(field))  # type: ignore[arg-type] # ours
-    return sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
-
-
-def _all(conditions: Sequence[sql.Composable]) -> sql.Composable:
-    return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
-
-
-def _render(template: str, **parts: sql.Composable) -> bytes:
-    """A statement as bytes, rendered once: psycopg would do it anew for each execution."""
-    return sql.SQL(template).format(**parts).as_bytes(None)  # type: ignore[arg-type] # literals of this module
-
-
-def _extension(text: str) -> str:
-    return text.removeprefix(".")
-
-
-def _as_type(text: str, database_type: str) -> Any:
-    """An id from a job as its column's type, or None if it can't be one."""
-    if database_type in INTEGER_TYPES:
-        return _as_integer(text, database_type)
-    if database_type == "uuid":
-        try:
-            return UUID(text)
-        except ValueError:
-            return None
-    return text
-
-
-def _as_integer(text: str, database_type: str) -> int | None:
-    bits = INTEGER_TYPES[database_type]
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if str(value) == text and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None

@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,9 +30,13 @@ _NGRAM_SIZES = (3, 4, 5)
 _NGRAM_WEIGHT = 0.35
 # Function words: they say nothing of what a text is about.
 _STOP_WORDS = frozenset(
-    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it "
-    "its may me my no not of on or our she should so than that the their them then there these they this to up us "
-    "was we were what when where which who why will with would you your".split()
+    word
+    for line in (
+        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into",
+        "is it its may me my no not of on or our she should so than that the their them then there these they this",
+        "to up us was we were what when where which who why will with would you your",
+    )
+    for word in line.split()
 )
 
 
@@ -51,7 +55,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _embed(text: str) -> NDArray[np.float64]:
     weights = [0.0] * DIMENSIONS
-    # Counters keep insertion order, so that sums are the same on every machine.
+    # Dictionaries keep insertion order, so that sums are the same on every machine.
     for feature, weight in _features(text).items():
         position, sign = _bucket(feature)
         weights[position] += sign * weight
@@ -65,7 +69,7 @@ def _features(text: str) -> dict[str, float]:
     """Words with 1 + log(count), and the n-grams of each word with a smaller weight."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     words = Counter(word for word in _WORD.findall(folded) if word not in _STOP_WORDS)
-    features: Counter[str] = Counter()
+    features: defaultdict[str, float] = defaultdict(float)
     for word, count in words.items():
         weight = 1.0 + math.log(count)
         features[f"w {word}"] += weight

@@ -83,4 +83,5 @@ def _to_unit_length(numbers: NDArray[np.float64], path: str) -> Vector:
     scaled = numbers / largest
     # fsum is exact, so the last bit does not depend on how a CPU or a BLAS adds up.
     length = math.sqrt(math.fsum((scaled * scaled).tolist()))
-    return (scaled / length).astype(np.float32)
+    unit: Vector = (scaled / length).astype(np.float32)
+    return unit

@@ -146,6 +146,9 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
             countdown=pause,
             max_retries=rules.max_retries,
             throw=False,
+            # Celery would send the task's own limits as the header that `_check_envelope` refuses.
+            time_limit=None,
+            soft_time_limit=None,
             argsrepr=summarise(task.request.args),
             kwargsrepr="{}",
         )

@@ -15,7 +15,6 @@ from pgvector.psycopg import register_vector
 from worker import devstack
 from worker.adapters.postgres import Database
 from worker.adapters.search import Corpus
-from worker.adapters.statements import Statements
 from worker.loader import migrate
 from worker.model import NO_FILTERS, FilterSet, Principal
 from worker.settings import Settings, config_folder, from_values
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from worker.adapters.statements import Statements
 
 ROWS, DOCUMENTS = 50_000, 5_000
 HNSW, BTREE = "document_chunks_embedding_idx", "document_chunks_document_idx"
@@ -71,7 +72,9 @@ def near(rng: np.random.Generator, data: NDArray[np.float32], count: int) -> NDA
 
 def fill(connection: psycopg.Connection[Any], data: NDArray[np.float32]) -> None:
     """5,000 documents of 10 chunks: `half` owns 50 %, `hundredth` 1 %, and all are of one tenant."""
-    owners = np.where(np.arange(DOCUMENTS) % 2 == 0, "half", np.where(np.arange(DOCUMENTS) % 100 == 7, "hundredth", "x"))
+    owners = np.where(
+        np.arange(DOCUMENTS) % 2 == 0, "half", np.where(np.arange(DOCUMENTS) % 100 == 7, "hundredth", "x")
+    )
     register_vector(connection)
     connection.execute("DROP INDEX document_chunks_embedding_idx")
     cursor = connection.cursor()

@@ -32,6 +32,7 @@ _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
 
+_CANCEL_SECONDS = 2.0
 _BEGIN = sql.SQL("BEGIN READ ONLY")
 _COMMIT = sql.SQL("COMMIT")
 
@@ -121,6 +122,19 @@ def check(settings: Settings) -> Mapping[str, CorpusTypes]:
 def _configure(connection: Connection) -> None:
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
+
+
+def _interrupt_behind(error: BaseException) -> BaseException | None:
+    """What interrupted the wait for Postgres (a time limit, Ctrl-C), if anything did.
+
+    Psycopg can't leave its pipeline in the middle of an answer, and hides the interrupt behind an error of its own.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if not isinstance(cause, psycopg.Error):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 @contextlib.contextmanager

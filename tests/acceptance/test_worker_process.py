@@ -1,0 +1,326 @@
+"""A real worker process, driven from outside over Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+import redis
+
+from worker import devstack
+from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
+from worker.core import lexical
+from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+USER, PASSWORD = "watcher", "a password for this test"
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction that keeps every search waiting until it is rolled back."""
+    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield connection
+        connection.rollback()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
+    """How many of the worker's sessions wait for a lock in this database."""
+    row = admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def log_events(log: Path, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line.get("event") == event]
+
+
+def test_a_message_written_by_hand_is_answered(
+    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """No Celery on the sending side: LPUSH of protocol-2 JSON, the result read with GET."""
+    task_id = str(uuid.uuid4())
+    body = json.dumps([[{"query_embedding": QUERY, "principal": {"user_id": "bob"}, "k": 12}], {}, {}])
+    message = (
+        '{"body": ' + json.dumps(body) + ', "content-encoding": "utf-8", "content-type": "application/json",'
+        ' "headers": {"lang": "sh", "task": "retrieve_top_k", "id": "' + task_id + '"},'
+        ' "properties": {"correlation_id": "' + task_id + '", "delivery_mode": 2, "delivery_tag": "1",'
+        ' "delivery_info": {"exchange": "", "routing_key": "retrieval"}}}'
+    )
+    with (
+        devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"),
+        redis.Redis.from_url(stack.redis.url(1)) as results,
+    ):
+        broker.lpush("retrieval", message)
+        wait_for(lambda: results.get(f"celery-task-meta-{task_id}") is not None)
+        record = json.loads(results.get(f"celery-task-meta-{task_id}"))
+    assert record["status"] == "SUCCESS"
+    assert record["result"]["k"] == 12
+    assert TopK.model_validate(record["result"]).chunks[1].chunk_id == "report-2023-mixing-desk-005"
+
+
+def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
+    stack: devstack.Stack,
+    client: Client,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Autoscale 4,1: four processes while jobs wait, one when there are none; no job fails; Flower shows both."""
+    environment = {**worker_environment(), "AUTOSCALE_KEEPALIVE": "1"}
+    with (
+        devstack.celery_worker(environment, worker_log, "--autoscale=4,1"),
+        devstack.flower(environment, worker_log.with_suffix(".flower"), user=USER, password=PASSWORD) as url,
+    ):
+        sent = [client.enqueue(JOB) for _ in range(60)]
+        wait_for(lambda: waiting_sessions(admin) == 4)
+        wait_for(lambda: flower_pool(url) == 4)
+        locked.rollback()
+        answers = [client.result(task_id, timeout=30) for task_id in sent]
+        assert {answer.status for answer in answers} == {"ok"}  # type: ignore[union-attr] # one query each
+        wait_for(lambda: flower_pool(url) == 1)
+        shown = flower(url, "/api/tasks?limit=100")
+        assert set(sent) <= shown.keys()
+        assert {task["name"] for task in shown.values()} == {"retrieve_top_k"}
+        assert {task["args"] for task in shown.values()} == {"(principal, query_embedding)"}
+        assert {task["state"] for task in shown.values()} == {"SUCCESS"}
+        assert "hum" not in json.dumps(shown)
+        del stack
+
+
+def flower(url: str, path: str) -> dict[str, Any]:
+    """Flower's API, with basic auth."""
+    import httpx
+
+    answer = httpx.get(url + path, auth=(USER, PASSWORD), timeout=30)
+    assert httpx.get(url + path, timeout=30).status_code == 401
+    answer.raise_for_status()
+    return answer.json()
+
+
+def flower_pool(url: str) -> int:
+    """How many pool processes Flower sees now."""
+    workers = flower(url, "/api/workers?refresh=1")
+    return sum(len(worker["stats"]["pool"]["processes"]) for worker in workers.values() if worker.get("stats"))
+
+
+def test_a_job_waits_for_a_database_that_is_away(
+    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+) -> None:
+    """Postgres gives no connections: the job is tried again with pauses, and answered once it is back."""
+    name = admin.info.dbname
+    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2")
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        client.call(JOB, timeout=30)
+        admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: len(log_events(worker_log, "job delayed")) >= 2)
+        assert client.progress(task_id).state == "RETRY"
+        admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+        assert client.result(task_id, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_a_database_that_stays_away_ends_in_unavailable(
+    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+) -> None:
+    """After its tries a job fails as `Unavailable`, and the worker lives."""
+    environment = worker_environment(
+        POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.1", WORKER__MAX_RETRIES="2"
+    )
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
+        with pytest.raises(Unavailable, match="Postgres"):
+            client.call(JOB, timeout=60)
+        assert len(log_events(worker_log, "job delayed")) == 3
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT -1")
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
+    """The only pool process of a worker with one."""
+    wait_for(lambda: len(psutil.Process(worker.pid).children()) >= 1)
+    return psutil.Process(worker.pid).children()[0]
+
+
+def test_a_job_whose_process_is_killed_is_run_again(
+    client: Client,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Late acknowledgement: kill -9 of the process that runs a job loses nothing."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        pool_process(worker).kill()
+        locked.rollback()
+        assert client.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
+    client: Client,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Redeliveries are bounded: the job fails as `DeadLettered`, and the worker answers others."""
+    environment = worker_environment(WORKER__MAX_DELIVERIES="3")
+    killed = set()
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        task_id = client.enqueue(JOB)
+        for _ in range(3):
+            wait_for(lambda: waiting_sessions(admin) == 1 and pool_process(worker).pid not in killed)
+            process = pool_process(worker)
+            killed.add(process.pid)
+            process.kill()
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            wait_for(lambda: waiting_sessions(admin) == 0)
+        with pytest.raises(DeadLettered, match="delivered 4 times"):
+            client.result(task_id, timeout=60)
+        locked.rollback()
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+
+
+@pytest.mark.parametrize(
+    ("limits", "who"),
+    [
+        ({"SEARCH__STATEMENT_TIMEOUT_SECONDS": "0.3"}, "Postgres"),
+        ({"WORKER__SOFT_TIME_LIMIT_SECONDS": "1", "WORKER__TIME_LIMIT_SECONDS": "10"}, "longer than 1 s"),
+    ],
+)
+def test_a_job_that_takes_too_long_is_timed_out(
+    client: Client,
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+    limits: dict[str, str],
+    who: str,
+) -> None:
+    """Both time limits, Postgres' and Celery's, end in `TimedOut`, and the next job is answered."""
+    with devstack.celery_worker(worker_environment(**limits), worker_log, "--concurrency=1"):
+        with pytest.raises(TimedOut, match=who):
+            client.call(JOB, timeout=30)
+        locked.rollback()
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_a_polite_stop_finishes_the_job_that_runs(
+    client: Client,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """SIGTERM: the running job is answered, then the worker ends with code 0."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        worker.send_signal(signal.SIGTERM)
+        locked.rollback()
+        assert client.result(task_id, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+        assert worker.wait(30) == 0
+
+
+def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
+    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A token stands for its claims; a plain principal, a foreign key and no principal do not."""
+    key = "a secret of at least thirty-two bytes"
+    environment = worker_environment(TOKEN_KEYS=json.dumps({"2026": key})) | {"RETRIEVAL_WORKER_TRUST_QUEUE": "false"}
+    broker.flushall()
+    plain = RetrieveTopK(query_embedding=QUERY)
+    urls = (stack.redis.url(0), stack.redis.url(1))
+    signing, forging = Client(*urls, Signer(key, "2026")), Client(*urls, Signer("x" * 40, "2026"))
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        answer = signing.call(plain, claims={"user_id": "alice"}, timeout=30)
+        assert "handbook-desk-notes-006" in {chunk.chunk_id for chunk in answer.chunks}  # type: ignore[union-attr] # one
+        for client, claims, job in (
+            (forging, {"user_id": "alice"}, plain),
+            (signing, None, plain),
+            (signing, None, JOB),
+        ):
+            with pytest.raises(NotAuthorised):
+                client.call(job, claims=claims, timeout=30)
+    assert key not in worker_log.read_text()
+    signing.close()
+    forging.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"DATABASE_CONNECTION_STRING": ""}, "DATABASE_CONNECTION_STRING"),
+        ({"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, "search.over_fetch"),
+        ({"RETRIEVAL_WORKER_CONFIG": "/no/such/worker.toml"}, "/no/such/worker.toml"),
+        ({"user": "postgres"}, "superuser"),
+    ],
+)
+def test_a_wrong_set_up_stops_the_start_with_one_sentence(
+    stack: devstack.Stack,
+    admin: psycopg.Connection[Any],
+    worker_environment: Environment,
+    changes: dict[str, str],
+    said: str,
+) -> None:
+    """Exit code 78, the setting's name, and no stack trace."""
+    environment = worker_environment()
+    if changes.get("user"):
+        environment["DATABASE_CONNECTION_STRING"] = stack.postgres.dsn(admin.info.dbname, changes["user"])
+    else:
+        environment |= changes
+        environment = {name: value for name, value in environment.items() if value}
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "--concurrency=1"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_nothing_of_this_session_is_left(stack: devstack.Stack) -> None:
+    """Every worker of this module is gone: what was started was stopped by its own pid."""
+    own = psutil.Process(os.getpid()).children(recursive=True)
+    commands = [" ".join(process.cmdline()) for process in own if process.status() != psutil.STATUS_ZOMBIE]
+    assert not [command for command in commands if "celery" in command]
+    assert stack.postgres.process.poll() is None

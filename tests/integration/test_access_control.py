@@ -1,0 +1,256 @@
+"""Row-level security: who may start a worker, and that no job sees another's rights."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.adapters.postgres import Database, check
+from worker.adapters.search import Corpus
+from worker.core import lexical
+from worker.doctor import examine
+from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.model import NO_FILTERS, Principal
+from worker.retrieval import Retrieval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from worker.settings import Settings
+
+QUESTION = lexical.embed(["channel 18"])[0]
+
+
+def asker(user: str) -> Principal:
+    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
+
+
+# --- refusing to start --------------------------------------------------------------------------
+
+
+def test_a_superuser_is_refused(make_settings: Callable[..., Settings], database: str) -> None:
+    """Row-level security does not bind a superuser."""
+    with pytest.raises(SettingsError, match="superuser"):
+        check(make_settings(database, user="postgres"))
+
+
+@pytest.mark.parametrize(
+    ("grant", "message"),
+    [
+        ("ALTER ROLE {role} BYPASSRLS", "has BYPASSRLS"),
+        ("ALTER TABLE document_chunks OWNER TO {role}", "owns public.document_chunks"),
+        ("ALTER TABLE documents OWNER TO {role}", "owns public.documents"),
+        ("GRANT postgres TO {role}", "is a member of postgres"),
+        (
+            "CREATE ROLE {role}_owner; ALTER TABLE document_chunks OWNER TO {role}_owner; GRANT {role}_owner TO {role}",
+            "is a member of its owner",
+        ),
+        ("CREATE ROLE {role}_by BYPASSRLS; GRANT {role}_by TO {role}", "is a member of {role}_by"),
+        ("REVOKE SELECT ON document_chunks FROM {role}", "GRANT SELECT ON public.document_chunks"),
+        ("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY", "has no row-level security"),
+        (
+            "ALTER TABLE documents DISABLE ROW LEVEL SECURITY",
+            "corpus documents: public.documents has no row",
+        ),
+        (
+            "ALTER TABLE document_chunks RENAME COLUMN page TO leaf",
+            "columns.page: public.document_chunks has no column page",
+        ),
+        ("ALTER TABLE document_chunks RENAME TO elsewhere", "there is no table public.document_chunks"),
+    ],
+)
+def test_a_set_up_through_which_rows_could_leak_is_refused(
+    make_settings: Callable[..., Settings],
+    database: str,
+    admin: psycopg.Connection[Any],
+    grant: str,
+    message: str,
+) -> None:
+    """Each way past the policies stops the start, with a sentence that names it."""
+    role = f"worker_of_{database}"
+    admin.execute(
+        f"CREATE ROLE {role} LOGIN NOINHERIT;"
+        f"GRANT SELECT ON documents, document_grants, document_chunks TO {role};"
+        f"GRANT USAGE ON SCHEMA retrieval TO {role}"
+    )
+    settings = make_settings(database, user=role)
+    check(settings)
+    admin.execute(grant.format(role=role))
+    try:
+        with pytest.raises(SettingsError) as caught:
+            check(settings)
+        assert message.format(role=role) in caught.value.message
+        assert any(finding.level == "problem" for finding in examine(settings))
+    finally:
+        admin.execute(f"ALTER ROLE {role} NOLOGIN NOBYPASSRLS; REVOKE postgres FROM {role}")
+
+
+VIEWS = {
+    "without security_invoker": ("CREATE VIEW chunks_view AS SELECT * FROM document_chunks", "security_invoker = true"),
+    "with security_invoker off": (
+        "CREATE VIEW chunks_view WITH (security_invoker = off) AS SELECT * FROM document_chunks",
+        "security_invoker = true",
+    ),
+    "materialized": (
+        "CREATE MATERIALIZED VIEW chunks_view AS SELECT * FROM document_chunks",
+        "neither a table nor a view",
+    ),
+    "over an unsafe view": (
+        (
+            "CREATE VIEW inner_view AS SELECT * FROM document_chunks; GRANT SELECT ON inner_view TO retrieval_worker;"
+            "CREATE VIEW chunks_view WITH (security_invoker) AS SELECT * FROM inner_view"
+        ),
+        "public.inner_view runs with its owner's rights",
+    ),
+    "over an open table": (
+        (
+            "CREATE TABLE open_chunks AS SELECT * FROM document_chunks;"
+            "GRANT SELECT ON open_chunks TO retrieval_worker;"
+            "CREATE VIEW chunks_view WITH (security_invoker) AS SELECT * FROM open_chunks"
+        ),
+        "public.open_chunks has no row-level security",
+    ),
+}
+
+
+def view_settings(
+    make_settings: Callable[..., Settings], database: str, settings: Settings, **changes: Any
+) -> Settings:
+    corpus = settings.corpora["documents"].model_dump() | {"table": "public.chunks_view", **changes}
+    return make_settings(database, corpora={"documents": corpus})
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_that_does_not_pass_the_callers_rights_is_refused(
+    make_settings: Callable[..., Settings],
+    database: str,
+    settings: Settings,
+    admin: psycopg.Connection[Any],
+    name: str,
+) -> None:
+    """A view must be security_invoker, and so must all below it; its tables must have row-level security."""
+    statement, message = VIEWS[name]
+    admin.execute(statement)
+    admin.execute("GRANT SELECT ON chunks_view TO retrieval_worker")
+    with pytest.raises(SettingsError) as caught:
+        check(view_settings(make_settings, database, settings))
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("word", ["true", "on", "1", "yes"])
+def test_a_security_invoker_view_answers_with_the_callers_rights(
+    make_settings: Callable[..., Settings],
+    database: str,
+    settings: Settings,
+    admin: psycopg.Connection[Any],
+    word: str,
+) -> None:
+    """However the option is spelt, the policies of the table below decide."""
+    admin.execute(f"CREATE VIEW chunks_view WITH (security_invoker = {word}) AS SELECT * FROM document_chunks")
+    admin.execute("GRANT SELECT ON chunks_view TO retrieval_worker")
+    changed = view_settings(make_settings, database, settings)
+    engine = Database(changed)
+    corpus = Corpus("documents", changed.corpora["documents"], changed.search, engine.types["documents"])
+    table = Database(settings)
+    plain = Corpus("documents", settings.corpora["documents"], settings.search, table.types["documents"])
+    for user in ("alice", "bob"):
+        through_view = corpus.nearest(engine, asker(user), QUESTION, 15, NO_FILTERS, exact=False)
+        through_table = plain.nearest(table, asker(user), QUESTION, 15, NO_FILTERS, exact=False)
+        assert through_view.candidates == through_table.candidates
+    engine.close()
+    table.close()
+
+
+def test_a_public_corpus_needs_no_policies_and_no_principal(
+    make_settings: Callable[..., Settings], database: str, settings: Settings, admin: psycopg.Connection[Any]
+) -> None:
+    """What is declared public is answered to nobody in particular."""
+    admin.execute("CREATE TABLE open_chunks AS SELECT * FROM document_chunks")
+    admin.execute("GRANT SELECT ON open_chunks TO retrieval_worker")
+    corpus = settings.corpora["documents"].model_dump() | {"table": "open_chunks", "public": True, "documents": None}
+    changed = make_settings(database, corpora={"open": corpus})
+    from worker.contract import RetrieveTopK, parse_job
+
+    engine = Retrieval(changed, time.perf_counter)
+    job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
+    assert engine.top_k(job, lambda: None)["status"] == "ok"
+    engine.close()
+
+
+# --- one caller's rights, on one connection -----------------------------------------------------
+
+
+@pytest.fixture
+def one_connection(make_settings: Callable[..., Settings], database: str) -> Settings:
+    return make_settings(database, pool={"max_size": 1}, search={"statement_timeout_seconds": 0.5})
+
+
+def documents_of(corpus: Corpus, engine: Database, user: str) -> frozenset[str]:
+    found = corpus.nearest(engine, asker(user), QUESTION, 15, NO_FILTERS, exact=False)
+    return frozenset(candidate.chunk.id for candidate in found.candidates)
+
+
+def failing(engine: Database, user: str, statement: bytes) -> None:
+    with pytest.raises(RetrievalError):
+        engine.read(asker(user), [(statement, {})])
+
+
+def test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection(one_connection: Settings) -> None:
+    """Callers alternate 3,000 times on one connection, errors and time-outs among them: no answer ever changes."""
+    engine = Database(one_connection)
+    corpus = Corpus("documents", one_connection.corpora["documents"], one_connection.search, engine.types["documents"])
+    users = ("alice", "bob", "carol", "nobody", "")
+    expected = {user: documents_of(corpus, engine, user) for user in users}
+    assert len(set(expected.values())) == 4  # nobody and '' see the same: what is public
+    rng = random.Random(7)
+    for turn in range(3_000):
+        user = rng.choice(users)
+        if turn % 100 == 50:
+            failing(engine, user, b"SELECT 1/0")
+        elif turn % 1000 == 500:
+            failing(engine, user, b"SELECT pg_sleep(2)")
+        else:
+            assert documents_of(corpus, engine, user) == expected[user]
+    engine.close()
+
+
+def test_nothing_of_a_caller_stays_on_its_connection(one_connection: Settings, admin: psycopg.Connection[Any]) -> None:
+    """After a job, after an error and after a time-out the settings are empty again, and the session can't write."""
+    engine = Database(one_connection)
+    engine.read(asker("alice"), [(b"SELECT 1", {})])
+    with pytest.raises(TimedOut):
+        engine.read(asker("alice"), [(b"SELECT pg_sleep(2)", {})])
+    failing(engine, "alice", b"SELECT 1/0")
+    state = b"SELECT coalesce(current_setting('app.user_id', true), ''), current_setting('transaction_read_only')"
+    with engine._pool.connection() as connection:
+        assert connection.execute(state).fetchone() == ("", "off")
+    failing(engine, "alice", b"CREATE TABLE public.written (x int)")
+    assert admin.execute("SELECT to_regclass('public.written')").fetchone() == (None,)
+    engine.close()
+
+
+def test_a_dead_connection_is_replaced_once_and_the_job_answered(
+    one_connection: Settings, admin: psycopg.Connection[Any]
+) -> None:
+    """A pooled connection that was terminated costs nobody an answer."""
+    engine = Database(one_connection)
+    engine.read(asker("alice"), [(b"SELECT 1", {})])
+    admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND datname = %s",
+        (admin.info.dbname,),
+    )
+    assert engine.read(asker("alice"), [(b"SELECT 1", {})]) == [[(1,)]]
+    engine.close()
+
+
+def test_a_database_that_is_away_is_unavailable(make_settings: Callable[..., Settings]) -> None:
+    """No server: `Unavailable`, which the queue tries again; nothing of the connection string is told."""
+    settings = make_settings(database_connection_string="postgresql://u:secret@127.0.0.1:1/db")
+    with pytest.raises(Unavailable) as caught:
+        check(settings)
+    assert "secret" not in caught.value.message

@@ -1,0 +1,126 @@
+"""The task through Celery's own machinery (pytest-celery's session app and worker) on real Redis and Postgres."""
+
+from __future__ import annotations
+
+import json
+import time
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from worker import codec, results, tasks
+from worker.app import celery_settings
+from worker.core import lexical
+from worker.retrieval import Retrieval
+from worker.settings import Settings, config_folder, from_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from celery import Celery
+
+    from worker.devstack import Stack
+
+QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
+ALICE = {"user_id": "alice"}
+
+
+@pytest.fixture(scope="session")
+def session_settings(stack: Stack, sample_template: str) -> Settings:
+    # A clone of its own: a template can't be cloned while somebody is connected to it.
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE celery_session TEMPLATE {sample_template}")
+    values = tomllib.loads((config_folder() / "worker.toml").read_text())
+    values |= {
+        "database_connection_string": stack.postgres.dsn("celery_session", "retrieval_worker"),
+        "broker_url": stack.redis.url(2),
+        "result_backend": stack.redis.url(3),
+        "trust_queue": True,
+    }
+    return from_values(values)
+
+
+@pytest.fixture(scope="session")
+def celery_config(session_settings: Settings) -> dict[str, Any]:
+    """Configuration of pytest-celery's app: the worker's own."""
+    codec.install()
+    return celery_settings(session_settings)
+
+
+@pytest.fixture(scope="session")
+def celery_worker_parameters() -> dict[str, Any]:
+    return {"queues": ("retrieval",), "perform_ping_check": False, "shutdown_timeout": 30}
+
+
+@pytest.fixture(scope="session")
+def celery_app_with_tasks(celery_session_app: Celery, session_settings: Settings) -> Iterator[Celery]:
+    """pytest-celery's app with the project's tasks and an engine."""
+    engine = Retrieval(session_settings, time.perf_counter)
+    celery_session_app.loader.override_backends = results.OVERRIDES
+    tasks.register(celery_session_app, session_settings, lambda: engine)
+    yield celery_session_app
+    engine.close()
+
+
+@pytest.fixture
+def app(celery_app_with_tasks: Celery, celery_session_worker: Any) -> Celery:
+    """The app while a worker serves it (the worker starts after the tasks are registered)."""
+    del celery_session_worker
+    return celery_app_with_tasks
+
+
+def send(app: Celery, *args: Any, **kwargs: Any) -> Any:
+    # This app has the task, and Celery would send its time limits along, which the contract refuses.
+    limits = {"time_limit": None, "soft_time_limit": None}
+    return app.send_task("retrieve_top_k", args, kwargs, queue="retrieval", argsrepr="(job)", **limits)
+
+
+def test_a_job_is_answered_through_redis(app: Celery) -> None:
+    """A stock Celery producer sends a dictionary and gets a dictionary."""
+    answer = send(app, {"query_embedding": QUESTION, "principal": ALICE}).get(timeout=20)
+    assert (answer["status"], len(answer["chunks"])) == ("ok", 15)
+
+
+def test_a_repeat_is_byte_identical_but_for_its_trace(app: Celery) -> None:
+    """The same job gives the same bytes."""
+    stored = []
+    for _ in range(3):
+        sent = send(app, {"query_embedding": QUESTION, "principal": ALICE})
+        sent.get(timeout=20)
+        record = json.loads(app.backend.client.get(app.backend.get_key_for_task(sent.id)))
+        record["result"].pop("trace")
+        stored.append(json.dumps(record["result"]))
+    assert len(set(stored)) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        ((), {}, "only positional argument"),
+        (({}, {}), {}, "only positional argument"),
+        (({"query_embedding": QUESTION, "principal": ALICE},), {"k": 3}, "only positional argument"),
+        (({"query_embedding": QUESTION[:-1], "principal": ALICE},), {}, "query_embedding: expected exactly 768"),
+    ],
+)
+def test_a_wrong_job_fails_once_as_the_contract_says(
+    app: Celery, args: tuple[Any, ...], kwargs: dict[str, Any], said: str
+) -> None:
+    """`exc_type` is the error's name, `exc_message` a list of one sentence, and there is no stack trace."""
+    sent = send(app, *args, **kwargs)
+    sent.get(timeout=20, propagate=False)
+    record = json.loads(app.backend.client.get(app.backend.get_key_for_task(sent.id)))
+    assert record["status"] == "FAILURE"
+    assert record["result"]["exc_type"] == "InvalidJob"
+    (sentence,) = record["result"]["exc_message"]
+    assert said in sentence
+    assert record["traceback"] is None
+
+
+def test_results_expire(app: Celery) -> None:
+    """A result that nobody fetches goes by itself."""
+    sent = send(app, {"query_embedding": QUESTION, "principal": ALICE})
+    sent.get(timeout=20)
+    left = app.backend.client.ttl(app.backend.get_key_for_task(sent.id))
+    assert 0 < left <= 3600

@@ -56,7 +56,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "task_reject_on_worker_lost": True,
         "task_acks_on_failure_or_timeout": True,
         "task_default_queue": RETRIEVAL_QUEUE,
-        "task_queues": [Queue(RETRIEVAL_QUEUE), Queue(PIPELINE_QUEUE)],
+        "task_queues": [Queue(name, routing_key=name) for name in (RETRIEVAL_QUEUE, PIPELINE_QUEUE)],
         "task_routes": {"run_pipeline": {"queue": PIPELINE_QUEUE}},
         "task_soft_time_limit": worker.soft_time_limit_seconds,
         "task_time_limit": worker.time_limit_seconds,

@@ -14,7 +14,7 @@ from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
 from worker.contract import Job
-from worker.errors import TimedOut
+from worker.errors import DeadLettered, TimedOut
 
 _LONGEST_ID = 64
 
@@ -54,6 +54,13 @@ class QuietRequest(Request):
         """What `inspect active` and its like show, whatever they ask for."""
         del safe
         return {**super().info(safe=True)}
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        """An expired job is the contract's `DeadLettered` to whoever reads the result."""
+        super()._announce_revoked(reason, terminated, signum, expired)
+        if expired:
+            error = DeadLettered("the job expired before a worker took it")
+            self.task.backend.mark_as_failure(self.id, error, request=self._context)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """A hard limit is the contract's `TimedOut` to whoever reads the result."""

@@ -560,8 +560,9 @@ def _chunk(rank: int, text: str, distance: float, **fields: Any) -> RankedChunk:
 
 def _empty_answer() -> TopK:
     """For a caller who may see nothing; more than 15 were asked for."""
+    trace = _trace(Stage(stage="search", duration_ms=1.5, counts={"fetched": 0, "found": 0}), searched=True)
     changes = {"status": "empty", "short_reason": "visible_rows", "chunks": [], "k_requested": 50, "k": MAX_K}
-    return _answer().model_copy(update=changes)
+    return _answer().model_copy(update={**changes, "trace": trace})
 
 
 def _batch_answer() -> TopKBatch:

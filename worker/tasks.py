@@ -114,9 +114,10 @@ def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _check_envelope(task: RetrievalTask) -> None:
     """Headers by which a sender could change how the worker runs."""
-    limits = task.request.timelimit
-    if limits and any(limits):
+    if any(task.request.timelimit or ()):
         raise InvalidJob("expected no such header", "timelimit")
+    if task.request.get("compression"):
+        raise InvalidJob("expected no such header", "compression")
 
 
 def _check_deliveries(task: RetrievalTask, settings: Settings) -> None:

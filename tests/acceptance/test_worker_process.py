@@ -226,8 +226,8 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
 @pytest.mark.parametrize(
     ("limits", "who"),
     [
-        ({"SEARCH__STATEMENT_TIMEOUT_SECONDS": "0.3"}, "Postgres"),
-        ({"WORKER__SOFT_TIME_LIMIT_SECONDS": "1", "WORKER__TIME_LIMIT_SECONDS": "10"}, "longer than 1 s"),
+        ({"SEARCH__STATEMENT_TIMEOUT_SECONDS": "0.3"}, "did not answer within"),
+        ({"WORKER__SOFT_TIME_LIMIT_SECONDS": "1", "WORKER__TIME_LIMIT_SECONDS": "10"}, "waited for Postgres"),
     ],
 )
 def test_a_job_that_takes_too_long_is_timed_out(
@@ -244,6 +244,16 @@ def test_a_job_that_takes_too_long_is_timed_out(
             client.call(JOB, timeout=30)
         locked.rollback()
         assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_a_job_that_expired_is_dead_lettered(client: Client, worker_environment: Environment, worker_log: Path) -> None:
+    """A job that nobody waits for any more is not run, and its record says so."""
+    task_id = client.enqueue(JOB, expires=0.01)
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        with pytest.raises(DeadLettered, match="expired"):
+            client.result(task_id, timeout=30)
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+    assert len(log_events(worker_log, "job done")) == 1
 
 
 def test_a_polite_stop_finishes_the_job_that_runs(

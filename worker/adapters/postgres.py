@@ -9,6 +9,7 @@ import orjson
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -89,11 +90,21 @@ class Database:
 
     def _read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
         with self._pool.connection() as connection:
-            with connection.pipeline():
-                connection.execute(_BEGIN, prepare=True)
-                self._state(connection, principal)
-                cursors = [connection.execute(query, values, prepare=True, binary=True) for query, values in statements]
-                connection.execute(_COMMIT, prepare=True)
+            try:
+                with connection.pipeline():
+                    connection.execute(_BEGIN, prepare=True)
+                    self._state(connection, principal)
+                    cursors = [
+                        connection.execute(query, values, prepare=True, binary=True) for query, values in statements
+                    ]
+                    connection.execute(_COMMIT, prepare=True)
+            except psycopg.OperationalError:
+                if connection.info.transaction_status != TransactionStatus.ACTIVE:
+                    raise
+                # A signal (a soft time limit) ended the wait in the middle of an answer; psycopg can't leave its
+                # pipeline there, and says only that. Tell the server; the pool replaces the connection.
+                connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def _state(self, connection: Connection, principal: Principal) -> None:
@@ -122,19 +133,6 @@ def check(settings: Settings) -> Mapping[str, CorpusTypes]:
 def _configure(connection: Connection) -> None:
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
-
-
-def _interrupt_behind(error: BaseException) -> BaseException | None:
-    """What interrupted the wait for Postgres (a time limit, Ctrl-C), if anything did.
-
-    Psycopg can't leave its pipeline in the middle of an answer, and hides the interrupt behind an error of its own.
-    """
-    cause: BaseException | None = error
-    while cause is not None:
-        if not isinstance(cause, psycopg.Error):
-            return cause
-        cause = cause.__context__
-    return None
 
 
 @contextlib.contextmanager

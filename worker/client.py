@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from worker import errors
 from worker.contract import Filters, Job, RetrieveTopK, RunRef, TopK, TopKBatch
@@ -44,6 +46,12 @@ __all__ = [
 
 _TASKS: dict[type[Job], tuple[str, str]] = {RetrieveTopK: ("retrieve_top_k", "retrieval")}
 """Task name and queue of each job type."""
+
+# A backend wants to hear soon that Redis is away; Celery's defaults try for twenty seconds.
+_RETRY_POLICY = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+
+# Celery's result backend gives up with a RuntimeError of its own.
+_REDIS_IS_AWAY = (OperationalError, RedisError, RuntimeError)
 
 
 def encode_embedding(values: Iterable[float]) -> str:
@@ -114,7 +122,10 @@ class Client:
             task_serializer="json",
             result_serializer="json",
             accept_content=["json"],
-            broker_transport_options={"socket_connect_timeout": 5, "socket_keepalive": True},
+            broker_transport_options={"socket_connect_timeout": 5, "socket_keepalive": True, "max_retries": 2},
+            task_publish_retry_policy=_RETRY_POLICY,
+            result_backend_transport_options={"retry_policy": _RETRY_POLICY},
+            redis_socket_connect_timeout=5,
         )
 
     def enqueue(
@@ -150,7 +161,7 @@ class Client:
             self._app.send_task(
                 name, (body,), task_id=task_id, queue=queue, expires=expires, argsrepr="(job)", kwargsrepr="{}"
             )
-        except self._app.connection_for_write().connection_errors:
+        except _REDIS_IS_AWAY:
             raise Unavailable("Redis is away") from None
         return task_id
 
@@ -159,6 +170,7 @@ class Client:
 
         Raises:
             TimedOut: there is none within ``timeout`` seconds (the job may still be answered).
+            Unavailable: Redis is away.
             RetrievalError: the job failed; the class says why (see `worker.errors`).
         """
         result = self._result(task_id)
@@ -166,6 +178,8 @@ class Client:
             value = result.get(timeout=timeout, propagate=False)
         except CeleryTimeoutError:
             raise TimedOut(f"no answer within {timeout} s") from None
+        except _REDIS_IS_AWAY:
+            raise Unavailable("Redis is away") from None
         if result.failed() or isinstance(value, BaseException):
             raise _as_error(value)
         return TopKBatch.model_validate(value) if "results" in value else TopK.model_validate(value)

@@ -191,6 +191,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter="__",
+        env_ignore_empty=True,
         extra="forbid",
         frozen=True,
     )

@@ -15,16 +15,13 @@ parameters, always.
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from psycopg import sql
 
 from worker.adapters.catalog import identifier
-from worker.core.ranking import INTEGER_TYPES
-from worker.errors import InvalidJob
+from worker.adapters.filters import FilterSql, all_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,39 +43,15 @@ class Statements:
     """
 
     def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
-        self._name = name
         self._settings = settings
         self._search = search
         self._types = types
+        self._filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
 
     def values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
         """The parameters of `exact` and `nearest`."""
-        ids = filters.document_ids
-        return {
-            "query": query,
-            "k": k,
-            "document_ids": self._document_ids(ids) if ids is not None else None,
-            "sections": list(filters.sections or ()),
-            "pages": list(filters.pages or ()),
-            "path_contains": list(filters.path_contains or ()),
-            "ext_allow": [_extension(ext) for ext in filters.ext_allow or ()],
-            "ext_deny": [_extension(ext) for ext in filters.ext_deny or ()],
-            **{
-                f"metadata_{i}": json.dumps((filters.metadata or {})[key])
-                for i, key in enumerate(sorted(filters.metadata or {}))
-            },
-            **{f"metadata_key_{i}": key for i, key in enumerate(sorted(filters.metadata or {}))},
-        }
-
-    def _document_ids(self, ids: Sequence[str]) -> list[Any]:
-        """Ids as the column's type; what can't be one names no document."""
-        kept: list[Any] = []
-        for text in ids:
-            value = _as_type(text, self._types.document_id)
-            if value is not None:
-                kept.append(value)
-        return kept
+        return {"query": query, "k": k, **self._filters.values(filters)}
 
     @cached_property
     def plan(self) -> bytes:
@@ -105,7 +78,7 @@ class Statements:
             lambda: _render(
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
-                where=_all([*self._chunk_filters(filters), *self._path_filters(filters)]),
+                where=all_of([*self._filters.on_chunks(filters), *self._filters.on_chunk_paths(filters)]),
                 **self._names,
             ),
         )
@@ -115,7 +88,7 @@ class Statements:
         return self._cached("index", filters, lambda: self._compose_nearest(filters))
 
     def _compose_nearest(self, filters: FilterSet) -> bytes:
-        on_chunks = self._chunk_filters(filters)
+        on_chunks = self._filters.on_chunks(filters)
         return _render(
             """
             WITH {choice},
@@ -139,8 +112,8 @@ class Statements:
               FROM choice LEFT JOIN hits ON true
             """,
             choice=self._choice(filters),
-            where_few=_all([*on_chunks, *self._few_documents(filters)]),
-            where_near=_all([*on_chunks, *self._path_filters(filters)]),
+            where_few=all_of([*on_chunks, *self._few_documents(filters)]),
+            where_near=all_of([*on_chunks, *self._filters.on_chunk_paths(filters)]),
             over_fetch=sql.Literal(self._search.over_fetch),
             **self._names,
         )
@@ -181,103 +154,23 @@ class Statements:
             documents_size=_estimated_rows(self._types.documents_storage),
             id=sql.Identifier(documents.id),
             table=identifier(documents.table),
-            where=_all(
+            where=all_of(
                 [
-                    *self._conditions_on_path(filters),
-                    *self._document_ids_among(sql.Identifier("d", documents.id), filters),
+                    *self._filters.on_paths(filters),
+                    *self._filters.ids_among(sql.Identifier("d", documents.id), filters),
                 ]
             ),
         )
 
     def _few_documents(self, filters: FilterSet) -> list[sql.Composable]:
         if self._settings.documents is None:
-            return self._path_filters(filters)
+            return self._filters.on_chunk_paths(filters)
         return [
             sql.SQL("c.{} = ANY (ARRAY(SELECT id FROM counted))").format(
                 sql.Identifier(self._settings.columns.document_id)
             ),
-            *(self._path_filters(filters) if self._settings.columns.path else []),
+            *(self._filters.on_chunk_paths(filters) if self._settings.columns.path else []),
         ]
-
-    # --- filters --------------------------------------------------------------------------------
-
-    def _chunk_filters(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the chunk table's own columns.
-
-        Raises:
-            InvalidJob: a filter on a column that the corpus does not map.
-        """
-        columns = self._settings.columns
-        conditions: list[sql.Composable] = self._document_ids_among(sql.Identifier("c", columns.document_id), filters)
-        if filters.sections is not None:
-            section = self._mapped(columns.section, "sections")
-            conditions.append(sql.SQL("{} = ANY (%(sections)s::text[])").format(section))
-        if filters.pages is not None:
-            page = self._mapped(columns.page, "pages")
-            conditions.append(sql.SQL("{} = ANY (%(pages)s::integer[])").format(page))
-        for i, key in enumerate(sorted(filters.metadata or {})):
-            value = sql.Placeholder(f"metadata_{i}")
-            if key in self._settings.metadata_columns:
-                column = sql.Identifier("c", self._settings.metadata_columns[key])
-                conditions.append(sql.SQL("to_jsonb({}) = {}::jsonb").format(column, value))
-            else:
-                column = self._mapped(columns.metadata, "metadata")
-                name = sql.Placeholder(f"metadata_key_{i}")
-                conditions.append(sql.SQL("{} -> {} = {}::jsonb").format(column, name, value))
-        return conditions
-
-    def _document_ids_among(self, column: sql.Identifier, filters: FilterSet) -> list[sql.Composable]:
-        if filters.document_ids is None:
-            return []
-        array = sql.SQL(self._types.document_id)
-        return [sql.SQL("{} = ANY (%(document_ids)s::{}[])").format(column, array)]
-
-    def _path_filters(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the document's path, as conditions on a chunk."""
-        conditions = self._conditions_on_path(filters)
-        documents = self._settings.documents
-        if not conditions or self._settings.columns.path or documents is None:
-            return conditions
-        return [
-            sql.SQL("c.{} IN (SELECT d.{} FROM {} AS d WHERE {})").format(
-                sql.Identifier(self._settings.columns.document_id),
-                sql.Identifier(documents.id),
-                identifier(documents.table),
-                _all(conditions),
-            )
-        ]
-
-    def _conditions_on_path(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
-        wanted = {
-            "path_contains": "EXISTS (SELECT FROM unnest(%(path_contains)s::text[]) AS part"
-            " WHERE strpos({path}, part) > 0)",
-            "ext_allow": "EXISTS (SELECT FROM unnest(%(ext_allow)s::text[]) AS ext WHERE {ends_with_ext})",
-            "ext_deny": "NOT EXISTS (SELECT FROM unnest(%(ext_deny)s::text[]) AS ext WHERE {ends_with_ext})",
-        }
-        given = [name for name in wanted if getattr(filters, name) is not None]
-        if not given:
-            return []
-        path = self._path_column(given[0])
-        # Under the C collation lower() changes ASCII letters only, whatever the database's locale.
-        ends = sql.SQL('right(lower({path} COLLATE "C"), length(ext) + 1) = \'.\' || lower(ext COLLATE "C")')
-        return [sql.SQL(wanted[name]).format(path=path, ends_with_ext=ends.format(path=path)) for name in given]
-
-    def _path_column(self, filter_name: str) -> sql.Identifier:
-        documents, own = self._settings.documents, self._settings.columns.path
-        if own is not None:
-            return sql.Identifier("c", own)
-        if documents is None or documents.path is None:
-            raise self._not_mapped(filter_name)
-        return sql.Identifier("d", documents.path)
-
-    def _mapped(self, column: str | None, filter_name: str) -> sql.Identifier:
-        if column is None:
-            raise self._not_mapped(filter_name)
-        return sql.Identifier("c", column)
-
-    def _not_mapped(self, filter_name: str) -> InvalidJob:
-        return InvalidJob(f"the corpus {self._name} has no column for this filter", f"filters.{filter_name}")
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -310,18 +203,14 @@ class Statements:
 
     def _cached(self, kind: str, filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
         """Statements by the shape of their filters: values are parameters, so shapes are few."""
-        shape = (kind, *(getattr(filters, name) is not None for name in _FILTER_NAMES), *self._metadata_shape(filters))
+        shape = (kind, *self._filters.shape(filters))
         if shape not in self._statements:
             self._statements[shape] = compose()
         return self._statements[shape]
 
-    def _metadata_shape(self, filters: FilterSet) -> tuple[str | None, ...]:
-        return tuple(self._settings.metadata_columns.get(key) for key in sorted(filters.metadata or {}))
-
 
 _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
 _COLLATABLE = frozenset({"text", "character varying", "character", "name"})
-_FILTER_NAMES = ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
 
 # As the planner estimates: rows per page when last analysed, times the pages there are now. Where nothing
 # was analysed yet, a row is taken as 3,500 bytes (768 floats and some text).
@@ -343,35 +232,6 @@ def _column_or_null(column: str | None, field: str, cast: str) -> sql.Composable
     return sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
 
 
-def _all(conditions: Sequence[sql.Composable]) -> sql.Composable:
-    return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
-
-
 def _render(template: str, **parts: sql.Composable) -> bytes:
     """A statement as bytes, rendered once: psycopg would do it anew for each execution."""
     return sql.SQL(template).format(**parts).as_bytes(None)
-
-
-def _extension(text: str) -> str:
-    return text.removeprefix(".")
-
-
-def _as_type(text: str, database_type: str) -> Any:
-    """An id from a job as its column's type, or None if it can't be one."""
-    if database_type in INTEGER_TYPES:
-        return _as_integer(text, database_type)
-    if database_type == "uuid":
-        try:
-            return UUID(text)
-        except ValueError:
-            return None
-    return text
-
-
-def _as_integer(text: str, database_type: str) -> int | None:
-    bits = INTEGER_TYPES[database_type]
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if str(value) == text and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None

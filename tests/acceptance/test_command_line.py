@@ -1,0 +1,155 @@
+"""The command line as a newcomer types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from worker.devstack import Stack
+
+COMMAND = [sys.executable, "-m", "worker.cli"]
+
+
+def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    )
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """The line in which a command first says ``text``."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"the command ended without saying {text!r}")
+
+
+def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Servers, workers and their processes that a command runs now."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
+    """One command: servers, schema, corpus, worker, jobs over Redis, tables; then nothing."""
+    process = start("demo")
+    alice = read_until(process, "alice asks")
+    started = children(process)
+    assert process.stdout is not None
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == 0
+    alice, bob = (alice + rest).split("bob asks", 1)
+    assert "handbook-desk-notes-006" in alice
+    assert "handbook-desk-notes-006" not in bob.split("alice asks")[0]
+    assert len(started) > 3
+    assert not [child for child in started if child.is_running()]
+
+
+def test_an_interrupted_demo_stops_what_it_started() -> None:
+    """Ctrl-C in the middle: exit code 130, no stack trace, nothing left."""
+    process = start("demo")
+    read_until(process, "loading")
+    started = children(process)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == 130, rest
+    assert "Traceback" not in rest
+    assert started
+    assert not [child for child in started if child.is_running()]
+
+
+def test_up_serves_jobs_until_it_is_stopped() -> None:
+    """`up` prints how to send a job; it starts again on the same data; SIGTERM stops everything."""
+    with tempfile.TemporaryDirectory(prefix="rw-up-", ignore_cleanup_errors=True) as state:
+        for _ in range(2):
+            process = start("up", "--data", state, "--autoscale", "1,1")
+            line = read_until(process, "export CELERY_BROKER_URL")
+            settings = dict(part.split("=", 1) for part in line.split() if "=" in part)
+            started = children(process)
+            done = run("query", "What causes the hum on channel 18?", "--as", "alice", "--json", **settings)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["chunks"][0]["chunk_id"] == "handbook-desk-notes-006"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 143
+            assert process.stdout is not None
+            process.stdout.close()
+            assert not [child for child in started if child.is_running()]
+
+
+@pytest.mark.parametrize("command", ["demo", "up", "query", "migrate", "load", "doctor", "contract"])
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    """--help says what a command does, with an example."""
+    done = run(command, "--help", COLUMNS="200")
+    assert done.returncode == 0
+    assert "Example" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["no-such-command"], 2, "No such command"),
+        (["demo", "--postgres", "12"], 78, "expected 16 or 18"),
+        (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 1, "Postgres does not answer"),
+        (["load", "/no/such/file.json", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 78, "/no/such/file.json"),
+        (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 1, "Redis is away"),
+        (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
+    ],
+)
+def test_a_users_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
+    """The line says what is wrong; the exit code says whose matter it is; no stack trace."""
+    done = run(*arguments, DATABASE_CONNECTION_STRING="", CELERY_BROKER_URL="")
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, admin: Any) -> None:
+    """Exit 0 with advice on a good set-up; 1 where the worker would refuse to start."""
+    environment = worker_environment()
+    admin.execute("ALTER TABLE document_chunks ALTER COLUMN embedding SET STORAGE EXTERNAL")
+    good = run("doctor", **environment)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "ok      Postgres" in good.stdout
+    assert "SET STORAGE PLAIN" in good.stdout
+    assert "trust_queue" in good.stdout
+    admin.execute("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY")
+    bad = run("doctor", **environment)
+    assert bad.returncode == 1
+    assert "problem Postgres" in bad.stdout
+    assert "ENABLE ROW LEVEL SECURITY" in bad.stdout
+    del stack
+
+
+def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any) -> None:
+    """An empty database becomes a searchable one with two commands, each safe to repeat."""
+    admin.execute("CREATE DATABASE from_command_line")
+    dsn = stack.postgres.dsn("from_command_line")
+    for _ in range(2):
+        assert run("migrate", "--dsn", dsn).returncode == 0
+        done = run("load", MIGRATION_CONNECTION_STRING=dsn)
+        assert done.returncode == 0, done.stderr
+        assert "105 chunks of 18 documents" in done.stdout
+    admin.execute("DROP DATABASE from_command_line WITH (FORCE)")

@@ -1,0 +1,39 @@
+"""What the contract is of: the tasks that a backend may call, and the rules across their fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from worker.contract import Job, Part, RetrieveTopK, TopK, TopKBatch
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TaskContract:
+    """A task that a backend may call.
+
+    Attributes:
+        name: Celery's name of the task.
+        queue: the Redis list that it is pushed to.
+        job: type of its only argument.
+        result: type of its answer, or a union of types.
+    """
+
+    name: str
+    queue: str
+    job: type[Job]
+    result: Any
+
+
+TASKS = (TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),)
+
+RULES: dict[type[Part], tuple[Schema, ...]] = {
+    Job: ({"not": {"required": ["principal", "principal_token"]}},),
+    RetrieveTopK: (
+        {"oneOf": [{"required": ["query_embedding"]}, {"required": ["query_embeddings"]}]},
+        {"not": {"required": ["query_embeddings", "run"]}},
+    ),
+}
+"""What a type's validators ask of several fields at once, for it and its subclasses."""

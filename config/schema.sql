@@ -1,44 +1,10 @@
--- The reference schema. Idempotent: `retrieval-worker migrate` runs it whole, in one transaction.
+-- The reference schema of a corpus. Idempotent: `retrieval-worker migrate` runs records.sql and then this,
+-- whole, in one transaction.
 --
--- Needs a role that may create extensions, roles and schemas (it is not the worker's role). A backend
--- with tables of its own needs none of this but SELECT for the worker's role: see docs/schema.md.
+-- A backend with tables of its own needs none of this but SELECT for the worker's role
+-- (`retrieval-worker migrate --records-only`; see docs/schema.md).
 
 CREATE EXTENSION IF NOT EXISTS vector;
-
--- The worker's login role. It owns nothing, is no superuser and can't bypass row-level security: the
--- worker refuses to start as a role that could. Give it a password, or authenticate it by certificate.
-DO $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'retrieval_worker') THEN
-    CREATE ROLE retrieval_worker LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS NOINHERIT;
-  END IF;
-END $$;
--- A query that nobody waits for any more must end; a transaction left open must not hold VACUUM back.
-ALTER ROLE retrieval_worker SET statement_timeout = '30s';
-ALTER ROLE retrieval_worker SET lock_timeout = '5s';
-ALTER ROLE retrieval_worker SET idle_in_transaction_session_timeout = '30s';
-
--- The worker's own schema: its functions, and its records.
-CREATE SCHEMA IF NOT EXISTS retrieval;
-GRANT USAGE ON SCHEMA retrieval TO retrieval_worker;
-
--- hash_chunk, version 1: SHA-256 over UTF-8 of the text with every run of Unicode white space as one
--- space, ends stripped. The 29 code points are those of Python's str.split(); `\s` misses eight of them.
--- Never changed: a later normaliser is hash_chunk_v2 beside it.
--- convert_to() is only STABLE (it depends on the database's encoding), so the function is declared
--- IMMUTABLE here on the strength of UTF-8 being asked for by name.
-CREATE OR REPLACE FUNCTION retrieval.hash_chunk_v1(chunk text) RETURNS bytea
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-  SELECT sha256(convert_to(
-    btrim(
-      regexp_replace(
-        chunk,
-        E'[\u0009-\u000D\u001C-\u0020\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]+',
-        ' ', 'g'),
-      ' '),
-    'UTF8'))
-$$;
 
 -- Who asks, as the worker states it inside each transaction. A custom setting reverts to '' (not NULL)
 -- after a transaction, so '' is nobody.

@@ -156,15 +156,26 @@ def query(
 
 
 @cli.command()
-def migrate(dsn: AdminDsn) -> None:
-    """Install or update the reference schema (config/schema.sql). Safe to repeat.
+def migrate(
+    dsn: AdminDsn,
+    records_only: Annotated[
+        bool, typer.Option("--records-only", help="Leave the reference tables out: the corpora are your own.")
+    ] = False,
+    worker_password: Annotated[
+        str, typer.Option(envvar="WORKER_PASSWORD", help="Set the worker's role this password.", show_default=False)
+    ] = "",
+) -> None:
+    """Install or update the worker's role, its records and the reference schema (config/*.sql). Safe to repeat.
 
     Example: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold]
     """
     from worker.loader import migrate as install  # noqa: PLC0415 -- see `demo`
+    from worker.loader import set_worker_password  # noqa: PLC0415 -- see `demo`
 
     with _admin(dsn) as connection:
-        install(connection)
+        install(connection, records_only=records_only)
+        if worker_password:
+            set_worker_password(connection, worker_password)
     console.print("the schema is installed")
 
 

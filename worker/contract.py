@@ -67,7 +67,14 @@ class Part(BaseModel):
 
 
 class RunRef(Part):
-    """Record this job, so that it can be replayed and cited."""
+    """Record this job, so that it can be replayed and cited.
+
+    Attributes:
+        subject_id: what the run is about, e.g. `song-1`; a run is known by its owner, this and `run_id`.
+        run_id: the run's name among those of its subject.
+        step: which of the run's records this is; a run has one for each task and step.
+        reuse: replay the run if it exists, else search and record.
+    """
 
     subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
     run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
@@ -96,7 +103,17 @@ class Job(Part):
 
 
 class Filters(Part):
-    """What to narrow a search to. A list matches any of its items; ``[]`` matches nothing."""
+    """What to narrow a search to. A list matches any of its items; ``[]`` matches nothing.
+
+    Attributes:
+        document_ids: only chunks of these documents.
+        sections: only chunks in one of these sections.
+        pages: only chunks on one of these pages.
+        path_contains: only documents whose path has one of these in it, as written.
+        ext_allow: only documents whose path ends with one of these extensions, e.g. `.pdf`, in any letter case.
+        ext_deny: no documents whose path ends with one of these; ``[]`` denies none.
+        metadata: only chunks whose metadata has exactly this value at each of these keys.
+    """
 
     document_ids: Annotated[list[Identifier], Field(max_length=1000)] | None = None
     sections: Annotated[list[PathPart], Field(max_length=1000)] | None = None
@@ -231,7 +248,22 @@ class Trace(Result):
 
 
 class RankedChunk(Result):
-    """A chunk of a `retrieve_top_k` answer; ``similarity_score`` is 1 - ``distance``."""
+    """A chunk of a `retrieve_top_k` answer.
+
+    Attributes:
+        rank: place in the answer, from 1.
+        chunk_id: the chunk's id, as a string whatever the column's type.
+        document_id: its document's id, likewise.
+        text: the chunk's text, as stored.
+        page: page number in the document; null where none is known.
+        section: section of the document; null where none is known.
+        coordinates: where on the page, in whatever form the backend stores; null where none are known.
+        metadata: the chunk's metadata, and mapped columns without a field of their own.
+        chunk_hash: `sha256:` and the hex of the text's hash; see `hash-vectors.json`.
+        hash_version: which version of the hash `chunk_hash` is.
+        distance: cosine distance from the query, in [0, 2].
+        similarity_score: 1 − `distance`.
+    """
 
     rank: int
     chunk_id: str
@@ -248,7 +280,19 @@ class RankedChunk(Result):
 
 
 class TopK(Result):
-    """Answer of `retrieve_top_k` to one query."""
+    """Answer of `retrieve_top_k` to one query.
+
+    Attributes:
+        schema_version: version of this contract.
+        status: `ok` with `k` chunks, `short` with fewer, `empty` with none, which is no failure.
+        short_reason: null if `ok`; else the first that applies: `max_distance` removed a chunk, `filters` were
+            given, no more rows are visible (`visible_rows`), or recorded chunks `changed`.
+        k_requested: the job's `k`.
+        k: the same, clamped to 10–15.
+        corpus: the corpus that was searched.
+        chunks: the nearest first.
+        trace: how the answer came about; differs from repeat to repeat.
+    """
 
     schema_version: Literal[1]
     status: Literal["ok", "short", "empty"]

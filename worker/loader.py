@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgvector.psycopg import register_vector
+from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from worker.errors import SettingsError
@@ -36,10 +37,23 @@ VALUES (%(id)s, %(document_id)s, %(text)s, %(page)s, %(section)s, %(coordinates)
 """
 
 
-def migrate(connection: psycopg.Connection[Any]) -> None:
-    """Install or update the reference schema, whole, in one transaction."""
+def migrate(connection: psycopg.Connection[Any], *, records_only: bool = False) -> None:
+    """Install or update the worker's records, and the reference schema, whole, in one transaction.
+
+    Args:
+        connection: of a role that may create roles, schemas and extensions.
+        records_only: leave the reference schema out, for a backend with tables of its own.
+    """
     with connection.transaction():
-        connection.execute((config_folder() / "schema.sql").read_bytes())
+        connection.execute((config_folder() / "records.sql").read_bytes())
+        if not records_only:
+            connection.execute((config_folder() / "schema.sql").read_bytes())
+
+
+def set_worker_password(connection: psycopg.Connection[Any], password: str) -> None:
+    """Give the worker's role a password, hashed here, so that it is in no server log."""
+    hashed = connection.pgconn.encrypt_password(password.encode(), b"retrieval_worker", b"scram-sha-256")
+    connection.execute(sql.SQL("ALTER ROLE retrieval_worker PASSWORD {}").format(sql.Literal(hashed.decode())))
 
 
 def read_documents(path: Path) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ class FilterSql:
         """Ids as the column's type; what can't be one names no document."""
         kept: list[Any] = []
         for text in ids:
-            value = _as_type(text, self._types.document_id)
+            value = as_type(text, self._types.document_id)
             if value is not None:
                 kept.append(value)
         return kept
@@ -160,7 +160,7 @@ def _extension(text: str) -> str:
     return text.removeprefix(".")
 
 
-def _as_type(text: str, database_type: str) -> Any:
+def as_type(text: str, database_type: str) -> Any:
     """An id from a job as its column's type, or None if it can't be one."""
     if database_type in INTEGER_TYPES:
         return _as_integer(text, database_type)

@@ -17,7 +17,7 @@ from worker.adapters import catalog
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
@@ -33,8 +33,12 @@ _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
 
+OWNER_SETTING = "retrieval.owner"
+"""States whose records a transaction reads or writes; the policies in config/records.sql read it."""
+
 _CANCEL_SECONDS = 2.0
-_BEGIN = sql.SQL("BEGIN READ ONLY")
+_BEGIN_READ = sql.SQL("BEGIN READ ONLY")
+_BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
 
 
@@ -69,6 +73,10 @@ class Database:
     def read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
 
+        Args:
+            principal: who asks.
+            statements: each with its parameters.
+
         Returns:
             The rows of each statement.
 
@@ -78,22 +86,40 @@ class Database:
             SettingsError: a right, a table or a column is missing.
             InternalError: anything else; the SQLSTATE is named, never a value.
         """
+        return self._with_one_retry(_BEGIN_READ, principal.settings, statements)
+
+    def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements on the records of one owner in one transaction on the primary, in one round trip.
+
+        Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
+        """
+        return self._with_one_retry(_BEGIN_WRITE, [(OWNER_SETTING, owner)], statements)
+
+    def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The same, reading only."""
+        return self._with_one_retry(_BEGIN_READ, [(OWNER_SETTING, owner)], statements)
+
+    def _with_one_retry(
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement]
+    ) -> list[list[Row]]:
         with translated_errors():
             try:
-                return self._read(principal, statements)
+                return self._run(begin, settings, statements)
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._read(principal, statements)
+                return self._run(begin, settings, statements)
 
-    def _read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+    def _run(
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement]
+    ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
                 with connection.pipeline():
-                    connection.execute(_BEGIN, prepare=True)
-                    self._state(connection, principal)
+                    connection.execute(begin, prepare=True)
+                    self._state(connection, settings)
                     cursors = [
                         connection.execute(query, values, prepare=True, binary=True) for query, values in statements
                     ]
@@ -107,9 +133,9 @@ class Database:
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
-    def _state(self, connection: Connection, principal: Principal) -> None:
+    def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
-        values = [("statement_timeout", str(self._timeout_ms)), *principal.settings]
+        values = [("statement_timeout", str(self._timeout_ms)), *settings]
         calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name, _ in values])
         connection.execute(sql.SQL("SELECT ") + calls, [value for _, value in values], prepare=True)
 

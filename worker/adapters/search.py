@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.statements import Statements
-from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk
+from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, parse_hash
 from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from worker.adapters.catalog import CorpusTypes
     from worker.adapters.postgres import Database, Row
@@ -57,6 +57,7 @@ class Corpus:
         self._over_fetch = search.over_fetch
         self._statements = Statements(name, settings, search, types)
         self._key = id_key(types.id)
+        self._document_key = id_key(types.document_id)
 
     # --- the search -----------------------------------------------------------------------------
 
@@ -99,6 +100,41 @@ class Corpus:
         candidates = self._candidates(rows)
         return Found(candidates, _EXACT, len(candidates), header[0][0], 0)
 
+    # --- pins -----------------------------------------------------------------------------------
+
+    def pinned(
+        self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
+    ) -> list[Chunk]:
+        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
+        values = {"hashes": [parse_hash(text) for text in hashes], "ids": self._statements.ids(ids)}
+        (rows,) = database.read(principal, [(self._statements.pinned, values)])
+        return list({chunk.id: chunk for chunk in map(self._chunk, rows)}.values())
+
+    def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
+        """The first chunks by id, for bare hashes in a corpus without a hash column."""
+        (rows,) = database.read(principal, [(self._statements.scan, {"limit": limit})])
+        return [self._chunk(row) for row in rows]
+
+    def fill(
+        self, database: Database, principal: Principal, order: str, limit: int, without: Collection[str]
+    ) -> list[Chunk]:
+        """The first chunks by ``text`` or ``hash`` that have none of the hashes ``without``."""
+        if limit <= 0:
+            return []
+        extra = 0 if self.has_hashes else len(without)
+        values = {"hashes": [parse_hash(text) for text in without], "limit": limit + extra}
+        (rows,) = database.read(principal, [(self._statements.fill(order), values)])
+        return [chunk for chunk in map(self._chunk, rows) if chunk.chunk_hash not in without][:limit]
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether a column of the table holds the chunks' hashes."""
+        return self.settings.columns.chunk_hash is not None
+
+    def order(self, chunk: Chunk) -> tuple[Any, Any]:
+        """(document, chunk) as the database orders them."""
+        return self._document_key(chunk.document_id), self._key(chunk.id)
+
     # --- rows to chunks -------------------------------------------------------------------------
 
     def _candidates(self, rows: Iterable[Row]) -> list[Candidate]:
@@ -107,12 +143,12 @@ class Corpus:
         Stored NULL and zero vectors have no distance (NULL, NaN) and are no candidates.
         """
         return by_similarity(
-            (Candidate(self._chunk(row), 1.0 - row[0]) for row in rows if row[0] is not None and row[0] == row[0]),
+            (Candidate(self._chunk(row[1:]), 1.0 - row[0]) for row in rows if row[0] is not None and row[0] == row[0]),
             self._key,
         )
 
     def _chunk(self, row: Row) -> Chunk:
-        _, chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, *extra = row
+        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, *extra = row
         named = dict(metadata) if isinstance(metadata, dict) else {}
         if metadata is not None and not isinstance(metadata, dict):
             named["metadata"] = metadata

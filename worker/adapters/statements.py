@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from worker.adapters.catalog import identifier
-from worker.adapters.filters import FilterSql, all_of
+from worker.adapters.filters import FilterSql, all_of, as_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.core.vectors import Vector
@@ -86,6 +86,50 @@ class Statements:
     def nearest(self, filters: FilterSet) -> bytes:
         """Index or exact, as the database's own statistics and the caller's rights decide."""
         return self._cached("index", filters, lambda: self._compose_nearest(filters))
+
+    # --- pins: by what a chunk says, and by its id ----------------------------------------------
+
+    @cached_property
+    def pinned(self) -> bytes:
+        """Every visible chunk with one of the hashes, or one of the ids: two index look-ups, one statement."""
+        by_hash = (
+            sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY (%(hashes)s)").format(
+                hash=sql.Identifier(self._settings.columns.chunk_hash), **self._names
+            )
+            if self._settings.columns.chunk_hash
+            else sql.SQL("")
+        )
+        return _render(
+            "SELECT {fields} FROM {table} AS c WHERE c.{id} = ANY (%(ids)s::{id_type}[]) {by_hash}",
+            id=sql.Identifier(self._settings.columns.id),
+            id_type=sql.SQL(self._types.id),
+            by_hash=by_hash,
+            **self._names,
+        )
+
+    @cached_property
+    def scan(self) -> bytes:
+        """Chunks in the order of their ids, for bare hashes where no column holds any."""
+        return _render("SELECT {fields} FROM {table} AS c ORDER BY id {collate} LIMIT %(limit)s", **self._names)
+
+    def fill(self, order: str) -> bytes:
+        """Visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
+        by = {
+            "text": 'document_id {document_collate}, text COLLATE "C", id {collate}',
+            "hash": "chunk_hash, document_id {document_collate}, id {collate}",
+        }[order]
+        hashed = self._settings.columns.chunk_hash
+        collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
+        return _render(
+            "SELECT {fields} FROM {table} AS c WHERE {wanted} ORDER BY {by} LIMIT %(limit)s",
+            wanted=sql.SQL("c.{} <> ALL (%(hashes)s)").format(sql.Identifier(hashed)) if hashed else sql.SQL("true"),
+            by=sql.SQL(by).format(document_collate=collate, collate=self._names["collate"]),
+            **self._names,
+        )
+
+    def ids(self, texts: Iterable[str]) -> list[Any]:
+        """Chunk ids as the column's type; what can't be one names no chunk."""
+        return [value for value in (as_type(text, self._types.id) for text in texts) if value is not None]
 
     def _compose_nearest(self, filters: FilterSet) -> bytes:
         on_chunks = self._filters.on_chunks(filters)
@@ -195,6 +239,7 @@ class Statements:
         outputs = ["distance", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
         return {
             "columns": sql.SQL(", ").join([distance, *required, *optional, *extra]),
+            "fields": sql.SQL(", ").join([*required, *optional, *extra]),
             "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
             "table": identifier(self._settings.table),
             "embedding": sql.Identifier(columns.embedding),

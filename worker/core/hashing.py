@@ -8,9 +8,12 @@ Version 1: ``sha256:`` and the hex of SHA-256 over UTF-8 of the text with every 
 from __future__ import annotations
 
 import hashlib
+import re
 
 HASH_VERSION = 1
 PREFIX = "sha256:"
+WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
+"""How a hash is written."""
 
 
 def normalise(text: str) -> str:
@@ -45,3 +48,14 @@ def hash_chunk(text: str) -> str:
 def format_hash(digest: bytes) -> str:
     """A stored digest (32 bytes) as it is written on the wire."""
     return PREFIX + digest.hex()
+
+
+def parse_hash(text: str) -> bytes:
+    """The digest (32 bytes) of a hash as it is written on the wire.
+
+    Raises:
+        ValueError: it isn't ``sha256:`` and 64 lower-case hex digits.
+    """
+    if not WRITTEN.fullmatch(text):
+        raise ValueError("expected sha256: and 64 lower-case hex digits")
+    return bytes.fromhex(text.removeprefix(PREFIX))

@@ -1,0 +1,109 @@
+-- The worker's role, its functions, and its records of runs. Idempotent: `retrieval-worker migrate` runs it.
+-- Needs a role that may create roles and schemas (it is not the worker's role).
+
+-- The worker's login role. It owns nothing, is no superuser and can't bypass row-level security: the
+-- worker refuses to start as a role that could. Give it a password, or authenticate it by certificate.
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'retrieval_worker') THEN
+    CREATE ROLE retrieval_worker LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS NOINHERIT;
+  END IF;
+END $$;
+-- A query that nobody waits for any more must end; a transaction left open must not hold VACUUM back.
+ALTER ROLE retrieval_worker SET statement_timeout = '30s';
+ALTER ROLE retrieval_worker SET lock_timeout = '5s';
+ALTER ROLE retrieval_worker SET idle_in_transaction_session_timeout = '30s';
+
+-- The worker's own schema: its functions, and its records.
+CREATE SCHEMA IF NOT EXISTS retrieval;
+GRANT USAGE ON SCHEMA retrieval TO retrieval_worker;
+
+-- hash_chunk, version 1: SHA-256 over UTF-8 of the text with every run of Unicode white space as one
+-- space, ends stripped. The 29 code points are those of Python's str.split(); `\s` misses eight of them.
+-- Never changed: a later normaliser is hash_chunk_v2 beside it.
+-- convert_to() is only STABLE (it depends on the database's encoding), so the function is declared
+-- IMMUTABLE here on the strength of UTF-8 being asked for by name.
+CREATE OR REPLACE FUNCTION retrieval.hash_chunk_v1(chunk text) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT sha256(convert_to(
+    btrim(
+      regexp_replace(
+        chunk,
+        E'[\u0009-\u000D\u001C-\u0020\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]+',
+        ' ', 'g'),
+      ' '),
+    'UTF8'))
+$$;
+
+-- --- records of runs ------------------------------------------------------------------------------
+-- A run is (owner, subject_id, run_id); it holds one record for each (task, step). Nothing here is a secret:
+-- no principal, no token, and of the caller's claims only a fingerprint.
+
+CREATE TABLE IF NOT EXISTS retrieval.runs (
+  id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  owner      text COLLATE "C" NOT NULL,
+  subject_id text COLLATE "C" NOT NULL,
+  run_id     text COLLATE "C" NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  UNIQUE (owner, subject_id, run_id)
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.run_records (
+  run             bigint NOT NULL REFERENCES retrieval.runs ON DELETE CASCADE,
+  task            text COLLATE "C" NOT NULL,
+  step            text COLLATE "C" NOT NULL DEFAULT '',
+  sequence        bigint GENERATED ALWAYS AS IDENTITY,  -- the order in which they were made
+  job             jsonb NOT NULL,   -- without principal, token and embedding
+  job_sha256      bytea NOT NULL,   -- of the whole job without its token
+  claims_sha256   bytea NOT NULL,
+  answer          jsonb NOT NULL,   -- what the answer said besides its chunks
+  models          jsonb NOT NULL DEFAULT '{}',
+  query_embedding bytea,            -- 768 little-endian float32, as it was searched
+  created_at      timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (run, task, step)
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.run_pins (
+  run          bigint NOT NULL,
+  task         text COLLATE "C" NOT NULL,
+  step         text COLLATE "C" NOT NULL,
+  rank         integer NOT NULL,
+  corpus       text NOT NULL,
+  chunk_hash   bytea NOT NULL,
+  hash_version smallint NOT NULL,
+  raw_hash     bytea NOT NULL,
+  chunk_id     text COLLATE "C" NOT NULL,
+  document_id  text COLLATE "C" NOT NULL,
+  score        double precision NOT NULL,
+  PRIMARY KEY (run, task, step, rank),
+  FOREIGN KEY (run, task, step) REFERENCES retrieval.run_records ON DELETE CASCADE
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.run_events (
+  run      bigint NOT NULL REFERENCES retrieval.runs ON DELETE CASCADE,
+  sequence bigint GENERATED ALWAYS AS IDENTITY,
+  at       timestamptz NOT NULL DEFAULT now(),
+  kind     text NOT NULL,
+  data     jsonb NOT NULL DEFAULT '{}',
+  PRIMARY KEY (run, sequence)
+);
+
+-- A foreign run is an unknown run: the owner is stated inside each transaction, like the caller of a search.
+ALTER TABLE retrieval.runs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.run_records ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.run_pins ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.run_events ENABLE ROW LEVEL SECURITY;
+
+DROP POLICY IF EXISTS own ON retrieval.runs;
+CREATE POLICY own ON retrieval.runs
+  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+DROP POLICY IF EXISTS own ON retrieval.run_records;
+CREATE POLICY own ON retrieval.run_records USING (run IN (SELECT id FROM retrieval.runs));
+DROP POLICY IF EXISTS own ON retrieval.run_pins;
+CREATE POLICY own ON retrieval.run_pins USING (run IN (SELECT id FROM retrieval.runs));
+DROP POLICY IF EXISTS own ON retrieval.run_events;
+CREATE POLICY own ON retrieval.run_events USING (run IN (SELECT id FROM retrieval.runs));
+
+GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events
+  TO retrieval_worker;

@@ -1,0 +1,153 @@
+"""Pins: finding the same chunks again by what they say, and saying what became of them.
+
+A pin is never answered with other text than it was made of. Pure: what the corpus holds comes in as `Found` rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from worker.core.hashing import HASH_VERSION, PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Verdict = Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched"]
+
+RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambiguous", "matched"})
+"""Verdicts of pins that are answered with a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What is needed to find a chunk again, and to say what changed.
+
+    Attributes:
+        chunk_hash: ``sha256:`` + hex of the normalised text.
+        hash_version: the normaliser of ``chunk_hash``.
+        raw_hash: ``sha256:`` + hex of the text's own bytes, where it is known.
+        chunk_id: the chunk it was made of; ``None`` for a bare hash.
+        document_id: that chunk's document.
+        corpus: where that chunk stood.
+        weight: how much it counted, 0-1.
+    """
+
+    chunk_hash: str
+    hash_version: int = HASH_VERSION
+    raw_hash: str | None = None
+    chunk_id: str | None = None
+    document_id: str | None = None
+    corpus: str | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A chunk as it stands now, for comparing; ``payload`` is whatever the caller needs of it later.
+
+    Attributes:
+        chunk_hash: its hash by the pin's version.
+        chunk_id: its id (a source without ids: its position).
+        document_id: its document or source.
+        text: what it says.
+        order: (document, chunk) as the corpus orders them, for a choice that does not depend on the plan.
+    """
+
+    chunk_hash: str
+    chunk_id: str
+    document_id: str
+    text: str
+    order: tuple[Any, ...]
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one pin.
+
+    Attributes:
+        pin: the pin.
+        verdict: see the contract; the first that holds.
+        place: the chunk that answers it, or that stands in its place (``edited``), or ``None``.
+        places: how many chunks say the same now.
+    """
+
+    pin: Pin
+    verdict: Verdict
+    place: Place | None
+    places: int
+
+
+def raw_hash(text: str) -> str:
+    """``sha256:`` + hex over the text's own UTF-8 bytes, white space and all."""
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()
+
+
+def unique(pins: Iterable[Pin]) -> list[Pin]:
+    """Pins in their order, each hash (of one version) once."""
+    first: dict[tuple[str, int], Pin] = {}
+    for pin in pins:
+        first.setdefault((pin.chunk_hash, pin.hash_version), pin)
+    return list(first.values())
+
+
+def resolve(pins: Sequence[Pin], places: Iterable[Place]) -> list[Outcome]:
+    """What became of each pin, given every visible place that has a pin's hash or a pin's chunk id."""
+    by_hash: defaultdict[str, list[Place]] = defaultdict(list)
+    by_id: dict[str, Place] = {}
+    for place in places:
+        by_hash[place.chunk_hash].append(place)
+        by_id[place.chunk_id] = place
+    return [_outcome(pin, by_hash.get(pin.chunk_hash, []), by_id) for pin in pins]
+
+
+def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Place]) -> Outcome:
+    count = len(same_text)
+    if pin.chunk_id is None:
+        return _bare(pin, same_text, count)
+    here = by_id.get(pin.chunk_id)
+    if here is not None and here.chunk_hash == pin.chunk_hash:
+        unchanged = pin.raw_hash is None or raw_hash(here.text) == pin.raw_hash
+        return Outcome(pin, "exact" if unchanged else "normalised", here, count)
+    if count:
+        return Outcome(pin, "moved" if count == 1 else "ambiguous", _lowest(same_text), count)
+    if here is not None:
+        return Outcome(pin, "edited", here, 0)
+    return Outcome(pin, "missing", None, 0)
+
+
+def _bare(pin: Pin, same_text: Sequence[Place], count: int) -> Outcome:
+    if not count:
+        return Outcome(pin, "missing", None, 0)
+    return Outcome(pin, "matched" if count == 1 else "ambiguous", _lowest(same_text), count)
+
+
+def _lowest(places: Sequence[Place]) -> Place:
+    return min(places, key=_order)
+
+
+def _order(place: Place) -> tuple[Any, ...]:
+    return place.order
+
+
+FILL_ORDERS: Mapping[str, Callable[[Place], tuple[Any, ...]]] = {
+    "text": lambda place: (place.order[0], place.text, *place.order[1:]),
+    "hash": lambda place: (place.chunk_hash, *place.order),
+}
+"""How chunks that nobody pinned follow the pinned ones."""
+
+
+def digest(chunks: Iterable[tuple[str, str, str, bool]]) -> str:
+    """One hash of a replay: two replays are the same if their digests are.
+
+    Args:
+        chunks: (chunk_hash, text, source_id, pinned) in the order of the answer.
+
+    RFC 8785 of strings and booleans is what `json.dumps` writes without spaces and escapes for ASCII's sake.
+    """
+    canonical = json.dumps([list(chunk) for chunk in chunks], ensure_ascii=False, separators=(",", ":"))
+    return PREFIX + hashlib.sha256(canonical.encode()).hexdigest()

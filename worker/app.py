@@ -15,8 +15,8 @@ from kombu.entity import Queue
 from worker import codec, observe, results, tasks
 from worker import settings as settings_module
 from worker.adapters.postgres import check
+from worker.engine import Engine
 from worker.errors import RetrievalError, SettingsError, Unavailable
-from worker.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -34,7 +34,7 @@ def create_app(settings: Settings) -> Celery:
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
-    tasks.register(app, settings, process.retrieval)
+    tasks.register(app, settings, process.engine)
     _connect_signals(app, settings, process)
     return app
 
@@ -85,17 +85,17 @@ class _Process:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._retrieval: Retrieval | None = None
+        self._engine: Engine | None = None
 
-    def retrieval(self) -> Retrieval:
-        if self._retrieval is None:
-            self._retrieval = Retrieval(self._settings, time.perf_counter)
-        return self._retrieval
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self._settings, time.perf_counter)
+        return self._engine
 
     def close(self) -> None:
-        if self._retrieval is not None:
-            self._retrieval.close()
-            self._retrieval = None
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
 
 def _connect_signals(app: Celery, settings: Settings, process: _Process) -> None:
@@ -110,7 +110,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process) -> None
 
     def after_fork(**_: Any) -> None:
         try:
-            process.retrieval()
+            process.engine()
         except RetrievalError as error:
             # Not fatal here: Celery would fork again without pause. The next job tries again, and says so.
             log.warning("engine not ready", error=type(error).__name__, reason=error.message)

@@ -5,49 +5,42 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus
 from worker.contract import SCHEMA_VERSION, Filters, RetrieveTopK
 from worker.core import vectors
+from worker.core.pinning import raw_hash
 from worker.core.ranking import within_distance
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob, NotAuthorised
-from worker.model import NO_FILTERS, Candidate, FilterSet, Principal
+from worker.errors import InvalidJob
+from worker.model import NO_FILTERS, Candidate, FilterSet
+from worker.recording import Made, pins_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from worker.adapters.search import Found
-    from worker.settings import Settings
+    from worker.adapters.runs import Record
+    from worker.adapters.search import Corpus
+    from worker.corpora import Corpora, Identify
+    from worker.model import Principal
+    from worker.recording import Recording
 
-    Identify = Callable[[], Principal | None]
-
+TASK = "retrieve_top_k"
+HEADER = ("schema_version", "status", "short_reason", "k_requested", "k", "corpus")
 WORKER_VERSION = version("retrieval-worker")
 
 
 class Retrieval:
-    """Answers retrieval jobs from the corpora of the settings; one for a process.
+    """Answers `retrieve_top_k` jobs.
 
     Args:
-        settings: the worker's settings.
+        corpora: what can be searched.
+        recording: answers recorded jobs once.
         clock: for the trace only; no result depends on it.
-
-    Raises:
-        SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
     """
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        self._settings = settings
+    def __init__(self, corpora: Corpora, recording: Recording, clock: Callable[[], float]) -> None:
+        self._corpora = corpora
+        self._recording = recording
         self._clock = clock
-        self._database = Database(settings)
-        self._corpora = {
-            name: Corpus(name, corpus, settings.search, self._database.types[name])
-            for name, corpus in settings.corpora.items()
-        }
-
-    def close(self) -> None:
-        """Close the connections to Postgres."""
-        self._database.close()
 
     def top_k(self, job: RetrieveTopK, identify: Identify) -> dict[str, Any]:
         """Answer `retrieve_top_k`.
@@ -61,77 +54,89 @@ class Retrieval:
             NotAuthorised: nobody that this worker believes is asking, and the corpus is not public.
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
-        corpus = self._corpus(job.corpus)
+        corpus = self._corpora.get(job.corpus)
         filters = filter_set(job.filters)
-        if job.query_embeddings is None:
-            query = vectors.decode(job.query_embedding)
-            return self._answer(job, corpus, filters, query, self._asker(corpus, identify))
+        if job.query_embeddings is not None:
+            return self._batch(job, corpus, filters, self._corpora.asker(corpus, identify))
+        query = vectors.decode(job.query_embedding)
+        asker = self._corpora.asker(corpus, identify)
+        if job.run is None:
+            return self._made(job, corpus, filters, query, asker).answer
+        return self._recording.answer(
+            TASK,
+            job,
+            asker,
+            make=lambda: self._made(job, corpus, filters, query, asker),
+            replay=lambda record: self._from_record(record, asker),
+        )
+
+    def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, asker: Principal) -> dict[str, Any]:
         tracer = Tracer(self._clock)
-        asker = self._asker(corpus, identify)
+        queries = job.query_embeddings or []
         with tracer.stage("batch") as counts:
-            results = [self._answer_or_error(job, corpus, filters, i, asker) for i in range(len(job.query_embeddings))]
+            results = [
+                self._answer_or_error(job, corpus, filters, value, f"query_embeddings[{i}]", asker)
+                for i, value in enumerate(queries)
+            ]
             counts |= {"queries": len(results), "failed": sum("error" in result for result in results)}
         return {"schema_version": SCHEMA_VERSION, "results": results, "trace": trace(tracer)}
 
     def _answer_or_error(
-        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, index: int, asker: Principal
+        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, value: Any, path: str, asker: Principal
     ) -> dict[str, Any]:
         """One query of a batch: what is wrong with it stays with it."""
-        assert job.query_embeddings is not None  # noqa: S101 -- for the type checker: only batches come here
         try:
-            query = vectors.decode(job.query_embeddings[index], f"query_embeddings[{index}]")
+            query = vectors.decode(value, path)
         except InvalidJob as error:
             return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
-        return self._answer(job, corpus, filters, query, asker)
+        return self._made(job, corpus, filters, query, asker).answer
 
-    def _answer(
+    def _made(
         self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
-    ) -> dict[str, Any]:
+    ) -> Made:
         """One query from vector to answer."""
         tracer = Tracer(self._clock)
         k = job.clamped_k
         with tracer.stage("search") as counts:
-            found = corpus.nearest(self._database, asker, query, k, filters, exact=job.exact)
+            found = corpus.nearest(self._corpora.database, asker, query, k, filters, exact=job.exact)
             counts |= {"fetched": found.fetched, "found": len(found.candidates)}
         with tracer.stage("cut") as counts:
             max_distance = corpus.settings.max_distance if job.max_distance is None else job.max_distance
             kept = within_distance(found.candidates, max_distance)
             counts |= {"kept": len(kept), "beyond_max_distance": len(found.candidates) - len(kept)}
-        return {
+        header = {
             "schema_version": SCHEMA_VERSION,
             "status": _status(len(kept), k),
             "short_reason": _short_reason(len(kept), k, len(found.candidates), filters),
             "k_requested": job.k,
             "k": k,
             "corpus": corpus.name,
-            "chunks": _ranked(kept),
-            "trace": trace(tracer, found),
         }
+        search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
+        answer = {**header, "chunks": ranked(kept), "trace": trace(tracer, search)}
+        return Made(answer, header, pins_of(corpus.name, kept), query_embedding=query.astype("<f4").tobytes())
 
-    def _corpus(self, name: str | None) -> Corpus:
-        wanted = self._settings.default_corpus if name is None else name
-        if wanted not in self._corpora:
-            raise InvalidJob(f"expected one of {', '.join(self._corpora)}", "corpus")
-        return self._corpora[wanted]
-
-    def _asker(self, corpus: Corpus, identify: Identify) -> Principal:
-        """Who asks: nobody is enough for a public corpus, and for no other."""
-        try:
-            asker = identify()
-        except NotAuthorised:
-            if not corpus.settings.public:
-                raise
-            asker = None
-        if asker is None and not corpus.settings.public:
-            raise NotAuthorised(
-                f"the corpus {corpus.name} is not public: send a principal_token, "
-                "or a principal where the worker trusts its queue"
-            )
-        return asker or self._nobody
-
-    @property
-    def _nobody(self) -> Principal:
-        return Principal(settings=tuple((name, "") for name in self._settings.principal.settings.values()))
+    def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
+        """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
+        tracer = Tracer(self._clock)
+        header = dict(record.answer)
+        corpus = self._corpora.get(header["corpus"])
+        with tracer.stage("record") as counts:
+            ids = [recorded.pin.chunk_id for recorded in record.pins if recorded.pin.chunk_id is not None]
+            visible = {chunk.id: chunk for chunk in corpus.pinned(self._corpora.database, asker, [], ids)}
+            kept = [
+                Candidate(chunk, recorded.score)
+                for recorded in record.pins
+                for chunk in [visible.get(recorded.pin.chunk_id or "")]
+                if chunk is not None and raw_hash(chunk.text) == recorded.pin.raw_hash
+            ]
+            counts |= {"recorded": len(record.pins), "kept": len(kept)}
+        if len(kept) < len(record.pins):
+            header["status"] = _status(len(kept), header["k"])
+            header["short_reason"] = header["short_reason"] or "changed"
+        # In the contract's order of fields: jsonb does not keep it.
+        ordered = {name: header[name] for name in HEADER}
+        return {**ordered, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
 
 
 def filter_set(filters: Filters | None) -> FilterSet:
@@ -146,14 +151,9 @@ def filter_set(filters: Filters | None) -> FilterSet:
     return FilterSet(**lists, metadata=filters.metadata)
 
 
-def trace(tracer: Tracer, found: Found | None = None) -> dict[str, Any]:
+def trace(tracer: Tracer, search: dict[str, Any] | None = None) -> dict[str, Any]:
     """A result's `trace`."""
-    search = (
-        {}
-        if found is None
-        else {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
-    )
-    return {"stages": tracer.stages, "search": search, "models": {}, "worker_version": WORKER_VERSION}
+    return {"stages": tracer.stages, "search": search or {}, "models": {}, "worker_version": WORKER_VERSION}
 
 
 def _status(kept: int, k: int) -> str:
@@ -171,7 +171,7 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
     return "filters" if filters.given else "visible_rows"
 
 
-def _ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
     """Candidates, in order, as the contract's chunks."""
     return [
         {

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
+    from worker.engine import Engine
     from worker.model import Principal
-    from worker.retrieval import Retrieval
     from worker.settings import Settings
 
     Answer = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
@@ -44,18 +44,18 @@ class RetrievalTask(Task):
     max_retries = None  # bounded by `_again`, from settings
 
 
-def register(app: Celery, settings: Settings, retrieval: Callable[[], Retrieval]) -> None:
+def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> None:
     """Define the tasks on an app.
 
     Args:
         app: the Celery app.
         settings: the worker's settings.
-        retrieval: gives this process's engine, made after fork.
+        engine: gives this process's engine, made after fork.
     """
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k")
     def retrieve_top_k(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
-        return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: retrieval().top_k(job, who), settings)
+        return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: engine().retrieval.top_k(job, who), settings)  # noqa: PLW0108 -- made on first use
 
 
 def run_job(

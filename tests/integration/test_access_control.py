@@ -12,9 +12,9 @@ from worker.adapters.postgres import Database, check
 from worker.adapters.search import Corpus
 from worker.core import lexical
 from worker.doctor import examine
+from worker.engine import Engine
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.model import NO_FILTERS, Principal
-from worker.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,9 +176,9 @@ def test_a_public_corpus_needs_no_policies_and_no_principal(
     changed = make_settings(database, corpora={"open": corpus})
     from worker.contract import RetrieveTopK, parse_job
 
-    engine = Retrieval(changed, time.perf_counter)
+    engine = Engine(changed, time.perf_counter)
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
-    assert engine.top_k(job, lambda: None)["status"] == "ok"
+    assert engine.retrieval.top_k(job, lambda: None)["status"] == "ok"
     engine.close()
 
 

@@ -13,7 +13,7 @@ import pytest
 from worker import codec, results, tasks
 from worker.app import celery_settings
 from worker.core import lexical
-from worker.retrieval import Retrieval
+from worker.engine import Engine
 from worker.settings import Settings, config_folder, from_values
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def celery_worker_parameters() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def celery_app_with_tasks(celery_session_app: Celery, session_settings: Settings) -> Iterator[Celery]:
     """pytest-celery's app with the project's tasks and an engine."""
-    engine = Retrieval(session_settings, time.perf_counter)
+    engine = Engine(session_settings, time.perf_counter)
     celery_session_app.loader.override_backends = results.OVERRIDES
     tasks.register(celery_session_app, session_settings, lambda: engine)
     yield celery_session_app

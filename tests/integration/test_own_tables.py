@@ -10,8 +10,8 @@ import pytest
 from worker.contract import RetrieveTopK, parse_job
 from worker.core import lexical
 from worker.core.hashing import hash_chunk
+from worker.engine import Engine
 from worker.model import Principal
-from worker.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,9 +48,7 @@ CORPUS = {
 
 
 @pytest.fixture
-def retrieval(
-    make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
-) -> Iterator[Retrieval]:
+def engine(make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]) -> Iterator[Engine]:
     admin.execute(SCHEMA)
     for nr in range(1, 25):
         tenant, book = ("red", BOOKS[nr % 2]) if nr <= 20 else ("blue", BOOKS[0])
@@ -59,37 +57,37 @@ def retrieval(
             (nr, book, tenant, f"passage  {nr}", "en" if nr % 3 else "de", nr, str(QUERY.tolist()), f"b/{nr}.Md"),
         )
     principal = {"owner_claim": "tenant", "settings": {"tenant": "shop.tenant"}}
-    engine = Retrieval(make_settings(database, corpora={"books": CORPUS}, principal=principal), time.perf_counter)
-    yield engine
-    engine.close()
+    made = Engine(make_settings(database, corpora={"books": CORPUS}, principal=principal), time.perf_counter)
+    yield made
+    made.close()
 
 
-def ask(retrieval: Retrieval, tenant: str, **fields: Any) -> dict[str, Any]:
+def ask(engine: Engine, tenant: str, **fields: Any) -> dict[str, Any]:
     asker = Principal({"tenant": tenant}, (("shop.tenant", tenant),), tenant)
-    return retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist(), **fields}), lambda: asker)
+    return engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist(), **fields}), lambda: asker)
 
 
 def numbers(answer: dict[str, Any]) -> list[str]:
     return [chunk["chunk_id"] for chunk in answer["chunks"]]
 
 
-def test_integer_ids_are_strings_ordered_by_value(retrieval: Retrieval) -> None:
+def test_integer_ids_are_strings_ordered_by_value(engine: Engine) -> None:
     """Equal distances: 9 comes before 10, as the database orders bigint; and ids are strings on the wire."""
-    assert numbers(ask(retrieval, "red")) == [str(n) for n in range(1, 16)]
-    assert numbers(ask(retrieval, "red", exact=True)) == [str(n) for n in range(1, 16)]
+    assert numbers(ask(engine, "red")) == [str(n) for n in range(1, 16)]
+    assert numbers(ask(engine, "red", exact=True)) == [str(n) for n in range(1, 16)]
 
 
-def test_the_tables_own_policy_decides(retrieval: Retrieval) -> None:
+def test_the_tables_own_policy_decides(engine: Engine) -> None:
     """Another setting, another policy: the tenant sees its own rows."""
-    answer = ask(retrieval, "blue")
+    answer = ask(engine, "blue")
     assert numbers(answer) == ["21", "22", "23", "24"]
     assert (answer["status"], answer["short_reason"]) == ("short", "visible_rows")
-    assert ask(retrieval, "green")["status"] == "empty"
+    assert ask(engine, "green")["status"] == "empty"
 
 
-def test_what_is_not_mapped_is_null_and_hashes_are_computed(retrieval: Retrieval) -> None:
+def test_what_is_not_mapped_is_null_and_hashes_are_computed(engine: Engine) -> None:
     """Without a hash column the worker hashes the text; mapped extra columns are in `metadata`."""
-    chunk = ask(retrieval, "red")["chunks"][1]
+    chunk = ask(engine, "red")["chunks"][1]
     assert (chunk["section"], chunk["coordinates"], chunk["page"]) == (None, None, 2)
     assert chunk["metadata"] == {"language": "en"}
     assert chunk["document_id"] == BOOKS[0]
@@ -109,6 +107,6 @@ def test_what_is_not_mapped_is_null_and_hashes_are_computed(retrieval: Retrieval
         ({"ext_deny": ["md"]}, []),
     ],
 )
-def test_filters_work_on_mapped_columns(retrieval: Retrieval, filters: dict[str, Any], expected: list[int]) -> None:
+def test_filters_work_on_mapped_columns(engine: Engine, filters: dict[str, Any], expected: list[int]) -> None:
     """Each filter reaches the column that the settings map it to."""
-    assert numbers(ask(retrieval, "red", filters=filters)) == [str(n) for n in expected]
+    assert numbers(ask(engine, "red", filters=filters)) == [str(n) for n in expected]

@@ -10,9 +10,9 @@ import pytest
 
 from worker.contract import RetrieveTopK, TopK, TopKBatch, parse_job
 from worker.core import lexical
+from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
-from worker.retrieval import Retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,20 +30,20 @@ def asker(user: str, tenant: str = "", roles: str = "") -> Principal:
 
 
 @pytest.fixture
-def retrieval(settings: Settings) -> Iterator[Retrieval]:
-    engine = Retrieval(settings, time.perf_counter)
-    yield engine
-    engine.close()
+def engine(settings: Settings) -> Iterator[Engine]:
+    made = Engine(settings, time.perf_counter)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def ask(retrieval: Retrieval) -> Callable[..., dict[str, Any]]:
+def ask(engine: Engine) -> Callable[..., dict[str, Any]]:
     """Asks one question as one caller."""
 
     def ask_as(user: str | None, query: Any = QUESTION, **fields: Any) -> dict[str, Any]:
         values = query.tolist() if isinstance(query, np.ndarray) else query
         job = parse_job(RetrieveTopK, {"query_embedding": values, **fields})
-        return retrieval.top_k(job, lambda: asker(user) if user else None)
+        return engine.retrieval.top_k(job, lambda: asker(user) if user else None)
 
     return ask_as
 
@@ -107,14 +107,14 @@ def test_a_revoked_grant_holds_at_once(ask: Callable[..., dict[str, Any]], admin
     assert "report-2023-mixing-desk-005" not in ids(ask("bob"))
 
 
-def test_tenants_and_roles_open_documents(retrieval: Retrieval, admin: psycopg.Connection[Any]) -> None:
+def test_tenants_and_roles_open_documents(engine: Engine, admin: psycopg.Connection[Any]) -> None:
     """A tenant's document is visible to its tenant; a grant to a role to whoever has the role."""
     admin.execute("UPDATE documents SET visibility = 'tenant' WHERE id = 'report-2023-ground-hum'")
     admin.execute("INSERT INTO document_grants VALUES ('handbook-tape-alignment', 'role:engineer')")
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 
     def documents(principal: Principal) -> set[str]:
-        return {chunk["document_id"] for chunk in retrieval.top_k(job, lambda: principal)["chunks"]}
+        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, lambda: principal)["chunks"]}
 
     assert "report-2023-ground-hum" in documents(asker("zoe", tenant="harbour"))
     assert "report-2023-ground-hum" not in documents(asker("zoe", tenant="lighthouse"))
@@ -266,13 +266,13 @@ def test_nobody_gets_no_answer(ask: Callable[..., dict[str, Any]]) -> None:
         ask(None)
 
 
-def test_a_batch_answers_each_query_as_if_asked_alone(retrieval: Retrieval) -> None:
+def test_a_batch_answers_each_query_as_if_asked_alone(engine: Engine) -> None:
     """One wrong embedding stays with itself; the others are answered as alone."""
     queries = lexical.embed(["hum on channel 18", "ribbon microphone phantom power"]).tolist()
     job = parse_job(RetrieveTopK, {"query_embeddings": [queries[0], [1.0], queries[1]], "k": 11})
-    batch = retrieval.top_k(job, lambda: asker("bob"))
+    batch = engine.retrieval.top_k(job, lambda: asker("bob"))
     alone = [
-        retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query, "k": 11}), lambda: asker("bob"))
+        engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query, "k": 11}), lambda: asker("bob"))
         for query in queries
     ]
     assert batch["results"][1] == {
@@ -294,7 +294,7 @@ def test_an_unmapped_filter_is_refused(
     corpus = settings.corpora["documents"].model_dump()
     corpus["columns"] |= {"page": None, "section": None, "metadata": None}
     corpus["documents"] = None
-    engine = Retrieval(make_settings(database, corpora={"bare": corpus}), time.perf_counter)
+    bare = Engine(make_settings(database, corpora={"bare": corpus}), time.perf_counter)
     for filters in (
         {"pages": [1]},
         {"sections": ["x"]},
@@ -304,6 +304,6 @@ def test_an_unmapped_filter_is_refused(
     ):
         job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist(), "filters": filters})
         with pytest.raises(InvalidJob, match="has no column") as caught:
-            engine.top_k(job, lambda: asker("alice"))
+            bare.retrieval.top_k(job, lambda: asker("alice"))
         assert caught.value.path == f"filters.{next(iter(filters))}"
-    engine.close()
+    bare.close()

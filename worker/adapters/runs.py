@@ -124,23 +124,41 @@ class Runs:
         by_record: dict[tuple[str, str], list[RecordedPin]] = {}
         for row in pins:
             by_record.setdefault((row[0], row[1]), []).append(_recorded_pin(row))
-        return [Record(*row, pins=by_record.get((row[0], row[1]), [])) for row in records]
+        return [Record(*fields, by_record.get((fields[0], fields[1]), [])) for fields in map(_record_fields, records)]
 
     def add(self, owner: str, run: RunRef, record: Record) -> bool:
         """Write a record, whole, in one transaction on the primary; False if there was one already."""
         columns: list[list[Any]] = [list(column) for column in zip(*map(_pin_row, record.pins), strict=True)]
         ranks, corpora, hashes, versions, raw_hashes, chunk_ids, document_ids, scores = columns or [[]] * 8
         values = {
-            **{"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id},
-            **{"task": record.task, "step": record.step, "job": Jsonb(record.job)},
-            **{"job_sha256": record.job_sha256, "claims_sha256": record.claims_sha256},
-            **{"answer": Jsonb(record.answer), "models": Jsonb(record.models)},
-            **{"query_embedding": record.query_embedding, "ranks": ranks, "corpora": corpora, "hashes": hashes},
-            **{"versions": versions, "raw_hashes": raw_hashes, "chunk_ids": chunk_ids},
-            **{"document_ids": document_ids, "scores": scores},
+            "owner": owner,
+            "subject_id": run.subject_id,
+            "run_id": run.run_id,
+            "task": record.task,
+            "step": record.step,
+            "job": Jsonb(record.job),
+            "job_sha256": record.job_sha256,
+            "claims_sha256": record.claims_sha256,
+            "answer": Jsonb(record.answer),
+            "models": Jsonb(record.models),
+            "query_embedding": record.query_embedding,
+            "ranks": ranks,
+            "corpora": corpora,
+            "hashes": hashes,
+            "versions": versions,
+            "raw_hashes": raw_hashes,
+            "chunk_ids": chunk_ids,
+            "document_ids": document_ids,
+            "scores": scores,
         }
         _, written = self._database.write(owner, [(_INSERT_RUN, values), (_INSERT_RECORD, values)])
         return bool(written[0][0])
+
+
+def _record_fields(row: Row) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any]:
+    """A row of `_SELECT_RECORDS`, in the order of `Record`."""
+    task, step, job, job_sha256, claims_sha256, answer, models, query_embedding = row
+    return task, step, job, job_sha256, claims_sha256, answer, models, query_embedding
 
 
 def _recorded_pin(row: Row) -> RecordedPin:

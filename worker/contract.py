@@ -162,6 +162,81 @@ class RetrieveTopK(Job):
         return max(MIN_K, min(self.k, MAX_K))
 
 
+ChunkHash = Annotated[StrictStr, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+MAX_PINS = 10_000
+MAX_RUNS = 64
+DEFAULT_FILL = 5
+
+
+class RunName(Part):
+    """A recorded run, to be read.
+
+    Attributes:
+        subject_id: what the run is about.
+        run_id: which run.
+        step: only what was recorded under this step; without it, all of the run.
+    """
+
+    subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    step: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+
+
+class InlineSource(Part):
+    """A source whose chunks come with the job.
+
+    Attributes:
+        id: its id; without one its name, else ``unknown``.
+        name: stands for the id where there is none.
+        weight: how much it counts, 0-1; default 0.5.
+        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither is skipped and counted.
+    """
+
+    id: Identifier | None = None
+    name: Identifier | None = None
+    weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
+    chunks: list[Any]
+
+
+class PinnedReplay(Job):
+    """Job of `pinned_replay`: the same chunks again, by what they say.
+
+    Attributes:
+        required_chunk_hashes: the chunks wanted, in this order.
+        runs: instead: several recorded runs, each answered as if alone.
+        citations: instead: a citations document.
+        sources: where to look; absent: the corpus.
+        corpus: a corpus named in the worker's settings; default the first.
+        top_k: how many chunks; default as many as are pinned, or 5 without pins.
+        fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
+        query: accepted, and changes nothing.
+        seed: accepted, and changes nothing.
+
+    ``run`` alone names the run to replay; beside hashes, citations or runs it is where to record.
+    """
+
+    required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
+    runs: Annotated[list[RunName], Field(min_length=1, max_length=MAX_RUNS)] | None = None
+    citations: dict[str, Any] | None = None
+    sources: list[InlineSource] | None = None
+    corpus: Identifier | None = None
+    top_k: StrictInt | None = None
+    fill: Literal["text", "hash", "none"] | None = None
+    query: StrictStr | None = None
+    seed: StrictInt | None = None
+
+    @model_validator(mode="after")
+    def _one_kind_of_pins(self) -> Self:
+        given = [name for name in ("required_chunk_hashes", "runs", "citations") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise PydanticCustomError(
+                "both", f"expected one of required_chunk_hashes, runs and citations, got {len(given)}"
+            )
+        if not given and self.run is None:
+            raise PydanticCustomError("absent", "required_chunk_hashes")
+        return self
+
+
 def parse_job(model: type[JobT], data: Any) -> JobT:
     """Validate one decoded job object.
 
@@ -323,4 +398,76 @@ class TopKBatch(Result):
 
     schema_version: Literal[1]
     results: list[TopK | FailedQuery]
+    trace: Trace
+
+
+class Pinned(Result):
+    """What became of one pin.
+
+    Attributes:
+        chunk_hash: the pin's hash.
+        verdict: what became of it.
+        chunk_id: the chunk that answers it, or that was edited; null if missing.
+        document_id: that chunk's document.
+        found_hash: what that chunk's hash is now.
+        places: how many visible chunks say the same now.
+    """
+
+    chunk_hash: str
+    verdict: Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched"]
+    chunk_id: str | None
+    document_id: str | None
+    found_hash: str | None
+    places: int
+
+
+class ReplayedChunk(Result):
+    """A chunk of a replay; the fields from ``rank`` on are there where a corpus was asked."""
+
+    chunk_hash: str
+    text: str
+    source_id: str
+    weight: float
+    pinned: bool
+    rank: int | None = None
+    chunk_id: str | None = None
+    document_id: str | None = None
+    page: int | None = None
+    section: str | None = None
+    coordinates: Any = None
+    metadata: dict[str, Any] | None = None
+    hash_version: int | None = None
+
+
+class Replay(Result):
+    """Answer of `pinned_replay`.
+
+    Attributes:
+        chunks: the pinned ones in the order asked, then the fill.
+        pins: what became of each pin.
+        matched: pins answered with a chunk.
+        missing: pins gone, or not visible to this caller.
+        filled: chunks that nobody pinned.
+        truncated: pins beyond ``top_k``.
+        skipped: inline chunks that were no text.
+        digest: two replays are the same if their digests are.
+    """
+
+    schema_version: Literal[1]
+    chunks: list[ReplayedChunk]
+    pins: list[Pinned]
+    matched: int
+    missing: int
+    filled: int
+    truncated: int
+    skipped: int
+    digest: str
+    trace: Trace
+
+
+class ReplayBatch(Result):
+    """Answer of `pinned_replay` to ``runs``: one entry a run, in their order."""
+
+    schema_version: Literal[1]
+    results: list[Replay | FailedQuery]
     trace: Trace

@@ -8,6 +8,7 @@ from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
 from worker.corpora import Corpora
 from worker.recording import Recording
+from worker.replay import Replay
 from worker.retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Engine:
 
     Attributes:
         retrieval: answers `retrieve_top_k`.
+        replay: answers `pinned_replay`.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
@@ -33,8 +35,10 @@ class Engine:
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._database = Database(settings)
         corpora = Corpora(settings, self._database)
-        recording = Recording(Runs(self._database))
+        runs = Runs(self._database)
+        recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
+        self.replay = Replay(corpora, runs, recording, clock)
 
     def close(self) -> None:
         """Close the connections to Postgres."""

@@ -13,7 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from worker import observe
 from worker.codec import JobResult, Unreadable
-from worker.contract import JobT, RetrieveTopK, parse_job
+from worker.contract import JobT, PinnedReplay, RetrieveTopK, parse_job
 from worker.core.shape import check_shape
 from worker.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, TimedOut, Unavailable
 from worker.principal import identify
@@ -56,6 +56,10 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> N
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k")
     def retrieve_top_k(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
         return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: engine().retrieval.top_k(job, who), settings)  # noqa: PLW0108 -- made on first use
+
+    @app.task(bind=True, base=RetrievalTask, name="pinned_replay")
+    def pinned_replay(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
+        return run_job(self, args, kwargs, PinnedReplay, lambda job, who: engine().replay.pinned(job, who), settings)  # noqa: PLW0108 -- made on first use
 
 
 def run_job(
@@ -167,6 +171,8 @@ def _rows(result: dict[str, Any]) -> int:
 def _summarise_result(result: dict[str, Any]) -> str:
     if "results" in result:
         return f"batch of {len(result['results'])}"
+    if "digest" in result:
+        return " ".join(f"{name}={result[name]}" for name in ("matched", "missing", "filled", "truncated", "skipped"))
     return str(result["status"])
 
 

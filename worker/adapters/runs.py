@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from worker.adapters.postgres import Database, Row
-    from worker.contract import RunRef
+    from worker.contract import RunName, RunRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, owner: str, run: RunRef, task: str | None, step: str | None) -> list[Record]:
+    def find(self, owner: str, run: RunRef | RunName, task: str | None, step: str | None) -> list[Record]:
         """Records of one run, in the order in which they were made.
 
         Args:

@@ -110,7 +110,10 @@ class Statements:
     @cached_property
     def scan(self) -> bytes:
         """Chunks in the order of their ids, for bare hashes where no column holds any."""
-        return _render("SELECT {fields} FROM {table} AS c ORDER BY id {collate} LIMIT %(limit)s", **self._names)
+        return _render(
+            "SELECT * FROM (SELECT {fields} FROM {table} AS c) AS visible ORDER BY id {collate} LIMIT %(limit)s",
+            **self._names,
+        )
 
     def fill(self, order: str) -> bytes:
         """Visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
@@ -121,7 +124,7 @@ class Statements:
         hashed = self._settings.columns.chunk_hash
         collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
         return _render(
-            "SELECT {fields} FROM {table} AS c WHERE {wanted} ORDER BY {by} LIMIT %(limit)s",
+            "SELECT * FROM (SELECT {fields} FROM {table} AS c WHERE {wanted}) AS visible ORDER BY {by} LIMIT %(limit)s",
             wanted=sql.SQL("c.{} <> ALL (%(hashes)s)").format(sql.Identifier(hashed)) if hashed else sql.SQL("true"),
             by=sql.SQL(by).format(document_collate=collate, collate=self._names["collate"]),
             **self._names,

@@ -88,11 +88,20 @@ def raw_hash(text: str) -> str:
 
 
 def unique(pins: Iterable[Pin]) -> list[Pin]:
-    """Pins in their order, each hash (of one version) once."""
-    first: dict[tuple[str, int], Pin] = {}
+    """Pins in their order, each once: a bare hash by itself, a pin that knows its chunk together with that."""
+    first: dict[tuple[str, int, str | None], Pin] = {}
     for pin in pins:
-        first.setdefault((pin.chunk_hash, pin.hash_version), pin)
+        first.setdefault((pin.chunk_hash, pin.hash_version, pin.chunk_id), pin)
     return list(first.values())
+
+
+def answered(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, Place]]:
+    """The outcomes that are answered with a chunk, in the order of the pins, each chunk once."""
+    places: dict[int, tuple[Outcome, Place]] = {}
+    for outcome in outcomes:
+        if outcome.verdict in RETURNED and outcome.place is not None:
+            places.setdefault(id(outcome.place), (outcome, outcome.place))
+    return list(places.values())
 
 
 def resolve(pins: Sequence[Pin], places: Iterable[Place]) -> list[Outcome]:

@@ -1,0 +1,172 @@
+"""Conflicts among the records of one citations document: what can't all be so, who says it, and where."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.citations import is_intact
+from worker.core.hashing import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+    from worker.core.citations import CitationRecord
+
+Span = tuple[int, int]
+"""Start and end in characters of a record's own text, end excluded."""
+
+Kind = Literal["chunk_id_two_texts", "disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One record's part in a conflict.
+
+    Attributes:
+        index: the record's place among the records.
+        chunk_hash: its hash, as recorded.
+        source_id: its source.
+        span: the characters of its text that are in conflict.
+        tokens: of a disagreement: where in the text the two differ, in order; empty on the side that lacks
+            what the other has (a negation).
+    """
+
+    index: int
+    chunk_hash: str
+    source_id: str
+    span: Span
+    tokens: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What can't all be so.
+
+    Attributes:
+        kind: what kind of conflict.
+        sides: every record that has a part in it, by index.
+        differs: of a disagreement: in what (``date``, ``negation``, ``number``, ``unit``), by name.
+    """
+
+    kind: Kind
+    sides: tuple[Side, ...]
+    differs: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[Hashable, ...]:
+        """Key of a total order: kind, then who, then where."""
+        return self.kind, tuple((side.index, side.span, side.tokens) for side in self.sides)
+
+
+def find_conflicts(records: Sequence[CitationRecord]) -> list[Conflict]:
+    """Conflicts that show without reading the texts; `worker.core.disagreement` reads them.
+
+    - ``same_text_two_sources``: a text (as `hash_chunk` sees it) under more than one source.
+    - ``chunk_id_two_texts``: a chunk id with more than one text, whatever the sources; the spans hold all
+      that is not common to the beginnings and the ends of the texts, in whole words.
+    - ``text_hash_mismatch``: a text that is not what its hash was made of.
+    - ``weight_differs``: a chunk with more than one weight. A chunk is a text of a source, and where the
+      source has it under several chunk ids, one of these.
+
+    Time is linear in the texts but for sorting.
+
+    Returns:
+        By kind, then by the indices of the records.
+    """
+    texts = [normalise(record.text) for record in records]
+    found = [
+        *_same_text_two_sources(records, texts),
+        *_chunk_id_two_texts(records, texts),
+        *_text_hash_mismatch(records),
+        *_weight_differs(records, texts),
+    ]
+    return sorted(found, key=lambda conflict: (conflict.kind, [side.index for side in conflict.sides]))
+
+
+def side_of(records: Sequence[CitationRecord], index: int, span: Span, tokens: tuple[Span, ...] = ()) -> Side:
+    """A record's part in a conflict."""
+    record = records[index]
+    return Side(index, record.chunk_hash, record.source_id, span, tokens)
+
+
+def _whole(records: Sequence[CitationRecord], indices: Iterable[int]) -> tuple[Side, ...]:
+    return tuple(side_of(records, index, (0, len(records[index].text))) for index in indices)
+
+
+def _same_text_two_sources(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
+    for indices in _groups(texts):
+        if len({records[index].source_id for index in indices}) > 1:
+            yield Conflict("same_text_two_sources", _whole(records, indices))
+
+
+def _chunk_id_two_texts(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
+    for indices in _groups([record.chunk_id for record in records]):
+        if len({texts[index] for index in indices}) > 1:
+            spans = _differing([records[index].text for index in indices])
+            sides = (side_of(records, index, span) for index, span in zip(indices, spans, strict=True))
+            yield Conflict("chunk_id_two_texts", tuple(sides))
+
+
+def _text_hash_mismatch(records: Sequence[CitationRecord]) -> Iterator[Conflict]:
+    for index, record in enumerate(records):
+        if not is_intact(record):
+            yield Conflict("text_hash_mismatch", _whole(records, [index]))
+
+
+def _weight_differs(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
+    for same_text in _groups([(record.source_id, text) for record, text in zip(records, texts, strict=True)]):
+        for indices in _by_chunk(records, same_text):
+            if len({records[index].weight for index in indices}) > 1:
+                yield Conflict("weight_differs", _whole(records, indices))
+
+
+def _by_chunk(records: Sequence[CitationRecord], indices: Sequence[int]) -> list[list[int]]:
+    """Records of one text of one source, by chunk; one without an id is of the only chunk that has one."""
+    chunks: defaultdict[str | None, list[int]] = defaultdict(list)
+    for index in indices:
+        chunks[records[index].chunk_id].append(index)
+    if len(chunks) == 2 and None in chunks:  # noqa: PLR2004 -- one with an id, one without
+        return [list(indices)]
+    return list(chunks.values())
+
+
+def _groups(keys: Sequence[Hashable]) -> Iterator[list[int]]:
+    """Indices of equal keys, where there are several; ``None`` is nobody's equal."""
+    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        if key is not None:
+            groups[key].append(index)
+    return (indices for indices in groups.values() if len(indices) > 1)
+
+
+# --- where texts differ -------------------------------------------------------------------------
+
+
+def _differing(texts: Sequence[str]) -> list[Span]:
+    """In each text, what stands between the beginning and the end that all have in common."""
+    first = texts[0]
+    shortest = min(map(len, texts))
+    before = min(_common(first, text) for text in texts)
+    after = min(_common(first[::-1], text[::-1]) for text in texts)
+    before = min(before, shortest)
+    after = min(after, shortest - before)
+    # The same characters stand on either side in every text, so the words end at the same places.
+    while before and not first[before - 1].isspace():
+        before -= 1
+    while after and not first[len(first) - after].isspace():
+        after -= 1
+    return [(before, len(text) - after) for text in texts]
+
+
+def _common(one: str, other: str) -> int:
+    """Length of the common beginning; halves are compared whole, so that Python's loop is short."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -12,14 +12,19 @@ CREATE OR REPLACE FUNCTION retrieval.asker(setting text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT nullif(current_setting(setting, true), '') $$;
 
--- Everything a grant may name for the one who asks: the user id, and 'role:<name>' for each role.
+-- Everything a grant may name for the one who asks: the user id, and 'role:<name>' for each role. Whatever is no
+-- JSON list of roles gives none: a claim of another form must not fail the query.
 CREATE OR REPLACE FUNCTION retrieval.asker_grantees() RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
+  WITH claim AS (
+    SELECT CASE WHEN pg_input_is_valid(stated, 'jsonb') THEN stated::jsonb END AS roles
+      FROM (SELECT retrieval.asker('app.roles') AS stated) AS raw
+  )
   SELECT array_remove(
     array_append(
       (SELECT array_agg('role:' || role)
-         FROM jsonb_array_elements_text(coalesce(retrieval.asker('app.roles'), '[]')::jsonb) AS role),
+         FROM claim, jsonb_array_elements_text(CASE jsonb_typeof(roles) WHEN 'array' THEN roles ELSE '[]' END) AS role),
       retrieval.asker('app.user_id')),
     NULL)
 $$;

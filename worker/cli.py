@@ -139,11 +139,12 @@ def query(
 
     Example: [bold]retrieval-worker query "hum on channel 18" --as alice --broker redis://localhost:6379/0[/bold]
     """
-    from worker.adapters.embedder import LexicalEmbedder  # noqa: PLC0415 -- see `demo`
+    from worker import settings  # noqa: PLC0415 -- see `demo`
+    from worker.adapters import embedder  # noqa: PLC0415 -- see `demo`
     from worker.client import Client, RetrieveTopK, TopK, encode_embedding  # noqa: PLC0415 -- see `demo`
     from worker.demo import as_table  # noqa: PLC0415 -- see `demo`
 
-    vector = LexicalEmbedder().embed([question])[0].tolist()
+    vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
     wanted = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
     job = RetrieveTopK.model_validate({**wanted, "corpus": corpus} if corpus else wanted)
     start = time.perf_counter()
@@ -190,13 +191,15 @@ def load(
     """
     from rich.progress import Progress  # noqa: PLC0415 -- see `demo`
 
-    from worker.adapters.embedder import LexicalEmbedder  # noqa: PLC0415 -- see `demo`
+    from worker import settings  # noqa: PLC0415 -- see `demo`
+    from worker.adapters import embedder  # noqa: PLC0415 -- see `demo`
     from worker.loader import SAMPLE, load_documents, read_documents  # noqa: PLC0415 -- see `demo`
 
     documents = read_documents(file or SAMPLE)
+    model = embedder.make(settings.load_embedder())
     with _admin(dsn) as connection, Progress(console=console) as progress:
         bar = progress.add_task("loading chunks", total=sum(len(document["chunks"]) for document in documents))
-        total = load_documents(connection, documents, LexicalEmbedder(), lambda n: progress.advance(bar, n))
+        total = load_documents(connection, documents, model, lambda n: progress.advance(bar, n))
     console.print(f"{total} chunks of {len(documents)} documents are loaded")
 
 

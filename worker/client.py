@@ -23,7 +23,20 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from worker import errors
-from worker.contract import Filters, Job, RetrieveTopK, RunRef, TopK, TopKBatch
+from worker.contract import (
+    BuildCitations,
+    Citations,
+    Filters,
+    Job,
+    PinnedReplay,
+    Replay,
+    ReplayBatch,
+    RetrieveTopK,
+    RunName,
+    RunRef,
+    TopK,
+    TopKBatch,
+)
 from worker.core.canonical import canonical_sha256
 from worker.errors import TimedOut, Unavailable
 
@@ -33,10 +46,17 @@ if TYPE_CHECKING:
     from celery.result import AsyncResult
 
 __all__ = [
+    "Answer",
+    "BuildCitations",
+    "Citations",
     "Client",
     "Filters",
+    "PinnedReplay",
     "Progress",
+    "Replay",
+    "ReplayBatch",
     "RetrieveTopK",
+    "RunName",
     "RunRef",
     "Signer",
     "TopK",
@@ -44,7 +64,14 @@ __all__ = [
     "encode_embedding",
 ]
 
-_TASKS: dict[type[Job], tuple[str, str]] = {RetrieveTopK: ("retrieve_top_k", "retrieval")}
+Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations
+"""What a job is answered with."""
+
+_TASKS: dict[type[Job], tuple[str, str]] = {
+    RetrieveTopK: ("retrieve_top_k", "retrieval"),
+    PinnedReplay: ("pinned_replay", "retrieval"),
+    BuildCitations: ("build_citations", "retrieval"),
+}
 """Task name and queue of each job type."""
 
 # A backend wants to hear soon that Redis is away; Celery's defaults try for twenty seconds.
@@ -165,7 +192,7 @@ class Client:
             raise Unavailable("Redis is away") from None
         return task_id
 
-    def result(self, task_id: str, timeout: float | None = None) -> TopK | TopKBatch:
+    def result(self, task_id: str, timeout: float | None = None) -> Answer:
         """Wait for a job's answer.
 
         Raises:
@@ -182,11 +209,9 @@ class Client:
             raise Unavailable("Redis is away") from None
         if result.failed() or isinstance(value, BaseException):
             raise _as_error(value)
-        return TopKBatch.model_validate(value) if "results" in value else TopK.model_validate(value)
+        return _read_answer(value)
 
-    def call(
-        self, job: Job, *, claims: Mapping[str, Any] | None = None, timeout: float | None = 30.0
-    ) -> TopK | TopKBatch:
+    def call(self, job: Job, *, claims: Mapping[str, Any] | None = None, timeout: float | None = 30.0) -> Answer:
         """Enqueue a job and wait for its answer; a job nobody waits for any more expires."""
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 
@@ -208,6 +233,16 @@ class Client:
 
     def _result(self, task_id: str) -> AsyncResult[Any]:
         return self._app.AsyncResult(task_id)
+
+
+def _read_answer(value: dict[str, Any]) -> Answer:
+    """A result as its type: each has a field that no other has."""
+    if "results" in value:
+        replays = any("digest" in part for part in value["results"])
+        return ReplayBatch.model_validate(value) if replays else TopKBatch.model_validate(value)
+    if "citations" in value:
+        return Citations.model_validate(value)
+    return Replay.model_validate(value) if "digest" in value else TopK.model_validate(value)
 
 
 def _as_error(value: object) -> Exception:

@@ -36,7 +36,7 @@ class JobResult:
 
     def __json__(self) -> Any:
         """For kombu's own encoder, where that one is in use (an eager call, a test)."""
-        return orjson.loads(self._json)
+        return json.loads(self._json)  # orjson would make a float of an integer beyond 64 bits
 
 
 def _as_json(value: Any) -> bytes:
@@ -77,11 +77,18 @@ def loads(data: bytes | str) -> Any:
     """
     raw = bytes(data) if isinstance(data, memoryview | bytearray) else data
     try:
-        return json.loads(raw)
+        body = json.loads(raw)
     except (ValueError, RecursionError):
-        if raw.lstrip()[:1] in ("[", b"["):
-            return [[Unreadable()], {}, {}]
-        raise ValueError("the message is not JSON") from None
+        if raw.lstrip()[:1] not in {"[", b"["}:
+            raise ValueError("the message is not JSON") from None
+        body = []
+    # Only a task's body is a list: (arguments, keyword arguments, options).
+    return body if not isinstance(body, list) or _is_task_body(body) else [[Unreadable()], {}, {}]
+
+
+def _is_task_body(body: list[Any]) -> bool:
+    shapes = (list, dict, dict | None)
+    return len(body) == len(shapes) and all(isinstance(part, shape) for part, shape in zip(body, shapes, strict=True))
 
 
 def install() -> None:

@@ -237,6 +237,78 @@ class PinnedReplay(Job):
         return self
 
 
+class CitedChunk(Part):
+    """A chunk that was used.
+
+    Attributes:
+        source_id: the document that it was cut from.
+        text: what it says.
+        weight: how much it counted, 0-1.
+        section: the part of the output that used it, or null.
+        chunk_hash: the hash recorded for it; without one it is computed.
+        chunk_id: the chunk that it was.
+        page: page in the source.
+        coordinates: where on the page.
+    """
+
+    nullable = frozenset({"section", "page", "coordinates"})
+
+    source_id: Identifier
+    text: StrictStr
+    weight: Annotated[Number, Field(ge=0, le=1)]
+    section: PathPart | None = None
+    chunk_hash: ChunkHash | None = None
+    chunk_id: Identifier | None = None
+    page: StrictInt | None = None
+    coordinates: Any = None
+
+
+class Quote(Part):
+    """Words that are said to stand in a chunk.
+
+    Attributes:
+        chunk_hash: the chunk.
+        quote: the words.
+    """
+
+    chunk_hash: ChunkHash
+    quote: Annotated[StrictStr, Field(max_length=100_000)]
+
+
+class BuildCitations(Job):
+    """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
+
+    Attributes:
+        records: the chunks that were used, in their order.
+        cite: instead: a recorded run, whose chunks they are.
+        sections: with ``cite``: chunk hash → section.
+        answer: generated text with labels like ``[S1]``.
+        labels: label → hash of the chunk that it stands for.
+        quotes: words to check, one by one.
+        verify: compare each citation with the corpora, with this caller's rights.
+        store: keep the document as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
+    """
+
+    records: Annotated[list[CitedChunk], Field(max_length=MAX_PINS)] | None = None
+    cite: RunName | None = None
+    sections: dict[ChunkHash, PathPart] | None = None
+    answer: StrictStr | None = None
+    labels: dict[Annotated[StrictStr, Field(max_length=16)], ChunkHash] | None = None
+    quotes: Annotated[list[Quote], Field(max_length=MAX_PINS)] | None = None
+    verify: StrictBool = True
+    store: StrictBool = True
+
+    @model_validator(mode="after")
+    def _one_kind_of_records(self) -> Self:
+        if (self.records is None) == (self.cite is None):
+            if self.records is None:
+                raise PydanticCustomError("absent", "records")
+            raise PydanticCustomError("both", "expected records or cite, got both")
+        if self.sections is not None and self.cite is None:
+            raise PydanticCustomError("both", "expected sections with cite only: records have their own")
+        return self
+
+
 def parse_job(model: type[JobT], data: Any) -> JobT:
     """Validate one decoded job object.
 
@@ -470,4 +542,85 @@ class ReplayBatch(Result):
 
     schema_version: Literal[1]
     results: list[Replay | FailedQuery]
+    trace: Trace
+
+
+class CitationCheck(Result):
+    """What became of one citation.
+
+    Attributes:
+        chunk_hash: the citation's hash.
+        integrity: whether its text is what its hash says.
+        authorised: whether this caller may see its source now; null where nothing was verified.
+        verdict: what became of the chunk, as in a replay; null where nothing was verified.
+    """
+
+    chunk_hash: str
+    integrity: bool
+    authorised: bool | None
+    verdict: str | None
+
+
+class QuoteCheck(Result):
+    """Where a quote stands.
+
+    Attributes:
+        chunk_hash: the chunk that it was said to be from.
+        quote: the words.
+        verdict: how it stands there.
+        normalised: what had to be normalised for it.
+        spans: where, as (start, end) in the chunk's own text.
+        found_in: hashes of the other chunks that it stands in, where it is misattributed.
+    """
+
+    chunk_hash: str
+    quote: str
+    verdict: Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
+    normalised: list[str]
+    spans: list[tuple[int, int]]
+    found_in: list[str]
+
+
+class UsedLabel(Result):
+    """A label that the answer uses."""
+
+    label: str
+    chunk_hash: str
+    spans: list[tuple[int, int]]
+
+
+class UnknownLabel(Result):
+    """What looks like a label, and was not given."""
+
+    text: str
+    span: tuple[int, int]
+
+
+class LabelCheck(Result):
+    """What an answer did with its labels."""
+
+    used: list[UsedLabel]
+    unused: list[str]
+    unknown: list[UnknownLabel]
+
+
+class Citations(Result):
+    """Answer of `build_citations`.
+
+    Attributes:
+        citations: the document: ``by_section``, ``all_citations``, ``total_count``, ``source_ids``.
+        verification: what became of each citation, in the order of ``all_citations``.
+        quotes: where each quote stands.
+        labels: what the answer did with its labels.
+        conflicts: what contradicts itself or each other among the citations.
+        artifact: where the document is kept, or null.
+    """
+
+    schema_version: Literal[1]
+    citations: dict[str, Any]
+    verification: list[CitationCheck]
+    quotes: list[QuoteCheck]
+    labels: LabelCheck
+    conflicts: list[dict[str, Any]]
+    artifact: str | None
     trace: Trace

@@ -9,7 +9,7 @@ from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from worker.adapters.postgres import Database
     from worker.settings import Settings
@@ -44,6 +44,10 @@ class Corpora:
         if wanted not in self._corpora:
             raise InvalidJob(f"expected one of {', '.join(self._corpora)}", path)
         return self._corpora[wanted]
+
+    def all(self) -> Iterable[Corpus]:
+        """Every corpus, in the order of the settings."""
+        return self._corpora.values()
 
     def asker(self, corpus: Corpus, identify: Identify) -> Principal:
         """Who asks a corpus: nobody is enough for a public one, and for no other.

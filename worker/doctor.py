@@ -68,7 +68,7 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
     row = connection.execute(_EMBEDDING, (quoted, column)).fetchone()
     kind, storage = row or ("nothing", "")
     if kind != "vector(768)":
-        yield Finding("advice", subject, f"{column} is {kind}, expected vector(768)")
+        yield Finding("problem", subject, f"{column} is {kind}, expected vector(768): searches would fail")
     elif storage not in {"p", ""}:
         yield Finding(
             "advice",

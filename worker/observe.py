@@ -83,9 +83,12 @@ def where(error: BaseException) -> list[str]:
 def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
     """An exception in a log line is its type and frames; its message may quote what must not be logged."""
     info = event.pop("exc_info", None)
-    if isinstance(info, tuple) and info[1] is not None:
-        event["exception"] = type(info[1]).__name__
-        event["where"] = where(info[1])
+    error = info if isinstance(info, BaseException) else info[1] if isinstance(info, tuple) else None
+    if error is None and info:
+        error = sys.exception()
+    if error is not None:
+        event["exception"] = type(error).__name__
+        event["where"] = where(error)
     return event
 
 

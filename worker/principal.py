@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import json
 from typing import TYPE_CHECKING, Any
 
 import jwt
-import orjson
 
 from worker.core.canonical import canonical_sha256
-from worker.core.shape import join_path
+from worker.core.shape import is_storable, join_path
 from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
@@ -59,7 +59,7 @@ def _principal(claims: Mapping[str, Any], mapping: PrincipalSettings, limits: Li
         for name in mapping.settings
         if claims.get(name) is not None
     }
-    if not any(mapped.values()):
+    if all(value in {"", ()} for value in mapped.values()):
         raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
     settings = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
     return Principal(mapped, settings, _as_setting(mapped.get(mapping.owner_claim)))
@@ -79,8 +79,8 @@ def _claim(value: Any, path: str, limits: Limits) -> Any:
 def _short_string(value: Any, path: str, limits: Limits) -> str:
     if not isinstance(value, str):
         raise InvalidJob("expected a string, an integer, a boolean or a list of strings", path)
-    if len(value) > limits.max_id or "\x00" in value:
-        raise InvalidJob(f"expected at most {limits.max_id} characters, without U+0000", path)
+    if len(value) > limits.max_id or "\x00" in value or not is_storable(value):
+        raise InvalidJob(f"expected at most {limits.max_id} characters, without U+0000 and lone surrogates", path)
     return value
 
 
@@ -90,7 +90,7 @@ def _as_setting(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return orjson.dumps(value).decode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 # --- signed tokens ------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _verified_claims(
         digest = canonical_sha256(unsigned)
     except ValueError as error:
         raise InvalidJob(str(error)) from None
-    if not hmac.compare_digest(str(claims["args_sha256"]), digest):
+    if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
         raise NotAuthorised("principal_token: it was issued for another job (args_sha256 differs)")
     return claims
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from celery.exceptions import TimeLimitExceeded
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
 from worker.contract import Job
-from worker.errors import DeadLettered, TimedOut
 
 _LONGEST_ID = 64
 
@@ -40,7 +38,7 @@ def summarise(args: Any) -> str:
 
 
 class QuietRequest(Request):
-    """A request that shows field names in place of arguments, and ends in the contract's errors."""
+    """A request that shows field names in place of arguments."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -48,33 +46,14 @@ class QuietRequest(Request):
         self._kwargsrepr = self._request_dict["kwargsrepr"] = "{}"
         # A shadow name is a producer's free text, shown in logs and events.
         self.name = self._type
+        # A sender's own time limits are refused by the task; until then they must not act.
+        self.time_limits = (None, None)
         self._request_dict["shadow"] = None
 
     def info(self, safe: bool = True) -> dict[str, Any]:
         """What `inspect active` and its like show, whatever they ask for."""
         del safe
         return {**super().info(safe=True)}
-
-    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
-        """An expired job is the contract's `DeadLettered` to whoever reads the result."""
-        super()._announce_revoked(reason, terminated, signum, expired)
-        if expired:
-            error = DeadLettered("the job expired before a worker took it")
-            self.task.backend.mark_as_failure(self.id, error, request=self._context)
-
-    def on_timeout(self, soft: bool, timeout: float) -> None:
-        """A hard limit is the contract's `TimedOut` to whoever reads the result."""
-        super().on_timeout(soft, timeout)
-        if not soft:
-            self.task.backend.mark_as_failure(
-                self.id, TimedOut(f"the job ran longer than {timeout:g} s"), request=self._context
-            )
-
-    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
-        """Already reported by `on_timeout`."""
-        if isinstance(getattr(exc_info, "exception", None), TimeLimitExceeded):
-            return
-        super().on_failure(exc_info, send_failed_event, return_ok)
 
 
 class QuietConsumer(Consumer):

@@ -114,7 +114,7 @@ class Replay:
         asker = self._corpora.asker(corpus, identify)
         pins, truncated, top_k = _cut(job, asked)
         with tracer.stage("resolve") as counts:
-            outcomes = self._outcomes(corpus, asker, pins)
+            outcomes = self.outcomes(corpus, asker, pins)
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
@@ -129,7 +129,7 @@ class Replay:
         ]
         return _answer(chunks, outcomes, len(fill), truncated, 0, tracer)
 
-    def _outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
+    def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""
         chunks = self._chunks(corpus, asker, pins)
         outcomes: dict[Pin, Outcome] = {}

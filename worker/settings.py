@@ -7,6 +7,7 @@ Order of precedence: arguments, environment (``RETRIEVAL_WORKER_SEARCH__OVER_FET
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from worker.errors import SettingsError
 
@@ -110,11 +112,11 @@ class CorpusSettings(Section):
 class SearchSettings(Section):
     """How nearest-neighbour search trades time for recall."""
 
-    over_fetch: int = Field(100, ge=15, le=1000)
+    over_fetch: int = Field(60, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
-    narrow_factor: float = Field(17.0, ge=0)
-    ef_search_min: int = Field(100, ge=15, le=1000)
-    ef_search_rows: int = Field(1000, ge=1)
+    narrow_factor: float = Field(25.0, ge=0)
+    ef_search_min: int = Field(300, ge=15, le=1000)
+    ef_search_rows: int = Field(500, ge=1)
     max_scan_tuples: int = Field(40_000, ge=1000)
     scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0
@@ -164,6 +166,12 @@ class Limits(Section):
     max_id: int = Field(512, ge=36)
 
 
+class ArtifactSettings(Section):
+    """Where the files of runs are kept."""
+
+    url: str = "artifacts"
+
+
 class EmbedderSettings(Section):
     """Where text becomes vectors: for the command line, and for jobs that carry text."""
 
@@ -211,6 +219,7 @@ class Settings(BaseSettings):
     pool: PoolSettings = PoolSettings()
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
+    artifacts: ArtifactSettings = ArtifactSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     log: LogSettings = LogSettings()
 
@@ -242,14 +251,31 @@ def load(path: Path | None = None) -> Settings:
     Raises:
         SettingsError: the file can't be read, or a setting is missing, unknown or wrong; it is named.
     """
+    return from_values(_read(path))
+
+
+def _read(path: Path | None) -> dict[str, Any]:
     if path is None:
         path = Path(os.environ.get(CONFIG_VARIABLE) or config_folder() / "worker.toml")
     try:
         with path.open("rb") as file:
             values: dict[str, Any] = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"settings file {path}: {error}") from None
-    return from_values(values)
+    unknown = [name for name in os.environ if name.startswith(PREFIX) and not _is_known(name)]
+    if unknown:
+        raise SettingsError(f"the setting {min(unknown)} is not known")
+    return values
+
+
+def _is_known(variable: str) -> bool:
+    return variable == CONFIG_VARIABLE or variable.removeprefix(PREFIX).split("__")[0].lower() in Settings.model_fields
+
+
+def load_embedder(path: Path | None = None) -> EmbedderSettings:
+    """Only the embedder's settings, for commands that need neither Postgres nor Redis; see `load`."""
+    unused = {"database_connection_string": "unused", "broker_url": "unused"}
+    return from_values({**unused, **_read(path)}).embedder
 
 
 def from_values(values: dict[str, Any]) -> Settings:
@@ -258,6 +284,11 @@ def from_values(values: dict[str, Any]) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         raise SettingsError(_describe(error)) from None
+    except UnreadableVariable as error:
+        # Its cause holds the value; its own words only name the field.
+        named = re.search(r'field "(\w+)"', str(error))
+        name = f"{PREFIX}{named[1].upper()}" if named else PREFIX
+        raise SettingsError(f"the setting {name}: expected JSON") from None
 
 
 _ENVIRONMENT_NAMES = {

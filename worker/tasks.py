@@ -15,7 +15,7 @@ from worker import observe
 from worker.codec import JobResult, Unreadable
 from worker.contract import JobT, PinnedReplay, RetrieveTopK, parse_job
 from worker.core.shape import check_shape
-from worker.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, TimedOut, Unavailable
+from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.principal import identify
 from worker.quiet import summarise
 
@@ -53,12 +53,12 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> N
         engine: gives this process's engine, made after fork.
     """
 
-    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k")
-    def retrieve_top_k(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
+    @app.task(bind=True, base=RetrievalTask, shared=False, name="retrieve_top_k")
+    def retrieve_top_k(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
         return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: engine().retrieval.top_k(job, who), settings)  # noqa: PLW0108 -- made on first use
 
-    @app.task(bind=True, base=RetrievalTask, name="pinned_replay")
-    def pinned_replay(self: RetrievalTask, *args: Any, **kwargs: Any) -> JobResult:
+    @app.task(bind=True, base=RetrievalTask, shared=False, name="pinned_replay")
+    def pinned_replay(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
         return run_job(self, args, kwargs, PinnedReplay, lambda job, who: engine().replay.pinned(job, who), settings)  # noqa: PLW0108 -- made on first use
 
 
@@ -87,20 +87,21 @@ def run_job(
         summary = _summarise_result(result)
         done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
-        _log("job delayed", task, started, error="Unavailable", reason=error.message)
+        _log("job delayed", task, started, level="warning", error="Unavailable", reason=error.message)
         raise _again(task, error, settings) from None
     except (redis.RedisError, kombu.exceptions.OperationalError) as error:
-        _log("job delayed", task, started, error=type(error).__name__)
+        _log("job delayed", task, started, level="warning", error=type(error).__name__)
         raise _again(task, Unavailable("Redis is away"), settings) from None
     except SoftTimeLimitExceeded:
-        _log("job failed", task, started, error="TimedOut")
+        _log("job failed", task, started, level="warning", error="TimedOut")
         limit = settings.worker.soft_time_limit_seconds
         raise TimedOut(f"the job ran longer than {limit} s") from None
     except RetrievalError as error:
-        _log("job failed", task, started, error=type(error).__name__, reason=error.message)
+        level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
+        _log("job failed", task, started, level=level, error=type(error).__name__, reason=error.message)
         raise
     except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
-        _log("job failed", task, started, error=type(error).__name__, where=observe.where(error))
+        _log("job failed", task, started, level="error", error=type(error).__name__, where=observe.where(error))
         raise InternalError(
             f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         ) from None
@@ -118,7 +119,8 @@ def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _check_envelope(task: RetrievalTask) -> None:
     """Headers by which a sender could change how the worker runs."""
-    if any(task.request.timelimit or ()):
+    limits = task.request.timelimit
+    if limits is not None and limits not in ([None, None], (None, None)):
         raise InvalidJob("expected no such header", "timelimit")
     if task.request.get("compression"):
         raise InvalidJob("expected no such header", "compression")
@@ -176,8 +178,9 @@ def _summarise_result(result: dict[str, Any]) -> str:
     return str(result["status"])
 
 
-def _log(event: str, task: RetrievalTask, started: float, **fields: Any) -> None:
-    log.info(
+def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:
+    """One line a job; a wrong job is its sender's matter, the rest an operator's."""
+    getattr(log, level)(
         event,
         task=task.name,
         task_id=task.request.id,

@@ -105,6 +105,8 @@ class Database:
         with translated_errors():
             try:
                 return self._run(begin, settings, statements)
+            except PoolTimeout:
+                raise
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise

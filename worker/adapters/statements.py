@@ -203,7 +203,8 @@ class Statements:
             table=identifier(documents.table),
             where=all_of(
                 [
-                    *self._filters.on_paths(filters),
+                    # A path in the chunk table itself does not narrow documents.
+                    *([] if self._settings.columns.path else self._filters.on_paths(filters)),
                     *self._filters.ids_among(sql.Identifier("d", documents.id), filters),
                 ]
             ),

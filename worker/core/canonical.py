@@ -49,7 +49,7 @@ def _write(value: Any) -> str:
         return _number(value)
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_write, value)) + "]"
-    if isinstance(value, dict):
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         # Keys are ordered by their UTF-16 code units (RFC 8785, 3.2.3), not by code point.
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return "{" + ",".join(f"{_write(key)}:{_write(value[key])}" for key in keys) + "}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations import is_intact
-from worker.core.hashing import normalise
+from worker.core.hashing import HASH_VERSION, hash_chunk, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -57,10 +57,11 @@ class Conflict:
     @property
     def order(self) -> tuple[Hashable, ...]:
         """Key of a total order: kind, then who, then where."""
-        return self.kind, tuple((side.index, side.span, side.tokens) for side in self.sides)
+        indices = tuple(side.index for side in self.sides)
+        return self.kind, indices, tuple((side.span, side.tokens) for side in self.sides)
 
 
-def find_conflicts(records: Sequence[CitationRecord]) -> list[Conflict]:
+def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | None = None) -> list[Conflict]:
     """Conflicts that show without reading the texts; `worker.core.disagreement` reads them.
 
     - ``same_text_two_sources``: a text (as `hash_chunk` sees it) under more than one source.
@@ -72,23 +73,38 @@ def find_conflicts(records: Sequence[CitationRecord]) -> list[Conflict]:
 
     Time is linear in the texts but for sorting.
 
+    Args:
+        records: the records, in the document's order.
+        intact: `is_intact` of each, where it is known already: hashing is most of the time.
+
     Returns:
         By kind, then by the indices of the records.
     """
-    texts = [normalise(record.text) for record in records]
+    intact = [is_intact(record) for record in records] if intact is None else intact
+    texts = [_identity(record, good) for record, good in zip(records, intact, strict=True)]
     found = [
         *_same_text_two_sources(records, texts),
         *_chunk_id_two_texts(records, texts),
-        *_text_hash_mismatch(records),
+        *_text_hash_mismatch(records, intact),
         *_weight_differs(records, texts),
     ]
-    return sorted(found, key=lambda conflict: (conflict.kind, [side.index for side in conflict.sides]))
+    return sorted(found, key=lambda conflict: conflict.order)
 
 
 def side_of(records: Sequence[CitationRecord], index: int, span: Span, tokens: tuple[Span, ...] = ()) -> Side:
     """A record's part in a conflict."""
     record = records[index]
     return Side(index, record.chunk_hash, record.source_id, span, tokens)
+
+
+def _identity(record: CitationRecord, intact: bool) -> str:
+    """What texts that are the same to `hash_chunk` have in common, whatever their records claim."""
+    if intact and record.hash_version in {None, HASH_VERSION}:
+        return record.chunk_hash
+    try:
+        return hash_chunk(record.text)
+    except ValueError:
+        return normalise(record.text)
 
 
 def _whole(records: Sequence[CitationRecord], indices: Iterable[int]) -> tuple[Side, ...]:
@@ -109,9 +125,9 @@ def _chunk_id_two_texts(records: Sequence[CitationRecord], texts: Sequence[str])
             yield Conflict("chunk_id_two_texts", tuple(sides))
 
 
-def _text_hash_mismatch(records: Sequence[CitationRecord]) -> Iterator[Conflict]:
-    for index, record in enumerate(records):
-        if not is_intact(record):
+def _text_hash_mismatch(records: Sequence[CitationRecord], intact: Sequence[bool]) -> Iterator[Conflict]:
+    for index, good in enumerate(intact):
+        if not good:
             yield Conflict("text_hash_mismatch", _whole(records, [index]))
 
 

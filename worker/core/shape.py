@@ -102,8 +102,13 @@ def _check_string(text: str, path: str, bounds: Bounds) -> None:
         raise InvalidJob(f"expected at most {bounds.max_string} characters, got {len(text)}", path)
     if "\x00" in text:
         raise InvalidJob("expected text without U+0000", path)
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_storable(text):
         raise InvalidJob("expected text without lone surrogates", path)
+
+
+def is_storable(text: str) -> bool:
+    """Whether text can be written as UTF-8: it has no lone surrogate."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _shorten(path: str, limit: int = 80) -> str:

@@ -55,7 +55,8 @@ def _from_base64(text: str, path: str) -> NDArray[np.float64]:
         raise InvalidJob(f"expected base64 of {DIMENSIONS} little-endian float32", path) from None
     if len(raw) != 4 * DIMENSIONS:
         raise InvalidJob(f"expected base64 of {4 * DIMENSIONS} bytes, got {len(raw)} bytes", path)
-    return np.frombuffer(raw, dtype="<f4").astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused below, by its place
+        return np.frombuffer(raw, dtype="<f4").astype(np.float64)
 
 
 def _from_list(values: list[Any], path: str) -> NDArray[np.float64]:

@@ -16,17 +16,28 @@ from worker import errors
 from worker.contract import (
     MAX_K,
     SCHEMA_VERSION,
+    CitationCheck,
+    Citations,
     FailedQuery,
     JobError,
+    LabelCheck,
+    Pinned,
+    QuoteCheck,
     RankedChunk,
+    Replay,
+    ReplayBatch,
+    ReplayedChunk,
     Result,
     Stage,
     TopK,
     TopKBatch,
     Trace,
+    UsedLabel,
 )
 from worker.core.canonical import canonical_json, canonical_sha256
+from worker.core.citations import CitationRecord, create_citations_json
 from worker.core.hashing import HASH_VERSION, hash_chunk
+from worker.core.pinning import digest
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -37,6 +48,8 @@ EXAMPLE_KEY = "an example's key, which is no secret at all"
 _DELIVERY_TAG = "26e0d561-588b-405a-8455-1e2a4cebec93"
 _ANSWERED_AT = "2026-01-31T12:00:00.250000+00:00"
 _YEAR_2100 = 4_102_444_800
+_FIRST = "Channel 18 carried a steady 50 Hz hum at −61 dBu."
+_SECOND = "Moving the module to slot 19 moved the hum with it."
 _QUERY: Schema = {"k": 12, "principal": {"roles": ["editor"], "tenant_id": "t1", "user_id": "u1"}}
 
 
@@ -57,11 +70,124 @@ def examples() -> dict[str, tuple[str, Any]]:
         result: (result, _dump(_answer())),
         f"{result}.empty": (result, _dump(_empty_answer())),
         f"{result}.batch": (result, _dump(_batch_answer())),
+        **_replay_examples(),
+        **_citation_examples(),
         "message": ("message", _message(_filtered_job())),
         "success": ("success", _record("SUCCESS", _dump(_answer()))),
         "failure": ("failure", _record("FAILURE", _error("InvalidJob", "filters.pages[0]: expected an integer"))),
         "retry": ("retry", {**_record("RETRY", _error("Unavailable", "Postgres is away")), "date_done": None}),
     }
+
+
+def _replay_examples() -> dict[str, tuple[str, Any]]:
+    job, result = "pinned_replay.job", "pinned_replay.result"
+    hashes = [hash_chunk(_FIRST), hash_chunk(_SECOND)]
+    inline = [{"id": "s1", "weight": 0.8, "chunks": [_FIRST, {"text": _SECOND, "chunk_id": "c2"}]}]
+    asked = {"principal": _QUERY["principal"]}
+    return {
+        job: (job, {**asked, "required_chunk_hashes": hashes, "top_k": 5, "fill": "text"}),
+        f"{job}.run": (job, {**asked, "run": _run()}),
+        f"{job}.runs": (job, {**asked, "runs": [_run(), {"subject_id": "song-1", "run_id": "r2"}]}),
+        f"{job}.inline": (job, {"required_chunk_hashes": hashes, "sources": inline, "query": "any", "seed": 42}),
+        result: (result, _dump(_replay())),
+        f"{result}.runs": (result, _dump(_replay_batch())),
+    }
+
+
+def _replay() -> Replay:
+    found = ReplayedChunk(
+        chunk_hash=hash_chunk(_FIRST),
+        text=_FIRST,
+        source_id="report-2023",
+        weight=0.75,
+        pinned=True,
+        rank=1,
+        chunk_id="report-2023-001",
+        document_id="report-2023",
+        page=3,
+        section="Faults",
+        coordinates=None,
+        metadata={"language": "en"},
+        hash_version=HASH_VERSION,
+    )
+    pins = [
+        Pinned(
+            chunk_hash=found.chunk_hash,
+            verdict="exact",
+            chunk_id="report-2023-001",
+            document_id="report-2023",
+            found_hash=found.chunk_hash,
+            places=1,
+        ),
+        Pinned(
+            chunk_hash=hash_chunk(_SECOND),
+            verdict="missing",
+            chunk_id=None,
+            document_id=None,
+            found_hash=None,
+            places=0,
+        ),
+    ]
+    return Replay(
+        schema_version=SCHEMA_VERSION,
+        chunks=[found],
+        pins=pins,
+        matched=1,
+        missing=1,
+        filled=0,
+        truncated=0,
+        skipped=0,
+        digest=digest([(found.chunk_hash, _FIRST, "report-2023", True)]),
+        trace=_trace(Stage(stage="resolve", duration_ms=0.5, counts={"pins": 2}), searched=False),
+    )
+
+
+def _replay_batch() -> ReplayBatch:
+    failed = FailedQuery(error=JobError(type="InvalidJob", path="runs[1]", message="runs[1]: no such run"))
+    trace = _trace(Stage(stage="batch", duration_ms=1.5, counts={"runs": 2, "failed": 1}), searched=False)
+    return ReplayBatch(schema_version=SCHEMA_VERSION, results=[_replay(), failed], trace=trace)
+
+
+def _citation_examples() -> dict[str, tuple[str, Any]]:
+    job, result = "build_citations.job", "build_citations.result"
+    record = {"source_id": "report-2023", "text": _FIRST, "weight": 0.75, "section": "Verse 1", "page": 3}
+    checked = {
+        "answer": "The hum was steady [S1].",
+        "labels": {"S1": hash_chunk(_FIRST)},
+        "quotes": [{"chunk_hash": hash_chunk(_FIRST), "quote": "a steady 50 Hz hum"}],
+    }
+    asked = {"principal": _QUERY["principal"]}
+    sections = {hash_chunk(_FIRST): "Verse 1"}
+    return {
+        job: (job, {**asked, **checked, "records": [record], "run": _run()}),
+        f"{job}.cite": (job, {**asked, "cite": _run(), "sections": sections, "store": False}),
+        result: (result, _dump(_citations(record))),
+    }
+
+
+def _citations(record: Schema) -> Citations:
+    cited = CitationRecord(hash_chunk(_FIRST), "report-2023", _FIRST, record["weight"], record["section"], HASH_VERSION)
+    start = _FIRST.index("a steady")
+    quote = QuoteCheck(
+        chunk_hash=cited.chunk_hash,
+        quote="a steady 50 Hz hum",
+        verdict="verbatim",
+        normalised=[],
+        spans=[(start, start + 18)],
+        found_in=[],
+    )
+    return Citations(
+        schema_version=SCHEMA_VERSION,
+        citations=create_citations_json([cited]),
+        verification=[CitationCheck(chunk_hash=cited.chunk_hash, integrity=True, authorised=True, verdict="exact")],
+        quotes=[quote],
+        labels=LabelCheck(
+            used=[UsedLabel(label="S1", chunk_hash=cited.chunk_hash, spans=[(20, 22)])], unused=[], unknown=[]
+        ),
+        conflicts=[],
+        artifact="runs/song-1/r1/citations.json",
+        trace=_trace(Stage(stage="verify", duration_ms=0.5, counts={}), searched=False),
+    )
 
 
 def _filtered_job() -> Schema:
@@ -92,8 +218,6 @@ def _base64url(raw: bytes) -> str:
 
 
 def _answer() -> TopK:
-    first = "Channel 18 carried a steady 50 Hz hum at −61 dBu."
-    second = "Moving the module to slot 19 moved the hum with it."
     box = {"x": 72, "y": 96, "width": 451, "height": 56}
     return TopK(
         schema_version=SCHEMA_VERSION,
@@ -103,8 +227,8 @@ def _answer() -> TopK:
         k=12,
         corpus="documents",
         chunks=[
-            _chunk(1, first, 0.25, page=3, section="Faults", coordinates=box, metadata={"language": "en"}),
-            _chunk(2, second, 0.625, page=None, section=None, coordinates=None, metadata={}),
+            _chunk(1, _FIRST, 0.25, page=3, section="Faults", coordinates=box, metadata={"language": "en"}),
+            _chunk(2, _SECOND, 0.625, page=None, section=None, coordinates=None, metadata={}),
         ],
         trace=_trace(Stage(stage="search", duration_ms=3.25, counts={"fetched": 100, "found": 12}), searched=True),
     )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from worker.contract import Job, Part, RetrieveTopK, TopK, TopKBatch
+from worker.contract import (
+    BuildCitations,
+    Citations,
+    Job,
+    Part,
+    PinnedReplay,
+    Replay,
+    ReplayBatch,
+    RetrieveTopK,
+    TopK,
+    TopKBatch,
+)
 
 Schema = dict[str, Any]
 
@@ -27,13 +38,27 @@ class TaskContract:
     result: Any
 
 
-TASKS = (TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),)
+TASKS = (
+    TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),
+    TaskContract("pinned_replay", "retrieval", PinnedReplay, Replay | ReplayBatch),
+    TaskContract("build_citations", "retrieval", BuildCitations, Citations),
+)
 
 RULES: dict[type[Part], tuple[Schema, ...]] = {
     Job: ({"not": {"required": ["principal", "principal_token"]}},),
     RetrieveTopK: (
         {"oneOf": [{"required": ["query_embedding"]}, {"required": ["query_embeddings"]}]},
         {"not": {"required": ["query_embeddings", "run"]}},
+    ),
+    PinnedReplay: (
+        {"anyOf": [{"required": [name]} for name in ("required_chunk_hashes", "runs", "citations", "run")]},
+        {"not": {"required": ["required_chunk_hashes", "runs"]}},
+        {"not": {"required": ["required_chunk_hashes", "citations"]}},
+        {"not": {"required": ["runs", "citations"]}},
+    ),
+    BuildCitations: (
+        {"oneOf": [{"required": ["records"]}, {"required": ["cite"]}]},
+        {"not": {"required": ["records", "sections"]}},
     ),
 }
 """What a type's validators ask of several fields at once, for it and its subclasses."""

@@ -1,0 +1,20 @@
+# One image for the worker, Flower and the command line. Health checks are in docker-compose.yml: they differ.
+
+FROM python:3.12-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY config config
+COPY worker worker
+RUN pip install -c constraints.txt '.[monitoring]'
+
+FROM python:3.12-slim
+# The user owns none of the files below: a process that is taken over can't change its own code.
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin worker
+COPY --from=build /opt/venv /opt/venv
+WORKDIR /app
+COPY config config
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001
+CMD ["celery", "-A", "worker.app", "worker", "-n", "worker@%h", "-Q", "retrieval", "--autoscale=8,2", "--without-mingle", "--without-gossip"]

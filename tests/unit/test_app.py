@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import kombu.serialization
+import pytest
+
+from worker.app import celery_settings, create_app
+from worker.quiet import QuietConsumer
+from worker.tasks import RetrievalTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worker.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _kombu_s_own_json() -> Iterator[None]:
+    """An app installs its JSON for the process; other tests start from kombu's."""
+    yield
+    kombu.serialization.register_json()
+
+
+def test_only_json_comes_in(make_settings: Callable[..., Settings]) -> None:
+    """Pickle and every other serializer are refused, in tasks and in results."""
+    conf = create_app(make_settings()).conf
+    assert (conf.accept_content, conf.result_accept_content) == (["json"], ["json"])
+    assert (conf.task_serializer, conf.result_serializer) == ("json", "json")
+
+
+def test_a_job_is_acknowledged_once_it_is_answered(make_settings: Callable[..., Settings]) -> None:
+    """Late, and given back where its process was lost: at least once."""
+    app = create_app(make_settings())
+    task = app.tasks["retrieve_top_k"]
+    assert (task.acks_late, task.reject_on_worker_lost, app.conf.task_acks_on_failure_or_timeout) == (True,) * 3
+
+
+def test_an_unacknowledged_job_comes_back_after_the_longest_one_ends(make_settings: Callable[..., Settings]) -> None:
+    """The visibility timeout is longer than the hard limit, which is longer than the soft one."""
+    conf = celery_settings(make_settings())
+    visibility = conf["broker_transport_options"]["visibility_timeout"]
+    assert conf["task_soft_time_limit"] < conf["task_time_limit"] < visibility
+
+
+def test_results_go_to_the_broker_unless_settings_say_otherwise(make_settings: Callable[..., Settings]) -> None:
+    """One Redis is enough; a second one is used where it is named."""
+    one = celery_settings(make_settings(broker_url="redis://one/0"))
+    two = celery_settings(make_settings(broker_url="redis://one/0", result_backend="redis://two/1"))
+    assert (one["result_backend"], two["result_backend"]) == ("redis://one/0", "redis://two/1")
+
+
+def test_the_consumer_and_requests_are_the_quiet_ones(make_settings: Callable[..., Settings]) -> None:
+    """What Celery would print of a message is replaced wherever it could be printed."""
+    app = create_app(make_settings())
+    assert app.conf.worker_consumer == f"{QuietConsumer.__module__}:{QuietConsumer.__name__}"
+    assert app.tasks["retrieve_top_k"].Request == "worker.quiet:QuietRequest"
+
+
+CONTRACT = {"retrieve_top_k", "pinned_replay", "build_citations", "retrieve_hybrid", "run_pipeline", "verify_runs"}
+
+
+def test_tasks_are_those_of_the_contract(make_settings: Callable[..., Settings]) -> None:
+    """Every task that a message can name is in the contract, and has what all have in common."""
+    tasks = create_app(make_settings()).tasks
+    ours = {name for name, task in tasks.items() if isinstance(task, RetrievalTask)}
+    assert {"retrieve_top_k"} <= ours <= CONTRACT
+
+
+def test_two_apps_of_one_process_share_no_task(make_settings: Callable[..., Settings]) -> None:
+    """Each app answers by its own settings, whichever was made first."""
+    apps = [create_app(make_settings(limits={"max_keys": bound})) for bound in (16, 32)]
+    for app in apps:
+        app.conf.update(task_time_limit=None, task_soft_time_limit=None)  # eager calls have none
+    job = {str(i): i for i in range(50)}
+    refusals = [str(app.tasks["retrieve_top_k"].apply((job,)).result) for app in apps]
+    assert refusals == ["expected at most 16 fields, got 50", "expected at most 32 fields, got 50"]

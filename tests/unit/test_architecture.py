@@ -1,0 +1,158 @@
+"""The import direction, by the source itself: `if TYPE_CHECKING` and imports inside functions count as well."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import worker
+
+ROOT = Path(worker.__file__).parent
+PURE_STDLIB_MISSING = {"time", "random", "secrets", "uuid", "datetime", "logging", "os", "io", "pathlib", "socket"}
+PURE_STDLIB_MISSING |= {"subprocess", "threading", "asyncio", "tempfile", "urllib", "http", "importlib", "ctypes"}
+
+# Lowest first. A module may import what stands below it, and modules of its own package.
+LAYERS = [
+    {"errors", "model"},
+    {"core"},
+    {"contract", "settings"},
+    {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack"},
+    {"corpora", "recording", "loader", "doctor"},
+    {"retrieval"},
+    {"replay"},
+    {"citing"},
+    {"engine"},
+    {"tasks", "demo"},
+    {"app"},
+    {"cli"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(name: str) -> set[str]:
+    """Full names of the modules that a module imports anywhere in its source."""
+    found: set[str] = set()
+    for node in ast.walk(SOURCES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: relative imports hide where they lead"
+            base = str(node.module)
+            inside = {f"{base}.{alias.name}" for alias in node.names} & SOURCES.keys()
+            found |= inside or {base}
+    return found
+
+
+def ours(name: str) -> set[str]:
+    return {imported for imported in imports(name) if imported.split(".")[0] == "worker"}
+
+
+def top(name: str) -> str:
+    """The part of a full name that has a place among the layers."""
+    return name.split(".")[1]
+
+
+def users_of(*packages: str) -> set[str]:
+    return {name for name in SOURCES if {imported.split(".")[0] for imported in imports(name)} & {*packages}}
+
+
+def within(*names: str) -> set[str]:
+    return {name for name in SOURCES if name != "worker" and top(name) in names}
+
+
+def test_the_sources_are_found() -> None:
+    """The other tests read what is there: a path that changed would let them pass on nothing."""
+    assert {"worker.model", "worker.core.ranking", "worker.adapters.postgres", "worker.tasks"} <= SOURCES.keys()
+    assert ours("worker.tasks") >= {"worker.contract", "worker.errors", "worker.principal", "worker.settings"}
+
+
+@pytest.mark.parametrize("name", ["worker.model", "worker.errors"])
+def test_the_vocabulary_imports_nothing_of_ours(name: str) -> None:
+    """Every layer speaks the same nouns, so they stand below all."""
+    assert ours(name) == set()
+
+
+@pytest.mark.parametrize("name", sorted(within("core")))
+def test_the_core_is_pure(name: str) -> None:
+    """Stdlib and numpy, the vocabulary and itself: no clock, no randomness, no logging, no I/O."""
+    allowed = {"worker.errors", "worker.model"} | within("core")
+    packages = {imported.split(".")[0] for imported in imports(name) - ours(name)}
+    assert ours(name) <= allowed
+    assert packages <= sys.stdlib_module_names | {"numpy"}
+    assert not packages & PURE_STDLIB_MISSING
+    calls = {
+        node.func.id
+        for node in ast.walk(SOURCES[name])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"open", "print", "input", "exec", "eval", "__import__"}
+
+
+def test_the_contract_can_be_used_without_the_worker() -> None:
+    """A backend imports it: errors, the vocabulary and how paths are written, nothing else of ours."""
+    assert ours("worker.contract") <= {"worker.errors", "worker.model", "worker.core.shape"}
+
+
+@pytest.mark.parametrize("name", sorted(within("adapters")))
+def test_adapters_know_nobody_above_them(name: str) -> None:
+    """Postgres and embedding servers are used by the engine, and know nothing of tasks or the command line."""
+    below = {"worker.errors", "worker.model", "worker.contract", "worker.settings"} | within("core", "adapters")
+    assert ours(name) <= below
+
+
+def test_only_the_shell_sees_celery() -> None:
+    """The engine, the core and the adapters would run under another queue as they are."""
+    shell = within("tasks", "app", "quiet", "codec", "results", "client", "devstack")
+    assert users_of("celery", "kombu", "billiard") <= shell
+
+
+def test_only_the_shell_sees_postgres_and_redis() -> None:
+    """SQL and sockets stand at the edge."""
+    edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "cli", "client", "results")
+    assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= edge
+
+
+def test_every_module_has_its_place() -> None:
+    """A new module is put among the layers before it can import anything."""
+    assert {top(name) for name in SOURCES if name != "worker"} - RANK.keys() == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"worker"}))
+def test_nothing_imports_up(name: str) -> None:
+    """One direction: a module knows what stands below it, and its own package."""
+    up = {
+        imported
+        for imported in ours(name) - {"worker"}
+        if top(imported) != top(name) and RANK[top(imported)] >= RANK[top(name)]
+    }
+    assert up == set()
+
+
+def test_only_settings_and_the_command_line_read_the_environment() -> None:
+    """Everything else gets a validated value; `devstack` hands an environment on to the servers it starts."""
+    assert {name for name, tree in SOURCES.items() if _reads_environment(tree)} <= within("settings", "devstack", "cli")
+
+
+def _reads_environment(tree: ast.Module) -> bool:
+    names = {"environ", "environb", "getenv", "getenvb", "putenv"}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return bool(names & (attributes | imported))
+
+
+def test_the_environment_check_sees_each_way() -> None:
+    """The check itself: an attribute, a function, an import from `os`."""
+    for source in ("os.environ['X']", "os.getenv('X')", "from os import environ", "import os as o\no.environ.get('X')"):
+        assert _reads_environment(ast.parse(source))
+    assert not _reads_environment(ast.parse("environment = {}"))

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+import jwt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kombu import Connection
+
+from worker import errors
+from worker.client import Client, RetrieveTopK, Signer, encode_embedding
+from worker.client import _as_error as as_error
+from worker.core.canonical import canonical_sha256
+from worker.core.vectors import decode
+
+KEY = "a key of 32 bytes or more for HS256"
+HEAVY = {"numpy", "psycopg", "psycopg_pool", "pgvector", "jwt", "orjson", "structlog", "typer", "rich"}
+
+
+def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
+    """Importing the client brings Celery, pydantic and our contract into a backend, and nothing heavier."""
+    script = "import json, sys, worker.client; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = json.loads(done.stdout)
+    assert HEAVY & {name.split(".")[0] for name in modules} == set()
+    assert {name for name in modules if name.startswith("worker.")} == {
+        "worker.client",
+        "worker.contract",
+        "worker.core",
+        "worker.core.canonical",
+        "worker.core.shape",
+        "worker.errors",
+    }
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=8, max_size=8).filter(any))
+def test_an_encoded_embedding_is_what_the_worker_decodes(some: list[float]) -> None:
+    """Base64 of little-endian float32, read back by the worker as the same direction."""
+    numbers = some * 96
+    encoded = encode_embedding(numbers)
+    assert base64.b64decode(encoded) == struct.pack("<768f", *numbers)
+    assert decode(encoded).tolist() == decode(numbers).tolist()
+
+
+# --- tokens -----------------------------------------------------------------------------------------
+
+
+def test_a_token_is_bound_to_its_job_and_names_its_key() -> None:
+    """Audience, task, id, digest of the job and expiry are set by the signer, whatever the claims say."""
+    job = {"query_embedding": "x", "k": 12}
+    signer = Signer(KEY, "k1", lifetime_seconds=60)
+    claims = {"user_id": "u1", "task": "forged", "exp": 1, "args_sha256": "forged"}
+    token = signer.sign(job, claims, task="retrieve_top_k", task_id="id-1", now=4e9)
+    assert jwt.get_unverified_header(token) == {"alg": "HS256", "kid": "k1", "typ": "JWT"}
+    assert jwt.decode(token, KEY, ["HS256"], audience="retrieval-worker") == {
+        "user_id": "u1",
+        "exp": 4_000_000_060,
+        "aud": "retrieval-worker",
+        "task": "retrieve_top_k",
+        "jti": "id-1",
+        "args_sha256": canonical_sha256(job),
+    }
+
+
+# --- sending ----------------------------------------------------------------------------------------
+
+
+def sent(client: Client, job: RetrieveTopK, **options: Any) -> tuple[str, dict[str, Any], Any]:
+    """Enqueue on kombu's in-memory transport; return the id, the headers and the body."""
+    task_id = client.enqueue(job, **options)
+    with Connection("memory://") as connection, connection.SimpleQueue("retrieval") as queue:
+        message = queue.get(timeout=1)
+        message.ack()
+        return task_id, message.headers, message.payload
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client that signs, on a broker in memory."""
+    return Client("memory://", "cache+memory://", Signer(KEY, "k1"))
+
+
+def test_a_job_is_sent_as_the_contract_s_json(client: Client) -> None:
+    """One positional argument: the fields that were set, to the queue of its task."""
+    job = RetrieveTopK(query_embedding=[0.5], k=10**40, filters={"pages": [3]})  # type: ignore[arg-type] # as JSON is
+    task_id, headers, (args, kwargs, _) = sent(client, job)
+    assert (headers["task"], headers["id"]) == ("retrieve_top_k", task_id)
+    assert (args, kwargs) == ([{"query_embedding": [0.5], "k": 10**40, "filters": {"pages": [3]}}], {})
+
+
+def test_a_message_shows_nothing_of_its_job(client: Client) -> None:
+    """What Celery would put into headers for display is replaced, and no time limit is asked for."""
+    job = RetrieveTopK(query_embedding=[0.5], corpus="canary")
+    _, headers, _ = sent(client, job)
+    assert (headers["argsrepr"], headers["kwargsrepr"]) == ("(job)", "{}")
+    assert "canary" not in json.dumps(headers)
+    assert not any(headers["timelimit"])
+
+
+def test_claims_are_signed_into_the_job(client: Client) -> None:
+    """The token's digest is over the job as sent, without the token."""
+    _, headers, (args, _, _) = sent(client, RetrieveTopK(query_embedding=[0.5], k=12), claims={"user_id": "u1"})
+    claims = jwt.decode(args[0].pop("principal_token"), KEY, ["HS256"], audience="retrieval-worker")
+    assert (claims["jti"], claims["user_id"]) == (headers["id"], "u1")
+    assert claims["args_sha256"] == canonical_sha256(args[0])
+
+
+def test_an_id_of_one_s_own_is_kept(client: Client) -> None:
+    """A job that is sent again under its id is the same delivery to the worker."""
+    task_id, headers, _ = sent(client, RetrieveTopK(query_embedding=[0.5]), task_id="id-1", expires=60)
+    assert (task_id, headers["id"]) == ("id-1", "id-1")
+    assert headers["expires"]
+
+
+def test_claims_without_a_signer_are_a_mistake_of_the_caller() -> None:
+    """They would be lost silently otherwise."""
+    with pytest.raises(ValueError, match="Signer"):
+        Client("memory://").enqueue(RetrieveTopK(query_embedding=[0.5]), claims={"user_id": "u1"})
+
+
+@pytest.mark.parametrize("backend", [None, "cache+memory://"], ids=["both away", "broker away"])
+def test_a_redis_that_is_away_is_unavailable(backend: str | None) -> None:
+    """A backend hears of it within seconds, in the words of the contract."""
+    started = time.monotonic()
+    with pytest.raises(errors.Unavailable, match="Redis is away"):
+        Client("redis://127.0.0.1:1/0", backend).enqueue(RetrieveTopK(query_embedding=[0.5]))
+    assert time.monotonic() - started < 5
+
+
+# --- failures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["InvalidJob", "NotAuthorised", "Unavailable", "TimedOut", "DeadLettered"])
+def test_a_failure_is_raised_as_the_class_it_names(name: str) -> None:
+    """Whether Celery could rebuild the class or made one of that name, the caller gets ours."""
+    ours = getattr(errors, name)
+    rebuilt = type(name, (Exception,), {})("k: expected an integer")
+    for error in (as_error(ours("k: expected an integer")), as_error(rebuilt)):
+        assert type(error) is ours
+        assert str(error) == "k: expected an integer"
+
+
+@pytest.mark.parametrize("name", ["WorkerLostError", "RetrievalErrors", "annotations", "Exception"])
+def test_any_other_failure_is_an_internal_error(name: str) -> None:
+    """Its own words are not passed on: they are no part of the contract."""
+    error = as_error(type(name, (Exception,), {})("canary"))
+    assert type(error) is errors.InternalError
+    assert "canary" not in str(error)

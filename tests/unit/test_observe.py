@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from worker import observe
+from worker.settings import LogSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CANARY = "canary-4711"
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Configuring logs is global: put back what other tests rely on."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in logging.Logger.manager.loggerDict}
+    yield
+    root.handlers[:], root.level = handlers, level
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+    structlog.reset_defaults()
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def fail() -> None:
+    raise ValueError(CANARY)
+
+
+def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ours and a library's alike: event, level, logger, UTC time, and the fields that were given."""
+    observe.configure(LogSettings(level="INFO", format="json"))
+    observe.logger("worker.test").info("job done", task="retrieve_top_k", rows=15)
+    logging.getLogger("library").warning("a %s", "line", extra={"task_id": "id-1"})
+    ours, library = lines(capsys)
+    assert (ours["event"], ours["level"], ours["logger"], ours["rows"]) == ("job done", "info", "worker.test", 15)
+    assert (library["event"], library["logger"], library["task_id"]) == ("a line", "library", "id-1")
+    assert str(ours["timestamp"]).endswith("Z")
+
+
+def test_an_exception_is_its_type_and_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its message may quote a job: neither that nor a local variable is logged."""
+    observe.configure(LogSettings(level="INFO", format="json"))
+    try:
+        fail()
+    except ValueError:
+        logging.getLogger("library").exception("it broke")
+    (line,) = lines(capsys)
+    assert (line["event"], line["exception"]) == ("it broke", "ValueError")
+    assert str(line["where"]).count("test_observe.py") == 2
+    assert CANARY not in json.dumps(line)
+
+
+@pytest.mark.parametrize("told", ["flag", "error"])
+def test_our_own_exceptions_are_logged_alike(capsys: pytest.CaptureFixture[str], told: str) -> None:
+    """A line of ours with `exc_info` says as much as a library's, and no more."""
+    observe.configure(LogSettings(level="INFO", format="json"))
+    try:
+        fail()
+    except ValueError as error:
+        observe.logger("worker.test").error("it broke", exc_info=True if told == "flag" else error)
+    (line,) = lines(capsys)
+    assert line["exception"] == "ValueError"
+    assert CANARY not in json.dumps(line)
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+def test_loggers_that_would_show_arguments_are_held_back(capsys: pytest.CaptureFixture[str], level: str) -> None:
+    """Celery's debug lines print arguments, whatever level is asked for."""
+    observe.configure(LogSettings(level=level, format="json"))  # type: ignore[arg-type] # one of its literals
+    for name in ("celery.worker.strategy", "celery.app.trace", "celery", "kombu", "psycopg.pool"):
+        logging.getLogger(name).debug(CANARY)
+    logging.getLogger("celery.worker.strategy").info(CANARY)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_frames_of_an_error_are_named_without_its_message() -> None:
+    """File, line and function of each, the innermost last."""
+    with pytest.raises(ValueError, match=CANARY) as caught:
+        fail()
+    frames = observe.where(caught.value)
+    assert [frame.split()[1] for frame in frames] == [
+        "test_the_frames_of_an_error_are_named_without_its_message",
+        "fail",
+    ]
+    assert all(frame.startswith("test_observe.py:") for frame in frames)

@@ -1,0 +1,278 @@
+"""`principal_token`: the caller as a signed JWT, bound to one task, one id and one job."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+
+from worker.contract import RetrieveTopK, parse_job
+from worker.core.canonical import canonical_sha256
+from worker.errors import NotAuthorised, RetrievalError
+from worker.principal import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.model import Principal
+    from worker.settings import Settings
+
+TASK, TASK_ID = "retrieve_top_k", "6f1c0a52-0000-4000-8000-000000000001"
+JOB = {"query_embedding": [1.0], "k": 12, "filters": {"metadata": {"é": 0.1}}}
+KEY = "a key of 32 bytes or more for HS256"
+OTHER_KEY = "another key of 32 bytes for HS256, too"
+ALGORITHMS = ["HS256", "RS256", "EdDSA"]
+
+
+def pem(private: rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> tuple[str, str]:
+    form = serialization.PrivateFormat.PKCS8
+    secret = private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    public = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return secret.decode(), public.decode()
+
+
+RSA = pem(rsa.generate_private_key(65537, 2048))
+ED = pem(ed25519.Ed25519PrivateKey.generate())
+SIGNING = {"HS256": KEY, "RS256": RSA[0], "EdDSA": ED[0]}
+CHECKING = {"HS256": KEY, "RS256": RSA[1], "EdDSA": ED[1]}
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    bound = {
+        "exp": int(time.time()) + 60,
+        "aud": "retrieval-worker",
+        "task": TASK,
+        "jti": TASK_ID,
+        "args_sha256": canonical_sha256(JOB),
+        "user_id": "u1",
+        **changes,
+    }
+    return {name: value for name, value in bound.items() if value is not ...}
+
+
+def token(key: str = KEY, algorithm: str = "HS256", kid: Any = "k1", **changes: Any) -> str:
+    return jwt.encode(claims(**changes), key, algorithm, headers={"kid": kid} if kid else None)
+
+
+def rules(make_settings: Callable[..., Settings], *algorithms: str, **keys: str) -> Settings:
+    allowed = {"token": {"algorithms": list(algorithms or ["HS256"]), "leeway_seconds": 0}}
+    return make_settings(principal=allowed, token_keys=keys or {"k1": KEY})
+
+
+def ask(settings: Settings, signed: str, job: dict[str, Any] = JOB, **called: str) -> Principal | None:
+    raw = {**job, "principal_token": signed}
+    call = {"task": TASK, "task_id": TASK_ID, **called}
+    return identify(parse_job(RetrieveTopK, raw), raw, settings=settings, **call)
+
+
+@pytest.fixture
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    """One HS256 key, k1, and a queue that is not trusted."""
+    return rules(make_settings)
+
+
+def refusal(settings: Settings, signed: str, job: dict[str, Any] = JOB, **called: str) -> str:
+    with pytest.raises(NotAuthorised) as caught:
+        ask(settings, signed, job, **called)
+    message = caught.value.message
+    assert message.startswith(("principal_token: ", "principal_token."))
+    assert signed not in message or not signed
+    return message
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_signed_caller_is_believed(make_settings: Callable[..., Settings], algorithm: str) -> None:
+    """By each algorithm that settings allow: the claims become the caller, of a queue that is not trusted."""
+    settings = rules(make_settings, algorithm, k1=CHECKING[algorithm])
+    asker = ask(settings, token(SIGNING[algorithm], algorithm, roles=["editor"]))
+    assert asker is not None
+    assert asker.settings == (("app.user_id", "u1"), ("app.tenant_id", ""), ("app.roles", '["editor"]'))
+    assert asker.owner == "u1"
+
+
+def test_the_same_delivery_may_come_again(settings: Settings) -> None:
+    """At-least-once: the same token with the same id and job is believed each time."""
+    signed = token()
+    assert ask(settings, signed) == ask(settings, signed)
+
+
+def test_the_digest_is_over_the_meaning_of_a_job(settings: Settings) -> None:
+    """Key order and the spelling of numbers do not matter: RFC 8785 decides."""
+    respelled = json.loads('{"filters": {"metadata": {"\\u00e9": 1e-1}}, "k": 12, "query_embedding": [1]}')
+    assert ask(settings, token(), respelled) is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "pinned_replay"}, "another task"),
+        ({"task": None}, "no claim task"),
+        ({"jti": "6f1c0a52-0000-4000-8000-000000000002"}, "another task id"),
+        ({"args_sha256": canonical_sha256({**JOB, "k": 15})}, "another job"),
+        ({"args_sha256": "é"}, "another job"),
+        ({"args_sha256": ["x"]}, "another job"),
+        ({"aud": "another-worker"}, "another audience"),
+        ({"aud": ["one", "two"]}, "another audience"),
+        ({"exp": 10**9}, "expired"),
+        ({"exp": 0}, "expired"),
+        *(({name: ...}, f"no claim {name}") for name in ("exp", "aud", "task", "jti", "args_sha256")),
+        ({"exp": "never"}, "can verify"),
+        ({"exp": []}, "can verify"),
+        ({"exp": float("inf")}, "can verify"),
+        ({"nbf": 10**11}, "can verify"),
+        ({"user_id": ...}, "at least one of the claims"),
+        ({"user_id": ""}, "at least one of the claims"),
+        ({"user_id": 1.5}, "principal_token.user_id: expected a string"),
+        ({"user_id": {"a": "b"}}, "principal_token.user_id: expected a string"),
+        ({"user_id": "a\0"}, "principal_token.user_id: expected"),
+        ({"user_id": "\ud800"}, "principal_token.user_id: expected"),
+        ({"roles": ["a", 5]}, "principal_token.roles[1]: expected"),
+    ],
+    ids=lambda value: ascii(value).replace("Ellipsis", "absent") if isinstance(value, dict) else "",
+)
+def test_a_token_for_something_else_is_refused(settings: Settings, changes: dict[str, Any], message: str) -> None:
+    """Another task, id, job or audience, expired, without a bound claim, or naming nobody: one sentence says so."""
+    assert message in refusal(settings, token(**changes))
+
+
+def test_another_task_id_or_task_refuses_a_good_token(settings: Settings) -> None:
+    """A token that was seen on the queue can't be spent on a job of one's own."""
+    assert "another task id" in refusal(settings, token(), task_id="6f1c0a52-0000-4000-8000-000000000009")
+    assert "another task" in refusal(settings, token(), task="pinned_replay")
+
+
+@pytest.mark.parametrize(
+    "job",
+    [{**JOB, "k": 13}, {**JOB, "exact": False}, {"query_embedding": [1.0]}, {**JOB, "query_embedding": [1.0, 0.0]}],
+    ids=["changed", "added", "removed", "other query"],
+)
+def test_a_job_changed_after_signing_is_refused(settings: Settings, job: dict[str, Any]) -> None:
+    """Even a default that is written out makes it another job."""
+    assert "another job" in refusal(settings, token(), job)
+
+
+def test_claims_changed_after_signing_are_refused(settings: Settings) -> None:
+    """The payload of one token under the signature of another is worth nothing."""
+    header, _, signature = token().split(".")
+    payload = base64.urlsafe_b64encode(json.dumps(claims(user_id="root")).encode()).rstrip(b"=").decode()
+    assert "can verify" in refusal(settings, f"{header}.{payload}.{signature}")
+
+
+def test_a_leeway_forgives_a_clock(make_settings: Callable[..., Settings]) -> None:
+    """A token that expired within `leeway_seconds` is still believed, one beyond it is not."""
+    lenient = make_settings(principal={"token": {"leeway_seconds": 30}}, token_keys={"k1": KEY})
+    assert ask(lenient, token(exp=int(time.time()) - 20)) is not None
+    assert "expired" in refusal(lenient, token(exp=int(time.time()) - 40))
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+
+def test_kid_chooses_the_key(make_settings: Callable[..., Settings]) -> None:
+    """With several keys, each token is checked by the one it names, and by no other."""
+    settings = rules(make_settings, k1=KEY, k2=OTHER_KEY)
+    assert ask(settings, token(OTHER_KEY, kid="k2")) is not None
+    assert "can verify" in refusal(settings, token(OTHER_KEY, kid="k1"))
+
+
+def test_a_token_without_kid_needs_an_only_key(make_settings: Callable[..., Settings]) -> None:
+    """One key is no choice; of several, none is guessed."""
+    assert ask(rules(make_settings), token(kid=None)) is not None
+    assert "names no key" in refusal(rules(make_settings, k1=KEY, k2=OTHER_KEY), token(kid=None))
+
+
+@pytest.mark.parametrize("kid", ["k9", "../k1", "k1\0", "K1", " k1"])
+def test_an_unknown_kid_is_refused(settings: Settings, kid: str) -> None:
+    """A key that is not in settings is never looked for elsewhere."""
+    assert "names no key" in refusal(settings, token(kid=kid))
+
+
+@pytest.mark.parametrize("kid", [["k1"], {"k1": 1}, 5, True, None], ids=repr)
+def test_a_kid_that_is_no_string_is_refused(settings: Settings, kid: Any) -> None:
+    """A list or an object as `kid` is one more token that can't be verified."""
+    header = base64.urlsafe_b64encode(json.dumps({"alg": "HS256", "typ": "JWT", "kid": kid}).encode()).rstrip(b"=")
+    assert "can verify" in refusal(settings, ".".join([header.decode(), *token().split(".")[1:]]))
+
+
+def test_another_key_is_refused(settings: Settings) -> None:
+    """A signature by a key of one's own is no signature."""
+    assert "can verify" in refusal(settings, token(OTHER_KEY))
+
+
+def test_a_worker_without_keys_believes_no_token(make_settings: Callable[..., Settings]) -> None:
+    """The sentence tells an operator what is missing."""
+    assert "has no keys" in refusal(make_settings(trust_queue=True), token())
+
+
+@pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE"])
+def test_an_unsigned_token_is_refused(settings: Settings, alg: str) -> None:
+    """`alg: none`, in any letter case, is no algorithm of ours."""
+    parts = [{"alg": alg, "typ": "JWT", "kid": "k1"}, claims()]
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+    assert "can verify" in refusal(settings, ".".join([*encoded, ""]))
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "EdDSA"])
+@pytest.mark.parametrize("allowed", [ALGORITHMS, None], ids=["all allowed", "its own only"])
+def test_a_public_key_is_no_secret(
+    make_settings: Callable[..., Settings], algorithm: str, allowed: list[str] | None
+) -> None:
+    """Key confusion: an HS256 token made with the public key is refused, even where HS256 is allowed too."""
+    public = CHECKING[algorithm]
+    settings = rules(make_settings, *(allowed or [algorithm]), k1=public)
+    forged = _hs256_by_hand(public, claims())
+    assert "can verify" in refusal(settings, forged)
+
+
+def _hs256_by_hand(key: str, payload: dict[str, Any]) -> str:
+    import hashlib
+    import hmac
+
+    parts = [json.dumps({"alg": "HS256", "typ": "JWT", "kid": "k1"}), json.dumps(payload)]
+    signed = b".".join(base64.urlsafe_b64encode(part.encode()).rstrip(b"=") for part in parts)
+    mac = hmac.new(key.encode(), signed, hashlib.sha256).digest()
+    return (signed + b"." + base64.urlsafe_b64encode(mac).rstrip(b"=")).decode()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_algorithm_that_settings_do_not_allow_is_refused(
+    make_settings: Callable[..., Settings], algorithm: str
+) -> None:
+    """A good signature by an algorithm that is switched off counts for nothing."""
+    allowed = [other for other in ALGORITHMS if other != algorithm]
+    settings = rules(make_settings, *allowed, k1=CHECKING[algorithm])
+    assert "can verify" in refusal(settings, token(SIGNING[algorithm], algorithm))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ".", "..", "a.b.c", "no token at all", "é.é.é", "e30.e30.e30", "x" * 16_384, ".".join(["W1tb" * 1300] * 3)],
+    ids=lambda text: text[:12],
+)
+def test_what_is_no_token_is_refused(settings: Settings, text: str) -> None:
+    """Any string ends in `NotAuthorised`, never in another error."""
+    assert "can verify" in refusal(settings, text)
+
+
+def test_a_deep_header_is_refused(settings: Settings) -> None:
+    """JSON nested beyond Python's recursion in the header is one more token that can't be verified."""
+    header = b'{"alg":"HS256","kid":"k1","x":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    encoded = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+    assert "can verify" in refusal(settings, f"{encoded}.e30.e30")
+
+
+def test_every_refusal_is_of_the_tree(settings: Settings) -> None:
+    """Cutting a good token anywhere never raises anything but `NotAuthorised`."""
+    signed = token()
+    for end in range(0, len(signed), 7):
+        with pytest.raises(RetrievalError) as caught:
+            ask(settings, signed[:end])
+        assert type(caught.value) is NotAuthorised

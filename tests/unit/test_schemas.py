@@ -1,0 +1,160 @@
+"""The wire contract's schemas and files: true to the types, and to themselves."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import orjson
+import pytest
+from pydantic import TypeAdapter
+
+from worker import client, schemas
+from worker.contract import Part
+from worker.schemas import examples, objects
+from worker.schemas.envelopes import error_types
+from worker.schemas.registry import TASKS
+
+CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
+SCHEMAS = objects.schemas()
+EXAMPLES = examples.examples()
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(SCHEMAS[name])
+
+
+# --- schemas ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_is_valid_in_its_dialect(name):
+    """Every schema says that it is draft 2020-12, and is."""
+    assert SCHEMAS[name]["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+
+
+def test_every_task_has_schemas():
+    """A line in the registry is enough for a job's and a result's schema."""
+    assert {f"{task.name}.{what}" for task in TASKS for what in ("job", "result")} < set(SCHEMAS)
+
+
+def test_registry_is_what_the_client_sends():
+    """Tasks, queues and job types are the Python client's."""
+    assert {task.job: (task.name, task.queue) for task in TASKS} == client._TASKS
+
+
+def test_nullable_names_the_exceptions():
+    """Where a type says that null means something, its schema keeps it."""
+
+    class Sample(Part):
+        """A sample.
+
+        Attributes:
+            means_something: null is ``off``,
+                and that is that.
+        """
+
+        nullable = frozenset({"means_something"})
+        means_something: int | None = None
+        means_nothing: int | None = None
+
+    properties = TypeAdapter(Sample).json_schema(schema_generator=objects.Generator)["properties"]
+    assert properties["means_nothing"] == {"type": "integer"}
+    assert properties["means_something"] == {
+        "anyOf": [{"type": "integer"}, {"type": "null"}],
+        "default": None,
+        "description": "null is `off`, and that is that.",
+    }
+
+
+def test_null_leaves_other_alternatives():
+    """Taking null away from a union of three leaves two, and defaults other than null."""
+    union = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}], "default": 1}
+    assert objects.without_null(union) == {"anyOf": [{"type": "string"}, {"type": "integer"}], "default": 1}
+
+
+def test_descriptions_come_from_docstrings():
+    """A field is described as its type's docstring, or a base's, describes it; the type by the rest of its own."""
+    schema = SCHEMAS["retrieve_top_k.job"]
+    assert schema["properties"]["k"]["description"] == "how many are wanted; any integer, clamped to 10–15."
+    assert schema["properties"]["run"]["description"] == "record the job under this name."
+    assert "Attributes" not in json.dumps(SCHEMAS)
+
+
+def test_results_may_say_more():
+    """A newer worker's result, with fields of its own at any level, is still valid."""
+    result = copy.deepcopy(EXAMPLES["retrieve_top_k.result"][1])
+    for place in (result, result["chunks"][0], result["trace"], result["trace"]["stages"][0]):
+        place["a newer field"] = None
+    assert validator("retrieve_top_k.result").is_valid(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("status", "fine"), ("short_reason", "tired"), ("schema_version", 2), ("chunks", None)]
+)
+def test_results_keep_their_words(name, value):
+    """A result with a status, reason or version that the contract does not have is no result."""
+    result = {**EXAMPLES["retrieve_top_k.result"][1], name: value}
+    assert not validator("retrieve_top_k.result").is_valid(result)
+
+
+def test_error_types_are_the_contracts():
+    """`exc_type` is one of seven names, each with what to do about it."""
+    names = "DeadLettered InternalError InvalidJob NotAuthorised SettingsError TimedOut Unavailable"
+    assert " ".join(error_types()) == names
+    assert all(error_types().values())
+    failure = copy.deepcopy(EXAMPLES["failure"][1])
+    failure["result"]["exc_type"] = "ValueError"
+    assert not validator("failure").is_valid(failure)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_files_are_tidy():
+    """Every file is strict JSON with sorted keys, indented, with one newline at its end, naming no machine."""
+    for content in schemas.files().values():
+        value = orjson.loads(content)
+        ascii_only = content.isascii()
+        assert schemas.as_json(value, ascii_only=ascii_only) == content
+        assert content.endswith(b"}\n")
+        assert str(Path.home()).encode() + b"/" not in content
+        assert str(CONTRACT.parents[1]).encode() not in content
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_files_are_always_the_same_bytes(seed):
+    """Another process with another hash seed makes the same bytes."""
+    script = (
+        "import hashlib; from worker.schemas import files; "
+        "print(hashlib.sha256(repr(sorted(files().items())).encode()).hexdigest())"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    out = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == hashlib.sha256(repr(sorted(schemas.files().items())).encode()).hexdigest()
+
+
+def test_write_and_differing(tmp_path):
+    """What was written does not differ; what is missing or changed does, by name."""
+    folder = tmp_path / "new" / "contract"
+    assert schemas.differing(folder) == sorted(schemas.files())
+    written = schemas.write(folder)
+    assert sorted(path.relative_to(folder).as_posix() for path in written) == sorted(schemas.files())
+    assert schemas.differing(folder) == []
+    (folder / "message.json").unlink()
+    (folder / "examples" / "failure.json").write_text("{}\n")
+    assert schemas.differing(folder) == ["examples/failure.json", "message.json"]
+
+
+def test_documents_of_the_repository_are_current():
+    """``docs/contract`` holds exactly the generated files, as the types say now."""
+    assert schemas.differing(CONTRACT) == []
+    there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
+    assert there == set(schemas.files())

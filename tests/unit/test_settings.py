@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.errors import SettingsError
+from worker.settings import CONFIG_VARIABLE, PREFIX, Settings, config_folder, from_values, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
+
+
+def refusal(make: Callable[[], Settings]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        make()
+    message = caught.value.message
+    assert SECRET not in message
+    assert "\n" not in message
+    return message
+
+
+def test_the_shipped_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the two connection strings in the environment, nothing else needs to be set."""
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    settings = load()
+    assert settings.default_corpus == "documents"
+    assert (settings.trust_queue, settings.token_keys, settings.result_backend) == (False, {}, None)
+
+
+def test_the_shipped_file_states_the_defaults(values: dict[str, Any]) -> None:
+    """What the file says and what is used without it are the same, so that the file explains both."""
+    bare = {name: values[name] for name in ("database_connection_string", "broker_url", "corpora")}
+    assert from_values(bare) == from_values(values)
+
+
+@pytest.mark.parametrize(
+    ("field", "variable"),
+    [("database_connection_string", "DATABASE_CONNECTION_STRING"), ("broker_url", "CELERY_BROKER_URL")],
+)
+def test_a_missing_connection_string_is_named_as_its_variable(
+    values: dict[str, Any], field: str, variable: str
+) -> None:
+    """The start fails and says which variable to set."""
+    del values[field]
+    assert refusal(lambda: from_values(values)) == f"the setting {variable} is missing"
+
+
+@pytest.mark.parametrize("variable", ["DATABASE_CONNECTION_STRING", "CELERY_BROKER_URL"])
+def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """A variable that a compose file passes on empty is no connection to some default server."""
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    monkeypatch.setenv(variable, "")
+    assert refusal(load) == f"the setting {variable} is missing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"trust_queue": SECRET}, "trust_queue"),
+        ({"nonsense": SECRET}, "nonsense"),
+        ({"corpora": {}}, "corpora"),
+        ({"corpora": {"a": {}}}, "corpora.a.table"),
+        ({"corpora": {"a": {"table": "a.b.c", "columns": {}}}}, "corpora.a.table"),
+        ({"corpora": {"a": {"table": "t", "columns": {"id": "i"}}}}, "corpora.a.columns.document_id"),
+        ({"search": {"over_fetch": 14}}, "search.over_fetch"),
+        ({"search": {"overfetch": 100}}, "search.overfetch"),
+        ({"search": {"ef_search_min": 1001}}, "search.ef_search_min"),
+        ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
+        ({"pool": {"max_size": 0}}, "pool.max_size"),
+        ({"worker": {"prefetch_multiplier": 5}}, "worker.prefetch_multiplier"),
+        ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),
+        ({"worker": {"visibility_timeout_seconds": 120}}, "worker.visibility_timeout_seconds"),
+        ({"limits": {"max_depth": 201}}, "limits.max_depth"),
+        ({"limits": {"max_list": 767}}, "limits.max_list"),
+        ({"embedder": {"kind": SECRET}}, "embedder.kind"),
+        ({"embedder": {"api_key": [SECRET]}}, "embedder.api_key"),
+        ({"log": {"level": "LOUD"}}, "log.level"),
+        ({"token_keys": {"k1": [SECRET]}}, "token_keys.k1"),
+        ({"token_keys": SECRET}, "token_keys"),
+        ({"principal": {"owner_claim": "org"}}, "principal.owner_claim"),
+        ({"principal": {"settings": {"user_id": "search_path"}}}, "principal.settings.user_id"),
+        ({"principal": {"settings": {"user_id": "app.x; DROP"}}}, "principal.settings.user_id"),
+        ({"principal": {"token": {"algorithms": ["none"]}}}, "principal.token.algorithms"),
+        ({"principal": {"token": {"leeway_seconds": -1}}}, "principal.token.leeway_seconds"),
+        ({"database_connection_string": [SECRET]}, "database_connection_string"),
+        ({"broker_url": {"url": SECRET}}, "broker_url"),
+        ({"result_backend": [SECRET]}, "result_backend"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_setting_names_itself(values: dict[str, Any], changes: dict[str, Any], name: str) -> None:
+    """One line with the setting's full name, and never a value."""
+    assert name in refusal(lambda: from_values({**values, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TRUST_QUEUE", SECRET),
+        ("SEARCH__OVER_FETCH", SECRET),
+        ("SEARCH__OVERFETCH", "100"),
+        ("SEARCH", SECRET),
+        ("TOKEN_KEYS", SECRET),
+        ("TOKEN_KEYS", f'{{"k1": "{SECRET}"'),
+        ("TOKEN_KEYS", f'["{SECRET}"]'),
+        ("TOKEN_KEYS", f'{{"k1": ["{SECRET}"]}}'),
+        ("EMBEDDER__APIKEY", SECRET),
+        ("LOG__FORMAT", SECRET),
+    ],
+)
+def test_a_wrong_variable_names_itself(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """One that is not known in its table, can't be read or has a wrong value stops the start under its name."""
+    monkeypatch.setenv(PREFIX + variable, value)
+    message = refusal(lambda: from_values(values))
+    assert variable.lower().replace("__", ".") in message.lower().replace("__", ".")
+
+
+def test_the_environment_outranks_the_file(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single values are overridden by their path, and the rest of their table stays."""
+    monkeypatch.setenv(PREFIX + "SEARCH__OVER_FETCH", "150")
+    monkeypatch.setenv(PREFIX + "TOKEN_KEYS", json.dumps({"k1": SECRET}))
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://other/3")
+    values["search"] = {**values["search"], "over_fetch": 50, "exact_rows": 7}
+    settings = from_values(values)
+    assert (settings.search.over_fetch, settings.search.exact_rows) == (150, 7)
+    assert settings.token_keys["k1"].get_secret_value() == SECRET
+    assert settings.broker_url.get_secret_value() == "redis://other/3"
+
+
+def test_secrets_are_not_shown(values: dict[str, Any]) -> None:
+    """Printing, formatting or dumping the settings shows no secret."""
+    settings = from_values({**values, "token_keys": {"k1": SECRET}, "embedder": {"api_key": SECRET}})
+    assert SECRET not in f"{settings} {settings!r} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_the_first_corpus_is_the_default(values: dict[str, Any]) -> None:
+    """The order of the file decides."""
+    corpus = values["corpora"]["documents"]
+    assert from_values({**values, "corpora": {"z": corpus, "a": corpus}}).default_corpus == "z"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, b"trust_queue = ", b"[search\n", f'x = "{SECRET}'.encode(), b"\xff\xfe", b"a = 1\na = 2"],
+    ids=["no file", "cut", "bracket", "quote", "no UTF-8", "twice"],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    """Whatever is wrong with the file, the sentence says which file it is."""
+    file = tmp_path / "worker.toml"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    assert str(file) in refusal(load)
+
+
+def test_another_file_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable or by the argument, which wins."""
+    shipped = (config_folder() / "worker.toml").read_text()
+    for name, rows in (("one", 111), ("two", 222)):
+        (tmp_path / name).write_text(shipped.replace("exact_rows = 2000", f"exact_rows = {rows}"))
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "one"))
+    assert (load().search.exact_rows, load(tmp_path / "two").search.exact_rows) == (111, 222)

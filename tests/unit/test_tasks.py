@@ -1,0 +1,126 @@
+"""The way of a job through `run_job`, called eagerly, over an engine written for the test."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import kombu.exceptions
+import pytest
+import redis
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+
+from worker import codec
+from worker.contract import RetrieveTopK
+from worker.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
+from worker.tasks import RetrievalTask, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from celery.result import EagerResult
+
+    from worker.model import Principal
+    from worker.settings import Settings
+
+CANARY = "canary-4711"
+JOB = {"query_embedding": [0.5] * 768, "principal": {"user_id": "u1"}}
+
+
+class Engine:
+    """Stands at the seam to Postgres: answers with who asked, or fails as it is told."""
+
+    def __init__(self, failure: BaseException | None = None) -> None:
+        self.failure = failure
+        self.jobs: list[RetrieveTopK] = []
+
+    def answer(self, job: RetrieveTopK, identify: Callable[[], Principal | None]) -> dict[str, Any]:
+        """One answer in the contract's form, as far as `run_job` looks at it."""
+        self.jobs.append(job)
+        if self.failure is not None:
+            raise self.failure
+        asker = identify()
+        return {"status": "empty", "chunks": [], "owner": asker.owner if asker else None}
+
+
+@pytest.fixture
+def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
+    """Runs a task of ours in this process, with the arguments given."""
+
+    def run_task(*args: Any, engine: Engine | None = None, kwargs: Any = None) -> EagerResult:
+        settings = make_settings(trust_queue=True, worker={"max_retries": 0})
+        app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+        held = engine or Engine()
+
+        @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
+        def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
+            return run_job(self, args, kwargs, RetrieveTopK, held.answer, settings)
+
+        return task.apply(args, kwargs)
+
+    return run_task
+
+
+def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> None:
+    """The engine gets the parsed job and who asks; its answer is the result."""
+    engine = Engine()
+    result = run({**JOB, "k": 12}, engine=engine)
+    assert result.state == "SUCCESS"
+    assert json.loads(codec.dumps(result.result)) == {"status": "empty", "chunks": [], "owner": "u1"}
+    assert repr(result.result) == "<retrieve_top_k empty>"
+    assert [job.k for job in engine.jobs] == [12]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((), {}), ((JOB, JOB), {}), ((JOB,), {CANARY: 1}), ((), {"job": JOB}), ((), JOB)],
+    ids=["none", "two", "keyword too", "keyword only", "fields as keywords"],
+)
+def test_a_task_takes_one_positional_argument(
+    run: Callable[..., EagerResult], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Other arity, or any keyword, is an `InvalidJob`."""
+    result = run(*args, kwargs=kwargs)
+    assert (result.state, type(result.result)) == ("FAILURE", InvalidJob)
+    assert str(result.result) == "expected the job object as the only positional argument, and no keyword arguments"
+
+
+@pytest.mark.parametrize(
+    "argument", [None, [], [JOB], CANARY, 5, codec.Unreadable()], ids=lambda value: repr(value)[:9]
+)
+def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., EagerResult], argument: Any) -> None:
+    """A list, a string, a body that could not be decoded: one sentence without any of it."""
+    engine = Engine()
+    result = run(argument, engine=engine)
+    assert (result.state, type(result.result), engine.jobs) == ("FAILURE", InvalidJob, [])
+    assert CANARY not in str(result.result)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (InvalidJob("expected another", "corpus"), InvalidJob),
+        (NotAuthorised("nobody asks"), NotAuthorised),
+        (SettingsError("no such table"), SettingsError),
+        (TimedOut("too slow"), TimedOut),
+        (InternalError("a fault"), InternalError),
+        (Unavailable("Postgres is away"), Unavailable),
+        (SoftTimeLimitExceeded(), TimedOut),
+        (redis.ConnectionError(CANARY), Unavailable),
+        (kombu.exceptions.OperationalError(CANARY), Unavailable),
+        (KeyError(CANARY), InternalError),
+        (UnicodeEncodeError("utf-8", CANARY, 0, 1, CANARY), InternalError),
+        (RecursionError(CANARY), InternalError),
+        (MemoryError(CANARY), InternalError),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_every_failure_is_of_the_contract(
+    run: Callable[..., EagerResult], raised: Exception, expected: type[Exception]
+) -> None:
+    """What is raised on purpose passes; anything else gets a name of the tree, and its own words stay inside."""
+    result = run(JOB, engine=Engine(raised))
+    assert (result.state, type(result.result)) == ("FAILURE", expected)
+    assert CANARY not in str(result.result)
+    assert len(result.result.args) == 1

@@ -1,0 +1,80 @@
+"""Files of runs, in a local folder or an object store (through fsspec): written whole or not at all, versions kept."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import fsspec.core
+
+from worker.errors import SettingsError, Unavailable
+
+if TYPE_CHECKING:
+    from worker.settings import ArtifactSettings
+
+
+class Artifacts:
+    """Files by owner and path.
+
+    Args:
+        settings: where they are: a path, or any URL that fsspec knows (``s3://bucket/prefix``).
+
+    Raises:
+        SettingsError: fsspec knows no such kind of URL, or its package is not installed.
+    """
+
+    def __init__(self, settings: ArtifactSettings) -> None:
+        try:
+            self._files, self._root = fsspec.core.url_to_fs(settings.url)
+        except (ImportError, ValueError) as error:
+            raise SettingsError(f"artifacts.url: {error}") from None
+
+    def write(self, owner: str, path: str, content: bytes) -> None:
+        """Put a file in place; what was there before stays as ``<name>.v<n><ending>``.
+
+        Args:
+            owner: whose file it is; another's of the same path is another file.
+            path: relative, made of parts that were checked (see `worker.recording.run_path`).
+            content: the whole file. If it is what is there already, nothing is written.
+
+        Raises:
+            Unavailable: the store does not take it.
+        """
+        target = self._locate(owner, path)
+        try:
+            if self._files.exists(target):
+                if self._files.cat_file(target) == content:
+                    return
+                self._files.copy(target, self._next_version(target))
+            self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+            # A transaction puts the file in place at its end, or not at all.
+            with self._files.transaction, self._files.open(target, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
+
+    def read(self, owner: str, path: str) -> bytes | None:
+        """A file, or None if there is none.
+
+        Raises:
+            Unavailable: the store does not answer.
+        """
+        try:
+            content: bytes = self._files.cat_file(self._locate(owner, path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
+        return content
+
+    def _locate(self, owner: str, path: str) -> str:
+        # Hashed: an owner may hold any character, and nobody need read it in a listing.
+        folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
+        return f"{self._root}/{folder}/{path}"
+
+    def _next_version(self, target: str) -> str:
+        stem, _, ending = target.rpartition(".")
+        number = 1
+        while self._files.exists(f"{stem}.v{number}.{ending}"):
+            number += 1
+        return f"{stem}.v{number}.{ending}"

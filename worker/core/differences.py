@@ -1,0 +1,306 @@
+"""How two texts with the same folded form differ: what had to be normalised, or that it must not be.
+
+Folding brings together a little too much (``re-sign`` and ``resign``, ``mW`` and ``MW``, Turkish ``ı`` and ``i``), so
+that one search finds every candidate; here each candidate is compared piece by piece with the quote.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.core.characters import (
+    DASHES,
+    LINE_BREAKS,
+    LONG_DASHES,
+    QUOTES,
+    SHORT_DASHES,
+    SOFT_HYPHEN,
+    VANISHING,
+    ZERO_WIDTH,
+    letters_as_latin,
+    lower_case,
+    without_formatting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worker.core.normal_forms import Form
+
+KINDS = (
+    "white_space",
+    "quotes",
+    "dashes",
+    "compatibility",
+    "composition",
+    "soft_hyphen",
+    "zero_width",
+    "hyphenation",
+    "case",
+    "look_alike",
+)
+"""Everything that may be listed as normalised, in the order of the list."""
+
+Kinds = frozenset[str]
+SAME: Kinds = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text: the raw text it stands in, and the part's folded form with places in that text."""
+
+    text: str
+    form: Form
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the part stands in the raw text."""
+        return self.form.starts[0], self.form.ends[-1]
+
+    def core(self, start: int, stop: int) -> str:
+        """From what some of the folded text was folded."""
+        return self.text[self.form.starts[start] : self.form.ends[stop - 1]]
+
+    def tail(self, stop: int) -> str:
+        """What folding left out there, within the passage."""
+        return "" if stop == len(self.form.text) else self.text[self.form.ends[stop - 1] : self.form.starts[stop]]
+
+
+def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
+    """What must be normalised so that two passages of the same folded text are equal; None: nothing makes them so."""
+    needed: set[str] = set()
+    cased: list[int] = []
+    for start, stop in _differing(quote, chunk):
+        of_core = core_kinds(quote.core(start, stop), chunk.core(start, stop))
+        of_tail = tail_kinds(quote.tail(stop), chunk.tail(stop))
+        if of_core is None or of_tail is None:
+            return None
+        needed |= of_core | of_tail
+        if "case" in of_core:
+            cased.append(start)
+    return None if _unit_changed(quote, chunk, cased) else frozenset(needed)
+
+
+def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
+    """Where in the folded text the smallest pieces are that both have, and whose raw texts differ."""
+    text, starts = quote.text, quote.form.starts
+    other, other_starts = chunk.text, chunk.form.starts
+    start, length = 0, len(starts)
+    for stop in range(1, length):
+        if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
+            continue
+        if text[starts[start] : starts[stop]] != other[other_starts[start] : other_starts[stop]]:
+            yield start, stop
+        start = stop
+    yield start, length
+
+
+# --- what folded to something -------------------------------------------------------------------
+
+_INVISIBLE = re.compile("[" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]+")
+
+
+def core_kinds(one: str, other: str) -> Kinds | None:
+    """What must be normalised to make two pieces equal: no kind more than needed.
+
+    >>> sorted(core_kinds("É", "e\u0301")), core_kinds("ﬁ", "fi"), core_kinds("i", "ı")
+    (['case', 'composition'], frozenset({'compatibility'}), None)
+    """
+    # Most texts repeat the same few differences; a long one is not worth its memory.
+    return _kept_core_kinds(one, other) if len(one) + len(other) <= _WORTH_KEEPING else _core_kinds(one, other)
+
+
+_WORTH_KEEPING = 64
+
+
+def _core_kinds(one: str, other: str) -> Kinds | None:
+    if one == other:
+        return SAME
+    hidden = _hidden_kinds(one, other)
+    bare, other_bare = _INVISIBLE.sub("", one), _INVISIBLE.sub("", other)
+    if bare.isspace() and other_bare.isspace():
+        return hidden | (SAME if bare == other_bare else {"white_space"})
+    kinds = _dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
+    return None if kinds is None else hidden | kinds
+
+
+_kept_core_kinds = functools.lru_cache(maxsize=4096)(_core_kinds)
+
+
+def _hidden_kinds(one: str, other: str) -> Kinds:
+    soft = one.count(SOFT_HYPHEN) != other.count(SOFT_HYPHEN)
+    zero_width = [c for c in one if c in ZERO_WIDTH] != [c for c in other if c in ZERO_WIDTH]
+    return frozenset([*(["soft_hyphen"] if soft else []), *(["zero_width"] if zero_width else [])])
+
+
+def _is_dash(text: str) -> bool:
+    return text != "" and all(c in DASHES for c in text)
+
+
+def _dash_kinds(one: str, other: str) -> Kinds | None:
+    """One dash may stand for another; two or three stand for a long one, but not for a hyphen."""
+    if one == other:
+        return SAME
+    if not (_is_dash(one) and _is_dash(other)):
+        return None
+    if len(one) == len(other) == 1:
+        return frozenset({"dashes"})
+    single, several = sorted((one, other), key=len)
+    is_long = single in LONG_DASHES or single in SHORT_DASHES
+    return frozenset({"dashes"}) if len(single) == 1 and is_long and set(several) == {"-"} else None
+
+
+def _letter_kinds(one: str, other: str) -> Kinds | None:
+    kinds = frozenset(_STEPS)
+    if _normalised(one, kinds) != _normalised(other, kinds) or _other_letter(one, other):
+        return None
+    for kind in _STEPS:
+        if _normalised(one, kinds - {kind}) == _normalised(other, kinds - {kind}):
+            kinds -= {kind}
+    return kinds
+
+
+def _nfd(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+# In the order in which each is tried to be done without: a ligature is a matter of compatibility, although full case
+# folding would undo some as well.
+_STEPS: dict[str, Callable[[str], str]] = {
+    "look_alike": letters_as_latin,
+    "case": lower_case,
+    "quotes": lambda text: text.translate(QUOTES),
+    "composition": _nfd,
+    "compatibility": without_formatting,
+}
+
+
+def _normalised(text: str, kinds: Kinds) -> str:
+    for kind in ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition"):
+        if kind in kinds:
+            text = _STEPS[kind](text)
+    return text.strip()  # 1½ folds to "1 1/2"
+
+
+# Turkish: ı is the small I, İ the capital i; in other languages I is the capital i.
+_SAME_LETTER = frozenset(map(frozenset[str], ("iI", "iİ", "ıI")))
+
+
+def _other_letter(one: str, other: str) -> bool:
+    """Whether two forms of i are not one letter in two cases."""
+    letters = frozenset(unicodedata.normalize("NFC", text.replace("i\u0307", "İ")) for text in (one, other))
+    return len(letters) > 1 and letters <= {"i", "I", "ı", "İ"} and letters not in _SAME_LETTER
+
+
+# --- what folding left out ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """What may stand between two folded characters: a dash, then white space."""
+
+    dash: str
+    gap: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether a line ends here."""
+        return any(c in LINE_BREAKS for c in self.gap)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the dash may have been put in because the line ends here."""
+        return self.broken and len(self.dash) == 1 and self.dash in VANISHING + SOFT_HYPHEN
+
+
+def _tail_of(text: str) -> tuple[_Tail, str]:
+    """The tail, and what is invisible in it."""
+    dash = "".join(c for c in text if c in DASHES)
+    gap = "".join(c for c in text if c.isspace())
+    hidden = "".join(c for c in text if not (c in DASHES or c.isspace()))
+    if not dash and SOFT_HYPHEN in hidden and any(c in LINE_BREAKS for c in gap):
+        return _Tail(SOFT_HYPHEN, gap), hidden.replace(SOFT_HYPHEN, "", 1)
+    return _Tail(dash, gap), hidden
+
+
+def tail_kinds(one: str, other: str) -> Kinds | None:
+    r"""What must be normalised to make equal what was left out of two folded texts at one place.
+
+    >>> tail_kinds("-\n", ""), tail_kinds("-\n", "-"), tail_kinds("-", ""), tail_kinds("- ", "")
+    (frozenset({'hyphenation'}), frozenset({'hyphenation'}), None, None)
+    """
+    if one == other:
+        return SAME
+    (first, hidden), (second, other_hidden) = _tail_of(one), _tail_of(other)
+    kinds = _dash_tail_kinds(first, second) if first.dash or second.dash else _gap_kinds(first, second, "white_space")
+    return None if kinds is None else kinds | _hidden_kinds(hidden, other_hidden)
+
+
+def _dash_tail_kinds(one: _Tail, other: _Tail) -> Kinds | None:
+    if not (one.dash and other.dash):
+        dashed, bare = (one, other) if one.dash else (other, one)
+        return frozenset({"hyphenation"}) if dashed.vanishes and not bare.gap else None
+    if SOFT_HYPHEN in (one.dash, other.dash):
+        dashes = frozenset({"soft_hyphen"}) if one.vanishes and other.vanishes else None
+    else:
+        dashes = _dash_kinds(one.dash, other.dash)
+    if one.dash == other.dash:
+        dashes = SAME
+    gaps = _gap_kinds(one, other, "hyphenation")
+    return None if dashes is None or gaps is None else dashes | gaps
+
+
+def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None:
+    """White space for white space; only the end of a line may stand for none at all."""
+    if one.gap == other.gap:
+        return SAME
+    if one.gap and other.gap:
+        return frozenset({"white_space"})
+    return frozenset({where_it_vanishes}) if one.broken or other.broken else None
+
+
+def trimmed_kinds(text: str) -> Kinds:
+    """What must be normalised to do without what stands around a passage: white space, and what can't be seen."""
+    return _hidden_kinds(text, "") | ({"white_space"} if any(map(str.isspace, text)) else SAME)
+
+
+# --- units --------------------------------------------------------------------------------------
+
+
+def _units() -> dict[str, str]:
+    """Units that differ from another one by letter case alone, and what each is."""
+    units = {"nm": "nanometre", "Nm": "newton metre"}
+    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA", "Sv", "Gy", "Bq", "g", "m", "s", "l"):
+        units |= {f"m{unit}": f"milli-{unit}", f"M{unit}": f"mega-{unit}"}
+    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA"):
+        units[f"M{unit.upper()}"] = f"mega-{unit}"
+    for prefix in ("k", "K", "M", "G", "T", "P"):
+        units |= {f"{prefix}{unit}": f"{prefix.upper()} bits" for unit in ("b", "bit", "bps")}
+        units |= {f"{prefix}{unit}": f"{prefix.upper()} bytes" for unit in ("B", "Bps")}
+    return units
+
+
+_UNITS = _units()
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
+    """Whether letter case makes a word another unit: mW is not MW, Mb not MB."""
+    if not cased:
+        return False
+    wanted = frozenset(cased)
+    for match in _LETTERS.finditer(quote.form.text):
+        start, stop = match.span()
+        if stop - start > _LONGEST_UNIT or wanted.isdisjoint(range(start, stop)):
+            continue
+        unit, other = _UNITS.get(quote.core(start, stop)), _UNITS.get(chunk.core(start, stop))
+        if unit and other and unit != other:
+            return True
+    return False
+
+
+_LONGEST_UNIT = max(map(len, _UNITS))

@@ -1,0 +1,23 @@
+"""Postgres, Redis, a worker and Flower for one machine: no root, no fixed ports, nothing left running.
+
+Used by the demo, ``retrieval-worker up``, the tests and the benchmarks. Every server is a child process that is
+ended by its own pid.
+"""
+
+from worker.devstack.postgres import Postgres, postgres
+from worker.devstack.redis import Redis, find_redis, redis_server
+from worker.devstack.stack import Stack, stack
+from worker.devstack.workers import celery_worker, flower, worker_environment
+
+__all__ = [
+    "Postgres",
+    "Redis",
+    "Stack",
+    "celery_worker",
+    "find_redis",
+    "flower",
+    "postgres",
+    "redis_server",
+    "stack",
+    "worker_environment",
+]

@@ -1,0 +1,110 @@
+"""Child processes: started in a session of their own, waited for, ended by their own pid."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, BinaryIO
+
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    import pwd
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+def spawn_python(
+    command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    """Run a command of this interpreter; its output goes to the returned file."""
+    file = log.open("ab")
+    process = subprocess.Popen(  # noqa: S603 -- this interpreter, no shell
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=file,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        start_new_session=True,
+        preexec_fn=_end_with_parent(signal.SIGTERM),  # noqa: PLW1509 -- no threads yet; see there
+    )
+    return process, file
+
+
+def spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
+    """Run a server, as another account if one is given."""
+    return subprocess.Popen(  # noqa: S603 -- our own binaries, no shell
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd="/",
+        # Ctrl-C in a terminal goes to its whole process group: the servers stop last, and by us.
+        start_new_session=True,
+        user=account.pw_uid if account else None,
+        group=account.pw_gid if account else None,
+        extra_groups=[] if account else None,
+        preexec_fn=_end_with_parent(signal.SIGINT),  # noqa: PLW1509 -- no threads yet; see there
+    )
+
+
+def _end_with_parent(how: signal.Signals) -> Callable[[], None] | None:
+    """On Linux, have the kernel end a server whose parent was killed before it could (kill -9)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(how))
+
+    return in_child
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log: Path) -> None:
+    """Wait until a process is ready.
+
+    Raises:
+        SettingsError: it ended, or took too long; with the end of its log.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        if ready():
+            return
+        time.sleep(0.02)
+    tail = log.read_text(errors="replace")[-800:].strip()
+    raise SettingsError(f"{name} did not start within {START_SECONDS:.0f} s; its log ends: {tail}")
+
+
+def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """End a process by its own pid: politely, then not."""
+    if process.poll() is not None:
+        return
+    process.send_signal(how)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens on a loopback port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,90 @@
+"""A real Celery worker and Flower, as child processes on a stack."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+from celery import Celery
+
+from worker.devstack.processes import free_port, listens, spawn_python, stop, wait_until
+from worker.errors import SettingsError
+from worker.settings import PREFIX, config_folder
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from worker.devstack.stack import Stack
+
+
+def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
+    """The environment of a worker on this stack, connected as the role that owns nothing.
+
+    Args:
+        stack: the running servers.
+        settings: further variables, without their prefix: ``TRUST_QUEUE="true"``.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return {
+        **inherited,
+        "DATABASE_CONNECTION_STRING": stack.postgres.dsn(user="retrieval_worker"),
+        "CELERY_BROKER_URL": stack.redis.url(0),
+        "CELERY_RESULT_BACKEND": stack.redis.url(1),
+        **{PREFIX + name: value for name, value in settings.items()},
+    }
+
+
+@contextlib.contextmanager
+def celery_worker(
+    environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a real Celery worker as a child process; yield it once it answers; stop it warmly.
+
+    Args:
+        environment: see `worker_environment`.
+        log: file for what it logs.
+        options: further options of ``celery worker``, e.g. ``--autoscale=4,1``.
+        queues: the queues that it serves.
+    """
+    name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
+        *("--without-mingle", "--without-gossip", *options),
+    ]
+    process, file = spawn_python(command, environment, log)
+    app = Celery(broker=environment["CELERY_BROKER_URL"], set_as_current=False)
+    try:
+        wait_until(lambda: bool(app.control.ping([name], timeout=0.25)), process, "the worker", log)
+        yield process
+    finally:
+        stop(process, signal.SIGTERM)
+        app.close()
+        file.close()
+
+
+@contextlib.contextmanager
+def flower(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> Iterator[str]:
+    """Run Flower on a free loopback port; yield its URL."""
+    if importlib.util.find_spec("flower") is None:
+        raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
+        *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
+    ]
+    # In the environment, not on the command line, where every user of the machine could read it.
+    process, file = spawn_python(command, {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}, log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: listens(port), process, "Flower", log)
+        yield url
+    finally:
+        stop(process, signal.SIGTERM)
+        file.close()

@@ -77,18 +77,12 @@ def loads(data: bytes | str) -> Any:
     """
     raw = bytes(data) if isinstance(data, memoryview | bytearray) else data
     try:
-        body = json.loads(raw)
+        return json.loads(raw)
     except (ValueError, RecursionError):
+        # A task's body starts so; a control message or an event can't be answered anyway.
         if raw.lstrip()[:1] not in {"[", b"["}:
             raise ValueError("the message is not JSON") from None
-        body = []
-    # Only a task's body is a list: (arguments, keyword arguments, options).
-    return body if not isinstance(body, list) or _is_task_body(body) else [[Unreadable()], {}, {}]
-
-
-def _is_task_body(body: list[Any]) -> bool:
-    shapes = (list, dict, dict | None)
-    return len(body) == len(shapes) and all(isinstance(part, shape) for part, shape in zip(body, shapes, strict=True))
+        return [[Unreadable()], {}, {}]
 
 
 def install() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
+from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.recording import Recording
 from worker.replay import Replay
@@ -27,6 +29,7 @@ class Engine:
     Attributes:
         retrieval: answers `retrieve_top_k`.
         replay: answers `pinned_replay`.
+        citing: answers `build_citations`.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
@@ -39,6 +42,7 @@ class Engine:
         recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
         self.replay = Replay(corpora, runs, recording, clock)
+        self.citing = Citing(corpora, runs, self.replay, Artifacts(settings.artifacts), clock)
 
     def close(self) -> None:
         """Close the connections to Postgres."""

@@ -15,6 +15,7 @@ from celery.worker.request import Request
 from worker.contract import Job
 
 _LONGEST_ID = 64
+_NO_JOB = b"[[null], {}, {}]"
 
 logger = logging.getLogger("worker.quiet")
 
@@ -40,8 +41,12 @@ def summarise(args: Any) -> str:
 class QuietRequest(Request):
     """A request that shows field names in place of arguments."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, message: Any, *args: Any, body: Any = None, **kwargs: Any) -> None:
+        if not _is_task_body(message.payload):
+            # Celery would fail on it here, and its sender hear nothing; so the task refuses it.
+            message.body = body = _NO_JOB
+            message._decoded_cache = None  # noqa: SLF001 -- kombu has no other way to say that the body changed
+        super().__init__(message, *args, body=body, **kwargs)
         self._argsrepr = self._request_dict["argsrepr"] = summarise(self._args)
         self._kwargsrepr = self._request_dict["kwargsrepr"] = "{}"
         # A shadow name is a producer's free text, shown in logs and events.
@@ -54,6 +59,12 @@ class QuietRequest(Request):
         """What `inspect active` and its like show, whatever they ask for."""
         del safe
         return {**super().info(safe=True)}
+
+
+def _is_task_body(body: Any) -> bool:
+    """Whether a decoded body is (arguments, keyword arguments, options)."""
+    shapes = (list, dict, dict | None)
+    return len(body) == len(shapes) and all(isinstance(part, shape) for part, shape in zip(body, shapes, strict=True))
 
 
 class QuietConsumer(Consumer):

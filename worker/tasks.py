@@ -13,7 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from worker import observe
 from worker.codec import JobResult, Unreadable
-from worker.contract import JobT, PinnedReplay, RetrieveTopK, parse_job
+from worker.contract import BuildCitations, JobT, PinnedReplay, RetrieveTopK, parse_job
 from worker.core.shape import check_shape
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.principal import identify
@@ -60,6 +60,10 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> N
     @app.task(bind=True, base=RetrievalTask, shared=False, name="pinned_replay")
     def pinned_replay(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
         return run_job(self, args, kwargs, PinnedReplay, lambda job, who: engine().replay.pinned(job, who), settings)  # noqa: PLW0108 -- made on first use
+
+    @app.task(bind=True, base=RetrievalTask, shared=False, name="build_citations")
+    def build_citations(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
+        return run_job(self, args, kwargs, BuildCitations, lambda job, who: engine().citing.build(job, who), settings)  # noqa: PLW0108 -- made on first use
 
 
 def run_job(
@@ -165,14 +169,19 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
 
 
 def _rows(result: dict[str, Any]) -> int:
-    return (
-        len(result["chunks"]) if "chunks" in result else sum(len(part.get("chunks", ())) for part in result["results"])
-    )
+    """Chunks in an answer, of whichever task."""
+    if "citations" in result:
+        return int(result["citations"]["total_count"])
+    if "results" in result:
+        return sum(len(part.get("chunks", ())) for part in result["results"])
+    return len(result["chunks"])
 
 
 def _summarise_result(result: dict[str, Any]) -> str:
     if "results" in result:
         return f"batch of {len(result['results'])}"
+    if "citations" in result:
+        return f"{len(result['conflicts'])} conflicts"
     if "digest" in result:
         return " ".join(f"{name}={result[name]}" for name in ("matched", "missing", "filled", "truncated", "skipped"))
     return str(result["status"])

@@ -55,6 +55,13 @@ def test_every_form_of_a_body_is_read(kind: Any) -> None:
     assert loads(kind('[["é"], {}, {}]'.encode())) == [["é"], {}, {}]
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
+def test_batched_events_are_read_as_they_are(count: int) -> None:
+    """A busy worker sends its task events to Flower as one list: it is no task's body, and no mistake."""
+    events = [{"type": "task-received", "uuid": str(number), "clock": number} for number in range(count)]
+    assert loads(dumps(events)) == events
+
+
 @pytest.mark.parametrize("tag", ["bytes", "datetime", "decimal", "uuid", "nonsense"])
 def test_tagged_objects_stay_plain(tag: str) -> None:
     """Kombu's own decoder would build objects from `__type__`; here they are fields like any other."""

@@ -58,7 +58,7 @@ def test_a_summary_never_shows_a_value(args: list[Any]) -> None:
 # --- requests ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def app() -> Celery:
     """An app with one task, and no broker."""
     app = Celery(broker="memory://", backend="cache+memory://", set_as_current=False)

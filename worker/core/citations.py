@@ -164,7 +164,11 @@ def _is_text(value: Any) -> bool:
     """Whether it is a string that Postgres can store."""
     if not isinstance(value, str) or "\x00" in value:
         return False
-    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_hash(value: Any) -> bool:

@@ -155,6 +155,9 @@ def _dash_kinds(one: str, other: str) -> Kinds | None:
 
 
 def _letter_kinds(one: str, other: str) -> Kinds | None:
+    one, other = one.strip(), other.strip()  # "1½" folds to "1 1/2"
+    if one == other:
+        return frozenset({"white_space"})
     kinds = frozenset(_STEPS)
     if _normalised(one, kinds) != _normalised(other, kinds) or _other_letter(one, other):
         return None
@@ -183,7 +186,7 @@ def _normalised(text: str, kinds: Kinds) -> str:
     for kind in ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition"):
         if kind in kinds:
             text = _STEPS[kind](text)
-    return text.strip()  # 1½ folds to "1 1/2"
+    return text
 
 
 # Turkish: ı is the small I, İ the capital i; in other languages I is the capital i.
@@ -297,10 +300,16 @@ def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
         start, stop = match.span()
         if stop - start > _LONGEST_UNIT or wanted.isdisjoint(range(start, stop)):
             continue
-        unit, other = _UNITS.get(quote.core(start, stop)), _UNITS.get(chunk.core(start, stop))
+        unit, other = _unit(quote.core(start, stop)), _unit(chunk.core(start, stop))
         if unit and other and unit != other:
             return True
     return False
+
+
+def _unit(text: str) -> str:
+    """What unit a word is, whatever is hidden in it or only looks like its letters."""
+    letters = letters_as_latin(unicodedata.normalize("NFKC", text))
+    return _UNITS.get("".join(filter(str.isalpha, letters)), "")
 
 
 _LONGEST_UNIT = max(map(len, _UNITS))

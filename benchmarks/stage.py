@@ -1,0 +1,144 @@
+"""A server of its own, filled with a dataset, and the worker's view of it: what a benchmark plays on."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from benchmarks.data import TENANT, Dataset, Index, load, owner_of
+from pydantic import SecretStr, ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from worker import devstack
+from worker.adapters.postgres import Database
+from worker.adapters.search import Corpus
+from worker.errors import SettingsError
+from worker.model import Principal
+from worker.settings import SearchSettings, Settings, config_folder, from_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+CORPUS = "documents"
+progress_console = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A database that holds a dataset.
+
+    Attributes:
+        dataset: what it holds.
+        settings: as shipped, connected as the worker's own role.
+        database: the worker's connections.
+        versions: of PostgreSQL and pgvector, sizes of the table and the index, and the index's parameters.
+    """
+
+    dataset: Dataset
+    settings: Settings
+    database: Database
+    versions: Mapping[str, str]
+
+    def corpus(self, **search: Any) -> Corpus:
+        """The corpus, searched with the shipped settings or with some of them changed.
+
+        Raises:
+            SettingsError: there is no such search setting, or the value is out of its range.
+        """
+        try:
+            changed = SearchSettings(**{**self.settings.search.model_dump(), **search})
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise SettingsError(f"search.{first['loc'][0]}: {first['msg']}") from None
+        return Corpus(CORPUS, self.settings.corpora[CORPUS], changed, self.database.types[CORPUS])
+
+    def caller(self, percent: int) -> Principal:
+        """Who sees so many percent of the rows: the tenant's member all, an owner what they own."""
+        claims = {"tenant_id": TENANT} if percent == 100 else {"user_id": owner_of(percent)}
+        mapping = self.settings.principal.settings
+        return Principal(claims, tuple((setting, claims.get(name, "")) for name, setting in mapping.items()))
+
+
+@contextlib.contextmanager
+def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path | None) -> Iterator[Stage]:
+    """Start a server, fill it, yield it, stop it.
+
+    Args:
+        dataset: what to load; a kept folder that holds it already is used as it is.
+        index: how to index it.
+        postgres_version: 16 or 18.
+        keep: where the server's data stays for the next time; None: a temporary folder.
+    """
+    with contextlib.ExitStack() as exits:
+        if keep is None:
+            keep = Path(
+                exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True))
+            )
+        server = exits.enter_context(
+            devstack.postgres(keep.resolve(), version=postgres_version, settings=_server_settings(dataset.rows))
+        )
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            with steps() as progress:
+                load(admin, dataset, index, progress)
+            versions = _versions(admin)
+        settings = _settings(server.dsn(user="retrieval_worker"))
+        database = Database(settings)
+        exits.callback(database.close)
+        yield Stage(dataset, settings, database, versions)
+
+
+def _server_settings(rows: int) -> dict[str, str]:
+    """As a server for such a corpus is sized: table and index (4 kB a row each) stay in its buffers."""
+    return {"shared_buffers": f"{max(256, rows * 10 // 1024)}MB"}
+
+
+def _settings(dsn: str) -> Settings:
+    """The shipped file; RETRIEVAL_WORKER_SEARCH__... in the environment changes search as it does for a worker."""
+    values = tomllib.loads((config_folder() / "worker.toml").read_text(encoding="utf-8"))
+    settings = from_values({**values, "database_connection_string": dsn, "broker_url": "redis://not-used"})
+    # The environment outranks arguments, but a benchmark must never run on the database that it names.
+    return settings.model_copy(update={"database_connection_string": SecretStr(dsn)})
+
+
+def _versions(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    row = connection.execute(
+        """
+        SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+               pg_size_pretty(pg_table_size('public.document_chunks')),
+               pg_size_pretty(pg_relation_size(indexrelid)),
+               substring(pg_get_indexdef(indexrelid) FROM 'WITH (.*)')
+          FROM pg_index WHERE indexrelid = 'public.document_chunks_embedding_idx'::regclass
+        """
+    ).fetchone()
+    return dict(zip(("postgres", "pgvector", "table", "index", "hnsw"), row, strict=True))
+
+
+@contextlib.contextmanager
+def steps() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Progress bars on stderr: one for each step that is told of, in that order."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
+    with Progress(*columns, console=progress_console) as bars:
+        tasks: dict[str, Any] = {}
+
+        def tell(step: str, done: int, total: int | None) -> None:
+            if step not in tasks:
+                _finish(bars)
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
+
+        yield tell
+        _finish(bars)
+
+
+def _finish(bars: Progress) -> None:
+    """A new step means that the last one is done, even where nobody could say how far it was."""
+    for task in bars.tasks:
+        if task.total is None:
+            bars.update(task.id, total=1, completed=1)
+            bars.stop_task(task.id)

@@ -1,0 +1,245 @@
+"""`build_citations`: what was used, checked against the sources with the rights of now, kept as the run's artifact."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from worker.contract import SCHEMA_VERSION
+from worker.core.citations import CitationRecord, create_citations_json, is_intact
+from worker.core.conflicts import find_conflicts
+from worker.core.disagreement import find_disagreements
+from worker.core.hashing import HASH_VERSION, hash_chunk
+from worker.core.labels import classify
+from worker.core.pinning import Pin, answered, raw_hash, unique
+from worker.core.quotes import QuotedChunk, check_quote
+from worker.core.trace import Tracer
+from worker.errors import InvalidJob, NotAuthorised
+from worker.recording import owner_of, run_path
+from worker.retrieval import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from worker.adapters.artifacts import Artifacts
+    from worker.adapters.runs import RecordedPin, Runs
+    from worker.contract import BuildCitations, CitedChunk, Quote
+    from worker.core.conflicts import Conflict
+    from worker.core.pinning import Outcome
+    from worker.core.quotes import QuoteFinding
+    from worker.corpora import Corpora, Identify
+    from worker.model import Principal
+    from worker.replay import Replay
+
+ARTIFACT = "citations.json"
+
+
+class Citing:
+    """Answers `build_citations` jobs.
+
+    Args:
+        corpora: the sources.
+        runs: records to cite.
+        replay: finds pinned chunks again.
+        artifacts: where documents are kept.
+        clock: for the trace only; no result depends on it.
+    """
+
+    def __init__(
+        self, corpora: Corpora, runs: Runs, replay: Replay, artifacts: Artifacts, clock: Callable[[], float]
+    ) -> None:
+        self._corpora = corpora
+        self._runs = runs
+        self._replay = replay
+        self._artifacts = artifacts
+        self._clock = clock
+
+    def build(self, job: BuildCitations, identify: Identify) -> dict[str, Any]:
+        """Answer `build_citations`.
+
+        Raises:
+            InvalidJob: a record, a label or the run is wrong or unknown.
+            NotAuthorised: sources that aren't public, or a run, and nobody that this worker believes is asking.
+            Unavailable: the artifact store is away.
+        """
+        tracer = Tracer(self._clock)
+        asker = _Asker(identify)
+        path = run_path(job.run) if job.run is not None and job.store else None
+        with tracer.stage("records") as counts:
+            records = self._records(job, asker)
+            counts |= {"records": len(records)}
+        intact = [is_intact(record) for record in records]
+        with tracer.stage("verify"):
+            verification = self._verification(records, intact, asker) if job.verify else []
+        with tracer.stage("quotes"):
+            quotes = _quotes(job, records)
+        with tracer.stage("conflicts"):
+            conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
+        document = create_citations_json(records)
+        with tracer.stage("store"):
+            artifact = self._store(path, document, asker)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "citations": document,
+            "verification": verification,
+            "quotes": quotes,
+            "labels": _labels(job),
+            "conflicts": [_conflict(conflict) for conflict in conflicts],
+            "artifact": artifact,
+            "trace": trace(tracer),
+        }
+
+    # --- records --------------------------------------------------------------------------------
+
+    def _records(self, job: BuildCitations, asker: _Asker) -> list[CitationRecord]:
+        if job.records is not None:
+            return [_record(chunk) for chunk in job.records]
+        assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
+        owner = owner_of(asker.known())
+        found = [record for record in self._runs.find(owner, job.cite, None, job.cite.step) if record.pins]
+        if not found:
+            raise InvalidJob("no such run", "cite")
+        sections = job.sections or {}
+        return [record for recorded_answer in found for record in self._cited(recorded_answer.pins, sections, asker)]
+
+    def _cited(self, pins: Sequence[RecordedPin], sections: dict[str, str], asker: _Asker) -> list[CitationRecord]:
+        """A run's chunks as they stand now; what says something else or can't be seen is not cited."""
+        name = next((recorded.pin.corpus for recorded in pins), None)
+        corpus = self._corpora.get(name, "cite")
+        outcomes = self._replay.outcomes(corpus, self._corpora.asker(corpus, asker), [p.pin for p in pins])
+        return [
+            CitationRecord(
+                chunk_hash=outcome.pin.chunk_hash,
+                source_id=place.document_id,
+                text=place.text,
+                weight=outcome.pin.weight if outcome.pin.weight is not None else 0.0,
+                section=sections.get(outcome.pin.chunk_hash),
+                hash_version=outcome.pin.hash_version,
+                chunk_id=place.chunk_id,
+                page=place.payload.page,
+                coordinates=place.payload.coordinates,
+            )
+            for outcome, place in answered(outcomes)
+        ]
+
+    # --- verification ---------------------------------------------------------------------------
+
+    def _verification(
+        self, records: Sequence[CitationRecord], intact: Sequence[bool], asker: _Asker
+    ) -> list[dict[str, Any]]:
+        """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
+        pins = [_pin(record, whole) for record, whole in zip(records, intact, strict=True)]
+        verdicts = self._verdicts(pins, asker)
+        return [
+            {
+                "chunk_hash": record.chunk_hash,
+                "integrity": whole,
+                "authorised": verdicts[pin].verdict != "missing",
+                "verdict": verdicts[pin].verdict,
+            }
+            for record, whole, pin in zip(records, intact, pins, strict=True)
+        ]
+
+    def _verdicts(self, pins: Sequence[Pin], asker: _Asker) -> dict[Pin, Outcome]:
+        """Each pin in the first corpus that knows it; in none: missing."""
+        verdicts: dict[Pin, Outcome] = {}
+        left = unique(pins)
+        for corpus in self._corpora.all():
+            if not left:
+                break
+            outcomes = self._replay.outcomes(corpus, self._corpora.asker(corpus, asker), left)
+            verdicts |= {outcome.pin: outcome for outcome in outcomes}
+            left = [outcome.pin for outcome in outcomes if outcome.verdict == "missing"]
+        # Pins that are alike but for their document or weight share an outcome.
+        alike = {(pin.chunk_hash, pin.hash_version, pin.chunk_id): outcome for pin, outcome in verdicts.items()}
+        return {pin: alike[pin.chunk_hash, pin.hash_version, pin.chunk_id] for pin in pins}
+
+    # --- the artifact ---------------------------------------------------------------------------
+
+    def _store(self, path: str | None, document: dict[str, Any], asker: _Asker) -> str | None:
+        """Keep the document; its path as the caller knows it."""
+        if path is None:
+            return None
+        content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
+        name = f"{path}/{ARTIFACT}"
+        self._artifacts.write(owner_of(asker.known()), name, content)
+        return name
+
+
+class _Asker:
+    """Who asks, found out once and only if somebody wants to know."""
+
+    def __init__(self, identify: Identify) -> None:
+        self._identify = identify
+        self._principal: Principal | None = None
+
+    def __call__(self) -> Principal | None:
+        if self._principal is None:
+            self._principal = self._identify()
+        return self._principal
+
+    def known(self) -> Principal:
+        principal = self()
+        if principal is None:
+            raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
+        return principal
+
+
+def _record(chunk: CitedChunk) -> CitationRecord:
+    return CitationRecord(
+        chunk_hash=chunk.chunk_hash or hash_chunk(chunk.text),
+        source_id=chunk.source_id,
+        text=chunk.text,
+        weight=chunk.weight,
+        section=chunk.section,
+        hash_version=HASH_VERSION,
+        chunk_id=chunk.chunk_id,
+        page=chunk.page,
+        coordinates=chunk.coordinates,
+    )
+
+
+def _pin(record: CitationRecord, whole: bool) -> Pin:
+    return Pin(
+        chunk_hash=record.chunk_hash,
+        hash_version=record.hash_version or HASH_VERSION,
+        raw_hash=raw_hash(record.text) if whole else None,
+        chunk_id=record.chunk_id,
+    )
+
+
+def _labels(job: BuildCitations) -> dict[str, Any]:
+    report = classify(job.answer or "", job.labels or {})
+    return {
+        "used": [asdict(label) for label in report.used],
+        "unused": list(report.unused),
+        "unknown": [{"text": text, "span": span} for text, span in report.unknown],
+    }
+
+
+def _quotes(job: BuildCitations, records: Sequence[CitationRecord]) -> list[dict[str, Any]]:
+    """Where each quote stands; chunks are prepared once for all."""
+    if not job.quotes:
+        return []
+    chunks = [QuotedChunk.of(record.chunk_hash, record.text) for record in records]
+    return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks)) for quote in job.quotes]
+
+
+def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
+    return {
+        "chunk_hash": quote.chunk_hash,
+        "quote": quote.quote,
+        "verdict": finding.verdict,
+        "normalised": list(finding.normalised),
+        "spans": [list(span) for span in finding.spans],
+        "found_in": list(finding.elsewhere),
+    }
+
+
+def _conflict(conflict: Conflict) -> dict[str, Any]:
+    return {
+        "kind": conflict.kind,
+        "sides": [asdict(side) for side in conflict.sides],
+        "differs": list(conflict.differs),
+    }

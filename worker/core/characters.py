@@ -1,0 +1,239 @@
+"""What a character is when quotes are compared: its class, what it folds to, the Latin letter it looks like.
+
+Folding is Unicode's NFKC with full case folding, but for what would make another number or word of it: ``10²``
+does not fold to ``102``, ``①`` not to ``1``, ``½`` folds to ``1/2``, and of the dotted and dotless i, which fold to
+one letter, `worker.core.differences` says which pairs are the same letter in another case.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+VANISHING = "-\u2010\u058a\ufe63\uff0d"
+"""Hyphens that may have been put in at the end of a line."""
+
+SHORT_DASHES = "\u2011\u2012\u2013\u05be\ufe32"
+MINUSES = "\u2212\u02d7"
+LONG_DASHES = "\u2014\u2015\u2e3a\u2e3b\ufe58\ufe31"
+DASHES = VANISHING + SHORT_DASHES + MINUSES + LONG_DASHES
+
+SOFT_HYPHEN = "\u00ad"
+
+# Left out on purpose: the overrides U+202D and U+202E (a reader sees other text), the invisible operators
+# U+2061 to U+2064 (between digits they mean times or plus), and tag characters (they tell flags apart).
+ZERO_WIDTH = frozenset(
+    "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u180e\u061c\u034f\u202a\u202b\u202c\u2066\u2067\u2068\u2069"
+    "\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+)
+
+LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
+
+QUOTES = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛‹›′ʹʻʼ`´\u05f3", "'"),
+        **dict.fromkeys("“”„‟«»″〝〞〟\u05f4", '"'),
+    }
+)
+"""Apostrophes, single quotes and primes are one; double quotes and double primes another: feet are not inches."""
+
+# --- folding ------------------------------------------------------------------------------------
+
+_SAME_NUMBER = frozenset({"<wide>", "<narrow>", "<font>", "<noBreak>", "<fraction>"})
+_RAISED_BUT_TEXT = "ªº℠™"
+_LOWERED_DIGITS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+
+
+@functools.cache
+def compatible(character: str) -> str:
+    """A character without its compatibility formatting, or as it is where that would change what it says.
+
+    >>> [compatible(c) for c in "ﬁＡ½㎏²①"]
+    ['fi', 'A', '1/2', 'kg', '²', '①']
+    """
+    if character in "\u2044\u2215":  # the slash of fractions, the division slash
+        return "/"
+    tag, _, parts = unicodedata.decomposition(character).partition(" ")
+    if not tag.startswith("<") or tag == "<sub>" or (tag == "<super>" and character not in _RAISED_BUT_TEXT):
+        return character
+    plain = "".join(
+        map(compatible, unicodedata.normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split())))
+    )
+    if plain.startswith(" ") or (tag not in _SAME_NUMBER and any(map(str.isdigit, plain))):
+        # A spacing accent is no space; "⒈5" is not "1.5".
+        return character
+    return plain
+
+
+def without_formatting(text: str) -> str:
+    """Every character `compatible`, and lowered digits (as in CO₂) as digits."""
+    return "".join(map(compatible, text)).translate(_LOWERED_DIGITS)
+
+
+def lower_case(text: str) -> str:
+    """Full case folding; Turkish İ and ı fold to i; ligatures stay (they are compatibility forms, not capitals)."""
+    folded = "".join(c if "\ufb00" <= c <= "\ufb17" else c.casefold() for c in text)
+    return folded.replace("i\u0307", "i").replace("ı", "i")
+
+
+def fold(text: str) -> str:
+    """Fold one character with its marks. Not for long text: sorting marks takes quadratic time.
+
+    >>> fold("É"), fold("e\u0301"), fold("ﬀ"), fold("İ"), fold("’"), fold("10²")
+    ('é', 'é', 'ff', 'i', "'", '10²')
+    """
+    plain = "".join(map(compatible, unicodedata.normalize("NFD", text.translate(QUOTES))))
+    # Quotes before, since ″ would become ′′, and after, since ŉ becomes ʼn; NFD before case, since İ is I with a dot.
+    lower = lower_case(unicodedata.normalize("NFD", plain)).translate(QUOTES)
+    return unicodedata.normalize("NFC", lower)
+
+
+class _Folds(dict[int, str]):
+    """For `str.translate`: each character folded by itself, found out once."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = folded = fold(chr(code))
+        return folded
+
+
+FOLDS = _Folds()
+
+# --- look-alikes --------------------------------------------------------------------------------
+
+# Of the confusables of Unicode Technical Standard 39, the letters that look like a Latin one in most typefaces.
+_LATIN_OF = {
+    **dict(zip("АВЕЅІЈКМНОРСТУХ", "ABESIJKMHOPCTYX", strict=True)),
+    **dict(zip("аеѕіјорсухһԁԛԝѵӏ", "aesijopcyxhdqwvl", strict=True)),
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "ABEZHIKMNOPTYXCJ", strict=True)),
+    **dict(zip("οϲϳ", "ocj", strict=True)),
+}
+
+# These are symbols as well (ρ is not p, ν is not v), so they count only inside a word that is Latin otherwise.
+_SMALL_GREEK = str.maketrans("αικνρυχάίύ", "aikvpuxáíú")
+_SHORTEST_WORD, _FEWEST_LATIN = 3, 2
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class _LookAlikes(dict[int, str]):
+    """For `str.translate`: the Latin look-alike of each character, found out once; accents stay."""
+
+    def __missing__(self, code: int) -> str:
+        parts = unicodedata.normalize("NFD", chr(code))
+        base = parts[0]
+        latin = unicodedata.normalize("NFC", _LATIN_OF.get(base, base) + parts[1:])
+        self[code] = same_length = latin if base in _LATIN_OF and len(latin) == 1 else chr(code)
+        return same_length
+
+
+_LOOK_ALIKES = _LookAlikes()
+
+
+def as_latin(text: str) -> str:
+    """Letters that only look Latin as the Latin ones; as long as ``text``, character for character.
+
+    >>> as_latin("nоise оf ρ") == "noise of ρ", as_latin("vοlume"), as_latin("nαme, α")
+    (True, 'volume', 'name, α')
+    """
+    if text.isascii():
+        return text
+    mapped = text.translate(_LOOK_ALIKES)
+    return _WORD.sub(_latin_word, mapped) if any(chr(code) in mapped for code in _SMALL_GREEK) else mapped
+
+
+def _latin_word(match: re.Match[str]) -> str:
+    word = match[0]
+    latin = sum(map(str.isascii, word))
+    return word.translate(_SMALL_GREEK) if len(word) >= _SHORTEST_WORD and latin >= _FEWEST_LATIN else word
+
+
+def letters_as_latin(text: str) -> str:
+    """Every letter that may look Latin as the Latin one, whatever word it stands in."""
+    return text.translate(_LOOK_ALIKES).translate(_SMALL_GREEK)
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+_SIGNS = {
+    **dict.fromkeys("'", "'"),
+    **dict.fromkeys(".", "."),
+    **dict.fromkeys(",", ","),
+    **dict.fromkeys(":", ":"),
+    **dict.fromkeys("/\\", "/"),
+    **dict.fromkeys("^*&@", "*"),
+    **dict.fromkeys("×·⋅÷", "x"),
+    **dict.fromkeys("+±∓<>≤≥=≠~≈√", "+"),
+    **dict.fromkeys("%‰‱°′″℃℉", "%"),
+    **dict.fromkeys("#♯♭", "#"),
+    "_": "L",
+}
+
+# Scripts written without spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana, Han.
+_NO_SPACES = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u309f\u30a0-\u312f"
+    "\u31a0-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00016fe0-\U00018fff\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
+)
+_HAN = re.compile("[\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_WIDE_PUNCTUATION = re.compile("[\u3001-\u3003\u3008-\u3011\u3014-\u301b\uff01-\uff0c\uff0e\uff1a-\uff1f]")
+_JAMO_THAT_FOLLOW = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
+
+
+class _Classes(dict[int, str]):
+    """For `str.translate`: the class of each character, found out once."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _spacing(chr(code)) or _sign(chr(code)) or _letter_or_digit(chr(code))
+        return found
+
+
+CLASSES = _Classes()
+"""One ASCII letter or sign for each character, so that regular expressions can speak of classes:
+
+``s`` white space, ``n`` line break, ``H`` soft hyphen, ``I`` zero-width · ``-`` hyphen, ``d`` other short dash,
+``m`` minus, ``e`` long dash · ``U`` capital, ``L`` other letter, ``D`` digit, ``F`` vulgar fraction, ``B`` lowered
+digit, ``P`` other raised or lowered sign, ``M`` mark (of the character before) · ``C`` sign of a script without
+spaces, ``N`` Chinese numeral, ``K`` wide punctuation · ``'`` apostrophe ``.`` ``,`` ``:`` ``/`` ``*`` ``x`` (products)
+``+`` (signs of numbers) ``%`` (what follows numbers) ``$`` (currencies) ``#`` (sharps and flats) · ``S`` symbol,
+``o`` anything else.
+"""
+
+
+def _spacing(c: str) -> str:
+    if c.isspace():
+        return "n" if c in LINE_BREAKS else "s"
+    if c == SOFT_HYPHEN:
+        return "H"
+    return "I" if c in ZERO_WIDTH else ""
+
+
+def _sign(c: str) -> str:
+    for dashes, name in ((VANISHING, "-"), (SHORT_DASHES, "d"), (MINUSES, "m"), (LONG_DASHES, "e")):
+        if c in dashes:
+            return name
+    if _WIDE_PUNCTUATION.match(c):
+        return "K"
+    # Primes before quotes: 5′ is one number, while 5' may be the end of a quotation.
+    plain = compatible(c)
+    return _SIGNS.get(c) or _SIGNS.get(plain) or _SIGNS.get(c.translate(QUOTES), "")
+
+
+def _letter_or_digit(c: str) -> str:
+    plain = compatible(c)
+    category = unicodedata.category(plain[0])
+    if category[0] == "M" or _JAMO_THAT_FOLLOW.match(c):
+        return "M"
+    if _NO_SPACES.match(plain):
+        return "N" if _HAN.match(plain) and unicodedata.numeric(plain[0], None) is not None else "C"
+    return _raised_or_lowered(c) or _OF_CATEGORY.get(category) or _OF_CATEGORY.get(category[0], "o")
+
+
+def _raised_or_lowered(c: str) -> str:
+    tag = unicodedata.decomposition(c).partition(" ")[0]
+    if tag == "<fraction>":
+        return "F"
+    if tag in {"<sub>", "<super>"} and compatible(c) == c:
+        return "B" if ord(c) in _LOWERED_DIGITS else "P"
+    return ""
+
+
+_OF_CATEGORY = {"Nd": "D", "Sc": "$", "Lu": "U", "Lt": "U", "So": "S", "L": "L", "N": "L"}

@@ -1,0 +1,247 @@
+"""Texts made ready for the comparison of quotes: folded, with the way back to the text's own characters.
+
+Everything takes time in proportion to the text, whatever the text: no pattern here can backtrack far, and marks are
+folded thirty at a time (sorting them takes quadratic time; Unicode Standard Annex 15 has the same bound).
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from worker.core.characters import CLASSES, FOLDS, as_latin, fold, without_formatting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A folded text.
+
+    Attributes:
+        text: the folded characters.
+        starts: for each of them, where in the raw text that stands from which it was folded.
+        ends: for each of them, where that ends. Between an end and the next start is what folding left out.
+    """
+
+    text: str
+    starts: array[int]
+    ends: array[int]
+
+    def slice(self, start: int, stop: int) -> Form:
+        """Some of the folded characters."""
+        return Form(self.text[start:stop], self.starts[start:stop], self.ends[start:stop])
+
+    def opens(self, i: int) -> bool:
+        """Whether folded character ``i`` is the first of what it was folded from (the f of ﬁ, not the i)."""
+        return i in (0, len(self.text)) or self.starts[i] != self.starts[i - 1]
+
+    def position(self, offset: int) -> int:
+        """The first folded character from ``offset`` of the raw text on."""
+        return bisect_left(self.starts, offset)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text and, once asked for, its forms: a chunk is prepared once and compared with any number of quotes."""
+
+    text: str
+
+    @cached_property
+    def form(self) -> Form:
+        """The text folded."""
+        return self._form(self._visible)
+
+    @cached_property
+    def latin_form(self) -> Form | None:
+        """The same with look-alikes as Latin letters; None where there are none."""
+        latin = as_latin(self._visible)
+        return None if latin == self._visible else self._form(latin)
+
+    @cached_property
+    def cuts(self) -> bytes:
+        """For each position of the text and its end: 1 where a quote may begin or end, 0 inside words and numbers."""
+        cuts = _cuts(self.classes)
+        if self._places is None:
+            return bytes(cuts)
+        # What can't be seen belongs to the position after it.
+        stretched = bytearray()
+        for place, cut in zip((*self._places, len(self.text)), cuts, strict=True):
+            stretched += bytes([cut]) * (place + 1 - len(stretched))
+        return bytes(stretched)
+
+    @cached_property
+    def classes(self) -> str:
+        """The class of each visible character (`worker.core.characters.CLASSES`)."""
+        return _HIDDEN.sub("", self._all_classes)
+
+    @cached_property
+    def letters(self) -> int:
+        """How many letters and digits there are; a sign of a script without spaces says as much as two letters."""
+        return sum(map(self.classes.count, "ULDFPB")) + 2 * sum(map(self.classes.count, "CN"))
+
+    @cached_property
+    def words(self) -> int:
+        """How many words there are; two signs of a script without spaces say as much as one word."""
+        return len(_WORD.findall(self.classes)) + sum(map(self.classes.count, "CN")) // 2
+
+    @cached_property
+    def says_something(self) -> bool:
+        """Whether there is a letter, a digit or a symbol at all."""
+        return self.letters > 0 or "S" in self.classes
+
+    @cached_property
+    def _all_classes(self) -> str:
+        return _BROKEN_SOFT_HYPHEN.sub("-", self.text.translate(CLASSES))
+
+    @cached_property
+    def _places(self) -> array[int] | None:
+        """Where the visible characters stand in the text; None if all are visible."""
+        if not _HIDDEN.search(self._all_classes):
+            return None
+        return array("l", (i for i, name in enumerate(self._all_classes) if name not in "HI"))
+
+    @cached_property
+    def _visible(self) -> str:
+        return self.text if self._places is None else "".join([self.text[place] for place in self._places])
+
+    def _form(self, visible: str) -> Form:
+        form = _folded(visible, self.classes)
+        if (places := self._places) is None:
+            return form
+        starts, ends = (places[start] for start in form.starts), (places[end - 1] + 1 for end in form.ends)
+        return Form(form.text, array("l", starts), array("l", ends))
+
+
+def prepare(text: str) -> Prepared:
+    r"""Make a text ready to be compared with quotes. What is needed is made when first needed, and kept.
+
+    >>> prepare("An “exam-\nple”, Nº 5").form.text
+    'an "example", no 5'
+    """
+    return Prepared(text)
+
+
+# --- what is hidden -----------------------------------------------------------------------------
+
+_HIDDEN = re.compile("[HI]+")
+# Before the end of a line a soft hyphen shows, and is a hyphen.
+_BROKEN_SOFT_HYPHEN = re.compile("H(?=s*+n)")
+_WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
+
+# --- folding ------------------------------------------------------------------------------------
+
+# Patterns over classes. A dash between two letters is left out of the folded text, with the white space after it:
+# whether "well-known" may be "well-\nknown" or "wellknown" is judged where two texts are compared.
+_PIECE = re.compile(
+    r"""
+    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[CNK])[sn]++(?=[CNK]) )
+  | (?P<gap>      [sn]++ )
+  | (?P<rule>     [-dme]{4,}+ )
+  | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )
+  | (?P<sign>     (?<![ULDMPBFCN])[-dme]{1,3}+(?=[DF.$+]) )
+  | (?P<dash>     [-dme]{1,3}+ )
+  | (?P<cluster>  [^M]M{1,30}+ | M{1,30}+ )
+  | (?P<lowered>  (?<=[UL])B++(?![DF]) )
+  | (?P<fraction> (?<=D)F )
+  | (?P<plain>    [^sn\-dmeMBF]+(?!M) | [BF] )
+    """,
+    re.VERBOSE,
+)
+
+
+def _folded(text: str, classes: str) -> Form:
+    pieces: list[str] = []
+    starts, ends = array("l"), array("l")
+    for start, end, folded, sign_by_sign in _fold_pieces(text, classes):
+        pieces.append(folded)
+        if sign_by_sign:
+            starts.extend(range(start, end))
+            ends.extend(range(start + 1, end + 1))
+        else:
+            starts.extend([start] * len(folded))
+            ends.extend([end] * len(folded))
+    return Form("".join(pieces), starts, ends)
+
+
+def _fold_pieces(text: str, classes: str) -> Iterator[tuple[int, int, str, bool]]:
+    """Start, end and folded text of one piece after another, and whether it was folded sign by sign."""
+    for match in _PIECE.finditer(classes):
+        start, end = match.span()
+        name, raw = str(match.lastgroup), text[start:end]
+        if name in _SIGN_BY_SIGN:
+            yield from _fold_each(raw, start)
+        elif name == "joint":
+            yield start, start + len(match[0].rstrip("sn")), "-", False
+        elif name != "left_out":
+            yield start, end, _FOLD[name](raw), False
+
+
+def _fold_each(raw: str, start: int) -> Iterator[tuple[int, int, str, bool]]:
+    folded = raw.translate(FOLDS)
+    if len(folded) == len(raw):
+        yield start, start + len(raw), folded, True
+    else:
+        for i, character in enumerate(raw, start):
+            yield i, i + 1, FOLDS[ord(character)], False
+
+
+def _fold_sign(raw: str) -> str:
+    """A dash before a number: a long one is no minus, and neither are two."""
+    return "-" if CLASSES[ord(raw[0])] != "e" and len(raw) == 1 else raw
+
+
+_SIGN_BY_SIGN = {"plain", "rule"}
+_FOLD: dict[str, Callable[[str], str]] = {
+    "gap": lambda _: " ",
+    "sign": _fold_sign,
+    "dash": lambda _: "-",
+    "cluster": fold,
+    "lowered": without_formatting,
+    "fraction": lambda raw: " " + FOLDS[ord(raw)],  # 1½ is 1 1/2, never 11/2
+}
+
+# --- where a quote may begin and end ------------------------------------------------------------
+
+# Words and numbers, whole: well-known, don't, km/h, 3.5, 10:30, -5, £312, ≤5, 10^-3, 5%, 5°C, F#. A sentence glued to
+# the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
+_WHOLE = re.compile(
+    r"""
+    (?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[UL]) )?+
+    [ULDMPBF]++
+    (?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF])
+          | (?<=[ULM])-s*+n[sn]*+(?=[UL]) )
+        [ULDMPBF]++
+      | (?<=[DPF])[%$+]{1,3}+[ULDMPBF]*+
+      | (?<=[ULD])(?: \# | \+\+ )
+    )*+
+    """,
+    re.VERBOSE,
+)
+
+# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number, 1 000, 1 1/2, a number
+# and its Chinese unit, a Chinese number, a character and its marks.
+_HELD = re.compile(
+    r"""
+    (?<=D)[sn]*+x[sn]*+(?=D) | (?<=m)[sn]++(?=D) | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D)
+  | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?=M)
+    """,
+    re.VERBOSE,
+)
+
+
+def _cuts(classes: str) -> bytearray:
+    cuts = bytearray(b"\1") * (len(classes) + 1)
+    for match in _WHOLE.finditer(classes):
+        start, end = match.span()
+        cuts[start + 1 : end] = bytes(end - start - 1)
+    for match in _HELD.finditer(classes):
+        start, end = match.span()
+        cuts[start : end + 1] = bytes(end + 1 - start)
+    cuts[0] = cuts[-1] = 1
+    return cuts

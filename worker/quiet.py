@@ -13,9 +13,9 @@ from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
 from worker.contract import Job
+from worker.errors import InvalidJob
 
 _LONGEST_ID = 64
-_NO_JOB = b"[[null], {}, {}]"
 
 logger = logging.getLogger("worker.quiet")
 
@@ -41,12 +41,8 @@ def summarise(args: Any) -> str:
 class QuietRequest(Request):
     """A request that shows field names in place of arguments."""
 
-    def __init__(self, message: Any, *args: Any, body: Any = None, **kwargs: Any) -> None:
-        if not _is_task_body(message.payload):
-            # Celery would fail on it here, and its sender hear nothing; so the task refuses it.
-            message.body = body = _NO_JOB
-            message._decoded_cache = None  # noqa: SLF001 -- kombu has no other way to say that the body changed
-        super().__init__(message, *args, body=body, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._argsrepr = self._request_dict["argsrepr"] = summarise(self._args)
         self._kwargsrepr = self._request_dict["kwargsrepr"] = "{}"
         # A shadow name is a producer's free text, shown in logs and events.
@@ -61,40 +57,38 @@ class QuietRequest(Request):
         return {**super().info(safe=True)}
 
 
-def _is_task_body(body: Any) -> bool:
-    """Whether a decoded body is (arguments, keyword arguments, options)."""
-    shapes = (list, dict, dict | None)
-    return len(body) == len(shapes) and all(isinstance(part, shape) for part, shape in zip(body, shapes, strict=True))
-
-
 class QuietConsumer(Consumer):
     """A consumer that names what is wrong with a message without printing it."""
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """A body that can't be decoded at all."""
-        logger.error("message refused: undecodable", extra=_safe(message, exc))
+        logger.error("message refused: undecodable", extra=safe(message, exc))
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        if isinstance(headers.get("id"), str) and headers.get("task") in self.app.tasks:
+            problem = InvalidJob("the body could not be decoded as JSON (and must not be compressed)")
+            self.app.backend.mark_as_failure(headers["id"], problem)
         message.ack()
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
         """Not a task message."""
         del body
-        logger.error("message refused: not a task message", extra=_safe(message))
+        logger.error("message refused: not a task message", extra=safe(message))
         message.reject_log_error(logger, self.connection_errors)
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
         """A task that this worker does not have."""
         del body, exc
-        logger.error("message refused: unknown task", extra=_safe(message))
+        logger.error("message refused: unknown task", extra=safe(message))
         message.reject_log_error(logger, self.connection_errors)
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
         """A task message whose envelope is wrong."""
         del body
-        logger.error("message refused: invalid envelope", extra=_safe(message, exc))
+        logger.error("message refused: invalid envelope", extra=safe(message, exc))
         message.reject_log_error(logger, self.connection_errors)
 
 
-def _safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:
+def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:
     """What may be logged of a message: its id if it is one, its size, the kind of error."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     task_id = str(headers.get("id", ""))

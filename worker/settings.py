@@ -269,7 +269,9 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 
 def _is_known(variable: str) -> bool:
-    return variable == CONFIG_VARIABLE or variable.removeprefix(PREFIX).split("__")[0].lower() in Settings.model_fields
+    """Only nested names are judged: Kubernetes sets RETRIEVAL_WORKER_PORT and the like for a service of that name."""
+    section, nested, _ = variable.removeprefix(PREFIX).partition("__")
+    return not nested or section.lower() in Settings.model_fields
 
 
 def load_embedder(path: Path | None = None) -> EmbedderSettings:

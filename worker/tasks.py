@@ -37,6 +37,7 @@ class RetrievalTask(Task):
     """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
 
     Request = "worker.quiet:QuietRequest"
+    Strategy = "worker.admission:admit"
     typing = False  # a wrong number of arguments is an InvalidJob, not a TypeError
     acks_late = True
     reject_on_worker_lost = True

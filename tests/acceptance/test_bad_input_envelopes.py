@@ -1,8 +1,4 @@
-"""Messages whose job can't be reached: each is one clear refusal too, and the worker goes on.
-
-What Celery itself refuses before there is a task (a body that is no list, callbacks of a wrong type, compression
-that isn't) is the transport's to answer, and not tested here.
-"""
+"""Messages whose job can't even be reached: each is one clear refusal too, and the worker goes on."""
 
 from __future__ import annotations
 
@@ -33,6 +29,18 @@ def parts(args: Any = None, kwargs: Any = None, embed: Any = None) -> bytes:
 
 
 BODIES = {
+    "text": b"canary text",
+    "nothing": b"",
+    "white space": b" \n",
+    "null": b"null",
+    "number": b"47114711",
+    "true": b"true",
+    "string": b'"canary text"',
+    "object": json.dumps({"canary": job()}).encode(),
+    "object, cut": b'{"canary": ',
+    "the job itself": json.dumps(job()).encode(),
+    "no UTF-8": b"\xff\xfe canary",
+    "mark first": b"\xef\xbb\xbf" + GOOD + b" canary",
     "no parts": b"[]",
     "one part": json.dumps([[job()]]).encode(),
     "two parts": json.dumps([[job()], {}]).encode(),
@@ -46,8 +54,13 @@ BODIES = {
     "keywords a list": parts(kwargs=[TEXT]),
     "keywords text": parts(kwargs=TEXT),
     "keywords a number": parts(kwargs=47114711),
+    "keyword self": parts(kwargs={"self": TEXT}),
     "embed text": parts(embed=TEXT),
     "embed a list": parts(embed=[TEXT]),
+    "callbacks text": parts(embed={**EMBED, "callbacks": [TEXT]}),
+    "errbacks text": parts(embed={**EMBED, "errbacks": TEXT}),
+    "chain text": parts(embed={**EMBED, "chain": [TEXT]}),
+    "chord text": parts(embed={**EMBED, "chord": TEXT}),
 }
 
 HEADERS: dict[str, tuple[dict[str, Any], bytes]] = {
@@ -57,6 +70,9 @@ HEADERS: dict[str, tuple[dict[str, Any], bytes]] = {
     },
     "timelimit at once": ({"timelimit": [0.02, 0.01]}, GOOD),
     "compressed": ({"compression": "application/x-gzip"}, zlib.compress(GOOD)),
+    "said to be compressed": ({"compression": "application/x-gzip"}, GOOD),
+    "compressed unknown": ({"compression": TEXT}, GOOD),
+    "compressed by a number": ({"compression": 5}, GOOD),
 }
 
 CASES = {**{name: ({}, raw) for name, raw in BODIES.items()}, **HEADERS}

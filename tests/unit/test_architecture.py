@@ -20,7 +20,7 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack"},
-    {"corpora", "recording", "loader", "doctor"},
+    {"admission", "corpora", "recording", "loader", "doctor"},
     {"retrieval"},
     {"replay"},
     {"citing"},
@@ -113,7 +113,7 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
-    shell = within("tasks", "app", "quiet", "codec", "results", "client", "devstack")
+    shell = within("tasks", "admission", "app", "quiet", "codec", "results", "client", "devstack")
     assert users_of("celery", "kombu", "billiard") <= shell
 
 

@@ -177,10 +177,7 @@ def translated_errors() -> Iterator[None]:
 def _translate(error: psycopg.Error) -> Exception:
     state = error.sqlstate
     if state is None:
-        # No SQLSTATE: the failure is libpq's own. Operational ones are of the network.
-        if isinstance(error, psycopg.OperationalError):
-            return Unavailable("Postgres is away")
-        return InternalError(f"the database driver failed ({type(error).__name__})")
+        return _translate_from_the_driver(error)
     if state in _TIMED_OUT:
         return TimedOut("Postgres did not answer within the time limit")
     if state.startswith(_TRANSIENT_CLASSES):
@@ -188,3 +185,12 @@ def _translate(error: psycopg.Error) -> Exception:
     if state.startswith(_SETTINGS_CLASSES):
         return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
     return InternalError(f"Postgres failed (SQLSTATE {state})")
+
+
+def _translate_from_the_driver(error: psycopg.Error) -> Exception:
+    """No SQLSTATE: the failure is libpq's or psycopg's own. Operational ones are of the network."""
+    if isinstance(error, psycopg.OperationalError):
+        return Unavailable("Postgres is away")
+    if isinstance(error, psycopg.ProgrammingError):
+        return SettingsError("DATABASE_CONNECTION_STRING: expected a libpq connection string or URI")
+    return InternalError(f"the database driver failed ({type(error).__name__})")

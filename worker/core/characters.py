@@ -11,10 +11,10 @@ import functools
 import re
 import unicodedata
 
-VANISHING = "-\u2010\u058a\ufe63\uff0d"
+VANISHING = "-\u2010\u2011\u058a\ufe63\uff0d"
 """Hyphens that may have been put in at the end of a line."""
 
-SHORT_DASHES = "\u2011\u2012\u2013\u05be\ufe32"
+SHORT_DASHES = "\u2012\u2013\u05be\ufe32"
 MINUSES = "\u2212\u02d7"
 LONG_DASHES = "\u2014\u2015\u2e3a\u2e3b\ufe58\ufe31"
 DASHES = VANISHING + SHORT_DASHES + MINUSES + LONG_DASHES

@@ -158,13 +158,22 @@ def _letter_kinds(one: str, other: str) -> Kinds | None:
     one, other = one.strip(), other.strip()  # "1½" folds to "1 1/2"
     if one == other:
         return frozenset({"white_space"})
-    kinds = frozenset(_STEPS)
-    if _normalised(one, kinds) != _normalised(other, kinds) or _other_letter(one, other):
+    kinds = _enough(one, other)
+    if not kinds or _other_letter(one, other):
         return None
     for kind in _STEPS:
         if _normalised(one, kinds - {kind}) == _normalised(other, kinds - {kind}):
             kinds -= {kind}
     return kinds
+
+
+def _enough(one: str, other: str) -> Kinds:
+    """Kinds that make two pieces equal, look-alikes only if it must be: a Greek capital Μ is the µ of units too."""
+    every = frozenset(_STEPS)
+    for kinds in (every - {"look_alike"}, every):
+        if _normalised(one, kinds) == _normalised(other, kinds):
+            return kinds
+    return SAME
 
 
 def _nfd(text: str) -> str:
@@ -277,7 +286,7 @@ def trimmed_kinds(text: str) -> Kinds:
 def _units() -> dict[str, str]:
     """Units that differ from another one by letter case alone, and what each is."""
     units = {"nm": "nanometre", "Nm": "newton metre"}
-    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA", "Sv", "Gy", "Bq", "g", "m", "s", "l"):
+    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA", "Sv", "Gy", "Bq", "g"):
         units |= {f"m{unit}": f"milli-{unit}", f"M{unit}": f"mega-{unit}"}
     for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA"):
         units[f"M{unit.upper()}"] = f"mega-{unit}"

@@ -504,7 +504,8 @@ _TOKEN = re.compile(
     | (?P<unit>dB\([A-Z]\) | °\s?[CFK](?!\w) | [℃℉%‰°\u2126\u03a9$£€¥₹])
     | (?P<word>
         [aApP]\.\s?[mM]\b\.?
-        | [^\W\d_](?:\w|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+(?:-\d\w*+)*+  # HT-2207 as well
+        | [A-Za-z](?:\w|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+(?:-\d\w*+)*+  # HT-2207 as well
+        | [^\W\d_](?:[^\W\d_]|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+  # scripts without spaces: up to a digit
       )
     | (?P<sign>[-,;:()—–/&])
     """,
@@ -1184,7 +1185,8 @@ class _Transliteration(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        plain = character if character.isascii() else chr(ord("a") + code % 26) if character.isalpha() else " "
+        # Capitals: before a small letter no sentence begins.
+        plain = character.upper() if character.isascii() else chr(ord("A") + code % 26) if character.isalpha() else " "
         self[code] = ". " if character in "。！？" else plain
         return self[code]
 

@@ -47,9 +47,9 @@ def _long_enough(part: Part) -> bool:
 
 # --- what was left out --------------------------------------------------------------------------
 
-_THREE_DOTS, _SIGN = r"\.(?:\s?+\.){2,}+", r"[…⋯][…⋯.]*+"
+_THREE_DOTS, _SIGN = r"[.．](?:\s?+[.．]){2,}+", r"[…⋯][…⋯.．]*+"
 _DOTS, _SIGNS = re.compile(_THREE_DOTS), re.compile(_SIGN)
-_BRACKETED = re.compile(rf"[\[(]\s*+(?:{_SIGN}|{_THREE_DOTS})\s*+[\])]")
+_BRACKETED = re.compile(rf"[\[(［（]\s*+(?:{_SIGN}|{_THREE_DOTS})\s*+[\])］）]")
 _OMISSION = re.compile(f"{_BRACKETED.pattern}|{_SIGN}|{_THREE_DOTS}")
 
 
@@ -73,7 +73,7 @@ _LETTER = re.compile(r"[^\W_]")
 # --- what was put in ----------------------------------------------------------------------------
 
 # At most so long, so that no text makes the search for the closing bracket slow.
-_INSERTION = re.compile(r"\[([^\[\]]{1,80}+)\]|\((sic!?)\)", re.IGNORECASE)
+_INSERTION = re.compile(r"[\[［]([^\[\]［］]{1,80}+)[\]］]|[(（](sic!?)[)）]", re.IGNORECASE)
 
 _DENYING = frozenset(
     word

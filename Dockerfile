@@ -11,10 +11,13 @@ RUN pip install -c constraints.txt '.[monitoring]'
 
 FROM python:3.12-slim
 # The user owns none of the files below: a process that is taken over can't change its own code.
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin worker
+# It may write files of runs to /artifacts, where a volume is mounted, and nowhere else.
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin worker \
+    && install -d -o worker /artifacts
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /app
 COPY config config
-ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    RETRIEVAL_WORKER_ARTIFACTS__URL=/artifacts
 USER 10001
 CMD ["celery", "-A", "worker.app", "worker", "-n", "worker@%h", "-Q", "retrieval", "--autoscale=8,2", "--without-mingle", "--without-gossip"]

@@ -157,6 +157,40 @@ def query(
 
 
 @cli.command()
+def replay(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")],
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")],
+    backend: Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")] = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    citations: Annotated[
+        Path | None, typer.Option(help="The run's citations.json: shows what an edited chunk said, word by word.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 30.0,
+) -> None:
+    """Replay a recorded run and show what became of each chunk. Exit code 1 if any is edited or missing.
+
+    Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
+    """
+    from worker import reports  # noqa: PLC0415 -- see `demo`
+    from worker.client import Client, PinnedReplay, Replay, RunRef  # noqa: PLC0415 -- see `demo`
+
+    old_texts = reports.texts_of(reports.read_document(citations)) if citations else {}
+    name = RunRef.model_validate({"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
+    client, asker = Client(broker, backend or None), {"user_id": caller}
+    answer = client.call(PinnedReplay(principal=asker, run=name), timeout=timeout)
+    assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
+    edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
+    now = client.call(PinnedReplay(principal=asker, required_chunk_hashes=edited), timeout=timeout)
+    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
+    new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
+    console.print(reports.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
+    if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
+        raise typer.Exit(1)
+
+
+@cli.command()
 def migrate(
     dsn: AdminDsn,
     records_only: Annotated[

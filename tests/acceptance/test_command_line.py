@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from worker.client import BuildCitations, Client, RetrieveTopK, RunName, RunRef, encode_embedding
+from worker.core import lexical
+from worker.devstack import celery_worker
+
 if TYPE_CHECKING:
     from worker.devstack import Stack
 
@@ -99,7 +103,7 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
             assert not [child for child in started if child.is_running()]
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "query", "migrate", "load", "doctor", "contract"])
+@pytest.mark.parametrize("command", ["demo", "up", "query", "replay", "migrate", "load", "doctor", "contract"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """--help says what a command does, with an example."""
     done = run(command, "--help", COLUMNS="200")
@@ -153,3 +157,33 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any) -> Non
         assert done.returncode == 0, done.stderr
         assert "105 chunks of 18 documents" in done.stdout
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
+
+
+def test_a_run_is_replayed_and_shows_what_changed(
+    stack: Stack, admin: Any, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any
+) -> None:
+    """Retrieve with a run, cite, change the corpus, replay: the diff shows what was edited and what is gone."""
+    broker.flushall()
+    run_name = RunRef(subject_id="song-1", run_id="r1")
+    alice = {"user_id": "alice"}
+    environment = worker_environment(ARTIFACTS__URL=str(tmp_path))
+    urls = {"CELERY_BROKER_URL": stack.redis.url(0), "CELERY_RESULT_BACKEND": stack.redis.url(1)}
+    query = encode_embedding(lexical.embed(["hum on channel 18"])[0].tolist())
+    client = Client(stack.redis.url(0), stack.redis.url(1))
+    command = ["replay", "song-1", "r1", "--as", "alice"]
+    with celery_worker(environment, worker_log, "--concurrency=1"):
+        found = client.call(RetrieveTopK(query_embedding=query, principal=alice, run=run_name), timeout=30)
+        cite = RunName(subject_id="song-1", run_id="r1")
+        client.call(BuildCitations(principal=alice, cite=cite, run=run_name), timeout=30)
+        same = run(*command, **urls)
+        assert (same.returncode, same.stdout.count("exact")) == (0, 15), same.stdout + same.stderr
+        first, second = (chunk.chunk_id for chunk in found.chunks[:2])
+        admin.execute("UPDATE document_chunks SET text_content = 'entirely ' || text_content WHERE id = %s", (first,))
+        admin.execute("DELETE FROM document_chunks WHERE id = %s", (second,))
+        (document,) = tmp_path.glob("*/runs/song-1/r1/citations.json")
+        changed = run(*command, "--citations", str(document), **urls)
+    client.close()
+    assert changed.returncode == 1
+    assert "entirely" in changed.stdout
+    verdicts = ("exact", "edited", "missing")
+    assert [changed.stdout.count(f"│ {verdict} ") for verdict in verdicts] == [13, 1, 1]

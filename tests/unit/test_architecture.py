@@ -20,7 +20,7 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack"},
-    {"admission", "corpora", "recording", "loader", "doctor"},
+    {"admission", "corpora", "recording", "loader", "doctor", "reports"},
     {"retrieval"},
     {"replay"},
     {"citing"},

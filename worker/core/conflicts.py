@@ -168,12 +168,15 @@ def _differing(texts: Sequence[str]) -> list[Span]:
     after = min(_common(first[::-1], text[::-1]) for text in texts)
     before = min(before, shortest)
     after = min(after, shortest - before)
-    # The same characters stand on either side in every text, so the words end at the same places.
-    while before and not first[before - 1].isspace():
+    while not all(_between_words(text, before) for text in texts):
         before -= 1
-    while after and not first[len(first) - after].isspace():
+    while not all(_between_words(text, len(text) - after) for text in texts):
         after -= 1
     return [(before, len(text) - after) for text in texts]
+
+
+def _between_words(text: str, place: int) -> bool:
+    return place in {0, len(text)} or text[place - 1].isspace() or text[place].isspace()
 
 
 def _common(one: str, other: str) -> int:

@@ -151,7 +151,7 @@ _ITEM = re.compile(r"[^,;，；、]++")
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"  # hyphens, figure, en and em dash, minus, full width
 _LABEL = re.compile(rf"\s*+((?P<first>[SsＳｓ]\d++)(?:\s*+[{_DASHES}]\s*+(?P<last>[SsＳｓ]\d++))?)(?!\w)")
 # What comes after a label before it is prose in brackets ("[S1 is the first …]") and no attempt at a label.
-_LONGEST_ATTEMPT = 40
+_LONGEST_ATTEMPT = 24
 _SHORTEST = len("[S1]")
 
 

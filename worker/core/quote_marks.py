@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+from worker.core.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.normal_forms import Prepared, prepare
 
 SHORTEST_PART = (3, 12)
@@ -47,9 +48,11 @@ def _long_enough(part: Part) -> bool:
 
 # --- what was left out --------------------------------------------------------------------------
 
-_THREE_DOTS, _SIGN = r"[.．](?:\s?+[.．]){2,}+", r"[…⋯][…⋯.．]*+"
+# Between the dots a little white space, and what can't be seen.
+_GAP = "[\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]{0,6}+"
+_THREE_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2,}}+", r"[…⋯][…⋯.．]*+"
 _DOTS, _SIGNS = re.compile(_THREE_DOTS), re.compile(_SIGN)
-_BRACKETED = re.compile(rf"[\[(［（]\s*+(?:{_SIGN}|{_THREE_DOTS})\s*+[\])］）]")
+_BRACKETED = re.compile(rf"[\[(［（]{_GAP}(?:{_SIGN}|{_THREE_DOTS}){_GAP}[\])］）]")
 _OMISSION = re.compile(f"{_BRACKETED.pattern}|{_SIGN}|{_THREE_DOTS}")
 
 

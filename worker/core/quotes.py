@@ -171,7 +171,7 @@ class _Quote:
         if verbatim := _find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
             return _place(i, chunk, "verbatim", [verbatim])
         if self._long_enough:
-            for find in _FINDS:
+            for find in _ways(chunk.text, [self.text]):
                 if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
                     return _place(i, chunk, "normalised", [match])
         for reading in self.readings:
@@ -191,7 +191,8 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[_Match]:
 
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
-    for find in (*_FINDS, _find_verbatim):
+    pieces = [piece for part in reading for piece in part]
+    for find in (*_ways(chunk, pieces), _find_verbatim):
         matches: list[_Match] = []
         for part in reading:
             found = _find_part(part, chunk, matches[-1].span[1] if matches else 0, find)
@@ -235,14 +236,17 @@ def _find_normalised(quote: Prepared, chunk: Prepared, after: int, before: int) 
 
 
 def _find_look_alike(quote: Prepared, chunk: Prepared, after: int, before: int) -> _Match | None:
-    if quote.latin_form is None and chunk.latin_form is None:
-        return None
-    within = after, before
-    return _find_form(quote, quote.latin_form or quote.form, chunk, chunk.latin_form or chunk.form, within)
+    forms = quote.latin_form or quote.form, chunk.latin_form or chunk.form
+    return _find_form(quote, forms[0], chunk, forms[1], (after, before))
 
 
 _Find = Callable[[Prepared, Prepared, int, int], _Match | None]
-_FINDS: tuple[_Find, ...] = (_find_normalised, _find_look_alike)
+
+
+def _ways(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[_Find, ...]:
+    """How to find quotes by normalising; look-alikes only where there are any."""
+    look_alikes = chunk.latin_form is not None or any(quote.latin_form is not None for quote in quotes)
+    return (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
 
 
 def _find_form(quote: Prepared, asked: Form, chunk: Prepared, form: Form, within: Span) -> _Match | None:

@@ -1,0 +1,94 @@
+"""What a terminal shows of a replay: what is the same, what moved, what was edited (with a word diff), what is gone."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from worker.core.citations import read_citations_json
+from worker.errors import InvalidJob, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from worker.contract import Replay
+
+_STYLES = {
+    "exact": "green",
+    "matched": "green",
+    "normalised": "cyan",
+    "moved": "yellow",
+    "ambiguous": "yellow",
+    "edited": "magenta",
+    "missing": "red",
+}
+
+
+def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
+    """One row a pin.
+
+    Args:
+        title: of the table.
+        replay: the answer.
+        old_texts: chunk hash → text as it was cited, where a citations document holds it.
+        new_texts: chunk hash → text as it stands now.
+    """
+    counts = (
+        f"{replay.matched} matched, {replay.missing} missing, {replay.filled} filled; digest {replay.digest[7:19]}…"
+    )
+    table = Table(title=title, caption=counts, title_justify="left", expand=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("what it says", ratio=1)
+    for pin in replay.pins:
+        old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
+        edited = pin.verdict == "edited" and old is not None and new is not None
+        said = word_diff(old or "", new or "") if edited else Text(_short(new or old or ""), overflow="ellipsis")
+        table.add_row(Text(pin.verdict, style=_STYLES[pin.verdict]), pin.chunk_id or "", said)
+    return table
+
+
+def word_diff(old: str, new: str) -> Text:
+    """Two texts as one, word by word: what went is struck out, what came is underlined."""
+    before, after = old.split(), new.split()
+    said = Text()
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            said.append(" ".join(before[a:b]) + " ")
+            continue
+        if before[a:b]:
+            said.append(" ".join(before[a:b]), style="strike red").append(" ")
+        if after[c:d]:
+            said.append(" ".join(after[c:d]), style="underline green").append(" ")
+    return said
+
+
+def _short(text: str, length: int = 100) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A citations document from its file.
+
+    Raises:
+        SettingsError: it can't be read, or isn't one.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        read_citations_json(document)
+    except (OSError, ValueError):
+        raise SettingsError(f"{path}: expected a file with JSON") from None
+    except InvalidJob as error:
+        raise SettingsError(f"{path}: {error.message}") from None
+    return dict(document)
+
+
+def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """Chunk hash → text of a citations document."""
+    return {citation["chunk_hash"]: citation["text"] for citation in document.get("all_citations", [])}

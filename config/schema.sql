@@ -67,8 +67,10 @@ CREATE TABLE IF NOT EXISTS public.document_chunks (
 -- 768 floats are 3,080 bytes and would be stored out of line: in line, exact search is several times faster.
 ALTER TABLE public.document_chunks ALTER COLUMN embedding SET STORAGE PLAIN;
 
+-- ef_construction = 200 builds slower than the default of 64, and reaches the queries that a sparser graph loses
+-- whatever ef_search is (docs/performance.md).
 CREATE INDEX IF NOT EXISTS document_chunks_embedding_idx ON public.document_chunks
-  USING hnsw (embedding vector_cosine_ops) WITH (m = 16, ef_construction = 64);
+  USING hnsw (embedding vector_cosine_ops) WITH (m = 16, ef_construction = 200);
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);
 CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (chunk_hash);
 

@@ -124,7 +124,7 @@ def _core_kinds(one: str, other: str) -> Kinds | None:
     bare, other_bare = _INVISIBLE.sub("", one), _INVISIBLE.sub("", other)
     if bare.isspace() and other_bare.isspace():
         return hidden | (SAME if bare == other_bare else {"white_space"})
-    kinds = _dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
+    kinds = dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
     return None if kinds is None else hidden | kinds
 
 
@@ -141,17 +141,17 @@ def _is_dash(text: str) -> bool:
     return text != "" and all(c in DASHES for c in text)
 
 
-def _dash_kinds(one: str, other: str) -> Kinds | None:
-    """One dash may stand for another; two or three stand for a long one, but not for a hyphen."""
+def dash_kinds(one: str, other: str) -> Kinds | None:
+    """One dash may stand for another; two or three hyphens stand for a long one, but not for a single hyphen."""
     if one == other:
         return SAME
     if not (_is_dash(one) and _is_dash(other)):
         return None
-    if len(one) == len(other) == 1:
+    if len(one) == len(other):
         return frozenset({"dashes"})
     single, several = sorted((one, other), key=len)
     is_long = single in LONG_DASHES or single in SHORT_DASHES
-    return frozenset({"dashes"}) if len(single) == 1 and is_long and set(several) == {"-"} else None
+    return frozenset({"dashes"}) if len(single) == 1 and is_long and set(several) <= {*VANISHING} else None
 
 
 def _letter_kinds(one: str, other: str) -> Kinds | None:
@@ -259,7 +259,7 @@ def _dash_tail_kinds(one: _Tail, other: _Tail) -> Kinds | None:
     if SOFT_HYPHEN in (one.dash, other.dash):
         dashes = frozenset({"soft_hyphen"}) if one.vanishes and other.vanishes else None
     else:
-        dashes = _dash_kinds(one.dash, other.dash)
+        dashes = dash_kinds(one.dash, other.dash)
     if one.dash == other.dash:
         dashes = SAME
     gaps = _gap_kinds(one, other, "hyphenation")
@@ -302,7 +302,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
     """Whether letter case makes a word another unit: mW is not MW, Mb not MB."""
-    if not cased:
+    if not cased or _is_heading(quote.text):
         return False
     wanted = frozenset(cased)
     for match in _LETTERS.finditer(quote.form.text):
@@ -313,6 +313,14 @@ def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
         if unit and other and unit != other:
             return True
     return False
+
+
+def _is_heading(text: str) -> bool:
+    """Whether Every Word Is Capitalised, so that a capital says nothing."""
+    return text.istitle() and len(text.split()) >= _SHORTEST_HEADING
+
+
+_SHORTEST_HEADING = 4
 
 
 def _unit(text: str) -> str:

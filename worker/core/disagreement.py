@@ -32,7 +32,7 @@ MIN_COMMON = 3
 """Content words, equal values and parts of differing ones (unit, month, year) that alike sentences share ..."""
 
 MIN_COMMON_STATED = 2
-"""... where an auxiliary verb shows that they are no headings or table cells ..."""
+"""... where an auxiliary verb or a full stop shows that they are no headings or table cells ..."""
 
 MIN_COMMON_BOUND = 5
 """... where they begin with a pronoun, so that what they speak of stands elsewhere ..."""
@@ -391,7 +391,8 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and first.isdigit()):
         return False
     if word.isdecimal():
-        return at > 0 and text[at - 1] != "\n" and following_word not in _MONTHS
+        ordinal = len(word) <= len("31") and following_word in _MONTHS
+        return at > 0 and text[at - 1] != "\n" and not ordinal
     # "J. S. Bach", but not "9 V. The ..." and "Room A. Twenty ...".
     initial = len(word) == 1 and word.isupper() and not text[max(0, at - 2) : at].strip().isdigit()
     return not initial or following_word in _BEGINNINGS
@@ -527,6 +528,7 @@ def read_sentence(text: str, known: dict[str, _Word] | None = None) -> Sentence:
 
 
 _LOOK_AROUND = 4
+_CLOSING = "\"'”’»)] "
 _EXACT_DIGITS = 40
 _DAYS, _MONTHS_A_YEAR, _YEAR_DIGITS = 31, 12, 4
 _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
@@ -552,6 +554,7 @@ class _Reader:
             self.starts.append(match.start())
             self.ends.append(match.end())
             self.words.append(word)
+        self.ended = text.rstrip(_CLOSING).endswith((".", "!", "?", "…", "。"))
         # Past both ends (index -1 as well) stands nothing, so that looking around needs no bounds.
         self.length = len(self.kinds)
         self.norms = [word.norm for word in self.words] + [""] * _LOOK_AROUND
@@ -584,7 +587,7 @@ class _Reader:
     def _enough(self) -> int:
         if "word" in self.kinds and self.norms[self.kinds.index("word")] in _PRONOUNS:
             return MIN_COMMON_BOUND
-        return MIN_COMMON if _AUXILIARIES.isdisjoint(self.norms) else MIN_COMMON_STATED
+        return MIN_COMMON_STATED if self.ended or not _AUXILIARIES.isdisjoint(self.norms) else MIN_COMMON
 
     # --- words ----------------------------------------------------------------------------------
 
@@ -941,10 +944,10 @@ def compare(one: Sentence, other: Sentence) -> _Difference | None:
 
     Alike are sentences of equal skeletons where one value differs, or at most half of the values do, the
     negation counting as one; of sentences that differ in more, each speaks of something else. They have at
-    least `MIN_COMMON` content words, equal values and equal parts of differing values (unit, month, year) in
-    common; `MIN_COMMON_STATED` in a statement with an auxiliary verb, `MIN_COMMON_BOUND` where they begin
-    with a pronoun, `MIN_COMMON_NAMED` where all that differs is a number in a name. Where a name's number
-    and something else differs they speak of different things.
+    least `MIN_COMMON` content words, equal values and equal parts of differing values (number, unit; year,
+    month) in common; `MIN_COMMON_STATED` in a statement, `MIN_COMMON_BOUND` where they begin with a pronoun,
+    `MIN_COMMON_NAMED` where all that differs is a number in a name. Where a name's number and something else
+    differs they speak of different things.
     """
     if one.skeleton != other.skeleton:
         return None

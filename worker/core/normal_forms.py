@@ -96,6 +96,11 @@ class Prepared:
         return self.letters > 0 or "S" in self.classes
 
     @cached_property
+    def bracketed(self) -> frozenset[str]:
+        """What stands in square brackets."""
+        return frozenset(match[1] for match in BRACKETS.finditer(self.text))
+
+    @cached_property
     def _all_classes(self) -> str:
         return _BROKEN_SOFT_HYPHEN.sub("-", self.text.translate(CLASSES))
 
@@ -127,6 +132,9 @@ def prepare(text: str) -> Prepared:
     return Prepared(text)
 
 
+# At most so long, so that no text makes the search for the closing bracket slow.
+BRACKETS = re.compile(r"[\[［]([^\[\]［］]{1,80}+)[\]］]")
+
 # --- what is hidden -----------------------------------------------------------------------------
 
 _HIDDEN = re.compile("[HI]+")
@@ -140,7 +148,7 @@ _WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
 # whether "well-known" may be "well-\nknown" or "wellknown" is judged where two texts are compared.
 _PIECE = re.compile(
     r"""
-    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[CNK])[sn]++(?=[CNK]) )
+    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[CN])[sn]++(?=[CNK]) | (?<=K)[sn]++(?=[CN]) )
   | (?P<gap>      [sn]++ )
   | (?P<rule>     [-dme]{4,}+ )
   | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )
@@ -174,8 +182,10 @@ def _fold_pieces(text: str, classes: str) -> Iterator[tuple[int, int, str, bool]
     for match in _PIECE.finditer(classes):
         start, end = match.span()
         name, raw = str(match.lastgroup), text[start:end]
-        if name in _SIGN_BY_SIGN:
+        if name == "plain":
             yield from _fold_each(raw, start)
+        elif name == "rule":
+            yield start, end, "-" * len(raw), True
         elif name == "joint":
             yield start, start + len(match[0].rstrip("sn")), "-", False
         elif name != "left_out":
@@ -192,11 +202,10 @@ def _fold_each(raw: str, start: int) -> Iterator[tuple[int, int, str, bool]]:
 
 
 def _fold_sign(raw: str) -> str:
-    """A dash before a number: a long one is no minus, and neither are two."""
-    return "-" if CLASSES[ord(raw[0])] != "e" and len(raw) == 1 else raw
+    """Dashes before a number: a long one is no minus, and two are not one."""
+    return "".join("-" if CLASSES[ord(c)] != "e" else "—" for c in raw)
 
 
-_SIGN_BY_SIGN = {"plain", "rule"}
 _FOLD: dict[str, Callable[[str], str]] = {
     "gap": lambda _: " ",
     "sign": _fold_sign,
@@ -224,11 +233,11 @@ _WHOLE = re.compile(
     re.VERBOSE,
 )
 
-# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number, 1 000, 1 1/2, a number
-# and its Chinese unit, a Chinese number, a character and its marks.
+# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number (but not in x − 2), 1 000,
+# 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
 _HELD = re.compile(
     r"""
-    (?<=D)[sn]*+x[sn]*+(?=D) | (?<=m)[sn]++(?=D) | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D)
+    (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D) | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D)
   | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?=M)
     """,
     re.VERBOSE,

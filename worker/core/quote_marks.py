@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import dataclass
 
 from worker.core.characters import SOFT_HYPHEN, ZERO_WIDTH
-from worker.core.normal_forms import Prepared, prepare
+from worker.core.normal_forms import BRACKETS, Prepared, prepare
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""
@@ -14,60 +15,124 @@ SHORTEST_PART = (3, 12)
 LONGEST_REPLACED = (3, 60)
 """Words, and characters, that an insertion in brackets may stand for."""
 
-Part = tuple[Prepared, ...]
-"""A part between marks of omission: pieces of text with insertions between them, mostly one piece."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part between marks of omission.
+
+    Attributes:
+        pieces: its text, with insertions between the pieces; mostly one piece.
+        bracketed: the mark before it is in brackets, and so is an editor's for sure.
+    """
+
+    pieces: tuple[Prepared, ...]
+    bracketed: bool
+
 
 Reading = tuple[Part, ...]
 
 
-def readings(quote: str) -> tuple[Reading, ...]:
+def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ...]:
     """The ways to read a quote that has such marks, the most literal first; none if it has no marks.
 
     A mark may also be part of what is quoted: dots that the chunk has as well, or its own brackets.
 
-    >>> [[piece.text for part in parts for piece in part] for parts in readings("It may stay [on] … until it fails")]
-    [['It may stay [on]', 'until it fails'], ['It may stay', 'until it fails']]
+    Args:
+        quote: the quote.
+        own: what stands in brackets in the chunk itself, and so is no insertion.
+
+    >>> [[piece.text for part in parts for piece in part.pieces] for parts in readings("It may stay [on] … if it works")]
+    [['It may stay [on]', 'if it works'], ['It may stay  … if it works'], ['It may stay', 'if it works']]
     """
-    texts = [
-        *(_split(mark, [quote]) for mark in (_BRACKETED, _SIGNS, _DOTS, _OMISSION)),
-        *(_split(_OMISSION, pieces) for pieces in _without_insertions(quote)),
-    ]
-    found = dict.fromkeys(parts for parts in texts if parts and parts != ((quote.strip(),),))
+    texts = [[quote], *_without_insertions(quote, own)]
+    split = [_split(mark, pieces) for pieces in texts for mark in _MARKS]
+    glued = [parts for pieces in texts if len(pieces) == 1 for parts in _glued(pieces[0])]
+    found = dict.fromkeys(parts for parts in (*split, *glued) if parts and parts != (((quote.strip(),), False),))
     return tuple(reading for reading in map(_prepared, found) if all(map(_long_enough, reading)))
 
 
-def _prepared(parts: tuple[tuple[str, ...], ...]) -> Reading:
-    return tuple(tuple(prepare(piece) for piece in part) for part in parts)
+_RawPart = tuple[tuple[str, ...], bool]
+
+
+def _prepared(parts: tuple[_RawPart, ...]) -> Reading:
+    return tuple(Part(tuple(prepare(piece) for piece in pieces), bracketed) for pieces, bracketed in parts)
 
 
 def _long_enough(part: Part) -> bool:
     """Whether a part means something by itself."""
     words, letters = SHORTEST_PART
-    return sum(piece.words for piece in part) >= words or sum(piece.letters for piece in part) >= letters
+    return sum(piece.words for piece in part.pieces) >= words or sum(piece.letters for piece in part.pieces) >= letters
 
 
 # --- what was left out --------------------------------------------------------------------------
 
 # Between the dots a little white space, and what can't be seen.
 _GAP = "[\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]{0,6}+"
-_THREE_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2,}}+", r"[…⋯][…⋯.．]*+"
-_DOTS, _SIGNS = re.compile(_THREE_DOTS), re.compile(_SIGN)
-_BRACKETED = re.compile(rf"[\[(［（]{_GAP}(?:{_SIGN}|{_THREE_DOTS}){_GAP}[\])］）]")
-_OMISSION = re.compile(f"{_BRACKETED.pattern}|{_SIGN}|{_THREE_DOTS}")
+_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2,}}+", r"[…⋯][…⋯.．]*+"
+_BRACKETED = rf"[\[(［（]{_GAP}(?:{_SIGN}|{_DOTS}){_GAP}[\])］）]"
+_KINDS_OF_MARKS = (_BRACKETED, _SIGN, _DOTS)
+# No mark at all, marks of one kind, of two, of all three: the others are part of what is quoted.
+_MARKS = [
+    re.compile("|".join(f"({mark})" for mark in marks) or r"(?!)")
+    for count in range(len(_KINDS_OF_MARKS) + 1)
+    for marks in itertools.combinations(_KINDS_OF_MARKS, count)
+]
+_ANY_MARK = _MARKS[-1]
+_OPENING = "[(［（"
 
 
-def _split(mark: re.Pattern[str], pieces: list[str]) -> tuple[tuple[str, ...], ...]:
+def _between(mark: re.Pattern[str], text: str) -> list[tuple[int, int, bool]]:
+    """Start and end of each text between marks, and whether the mark before it is in brackets."""
+    between, start, bracketed = [], 0, False
+    for match in mark.finditer(text):
+        between.append((start, match.start(), bracketed))
+        start, bracketed = match.end(), match[0][0] in _OPENING
+    return [*between, (start, len(text), bracketed)]
+
+
+def _split(mark: re.Pattern[str], pieces: list[str]) -> tuple[_RawPart, ...]:
     """The parts between marks, each as its pieces; without what is only punctuation.
 
     Such are the quotation marks around a quote that begins with dots.
     """
-    parts: list[list[str]] = [[]]
+    parts: list[tuple[list[str], bool]] = [([], False)]
     for piece in pieces:
-        first, *others = mark.split(piece)
-        parts[-1].append(first)
-        parts += [[text] for text in others]
-    telling = (tuple(text.strip() for text in part if _LETTER.search(text)) for part in parts)
-    return tuple(part for part in telling if part)
+        (start, end, _), *others = _between(mark, piece)
+        parts[-1][0].append(piece[start:end])
+        parts += [([piece[start:end]], bracketed) for start, end, bracketed in others]
+    telling = ((tuple(text.strip() for text in part if _LETTER.search(text)), bracketed) for part, bracketed in parts)
+    return tuple((part, bracketed) for part, bracketed in telling if part)
+
+
+def _glued(text: str) -> list[tuple[_RawPart, ...]]:
+    """Split at every mark but those beside what is too short for a part: they may be the chunk's own.
+
+    Once each short text goes with the part before it, once with the one after.
+    """
+    between = _between(_ANY_MARK, text)
+    short = [not _long_enough(Part((prepare(text[start:end]),), bracketed=False)) for start, end, _ in between]
+    if not any(short) or all(short):
+        return []
+    to_the_left: list[tuple[int, int, bool]] = []
+    for (start, end, bracketed), is_short in zip(between, short, strict=True):
+        if to_the_left and is_short:
+            to_the_left[-1] = (to_the_left[-1][0], end, to_the_left[-1][2])
+        else:
+            to_the_left.append((start, end, bracketed))
+    to_the_right: list[tuple[int, int, bool]] = []
+    for (start, end, bracketed), is_short in zip(reversed(between), reversed(short), strict=True):
+        if to_the_right and is_short:
+            to_the_right[-1] = (start, to_the_right[-1][1], bracketed)
+        else:
+            to_the_right.append((start, end, bracketed))
+    ways = to_the_left, to_the_right[::-1]
+    return [tuple(((text[start:end].strip(),), bracketed) for start, end, bracketed in way) for way in ways]
+
+
+def hides_words(gap: str) -> bool:
+    """Whether dots in the quote are the chunk's own, so that words beside them are left out without a mark."""
+    bare = gap.strip()
+    return bool(_LETTER.search(bare) and (_ANY_MARK.match(bare) or bare.endswith(("...", "…"))))
 
 
 _LETTER = re.compile(r"[^\W_]")
@@ -75,8 +140,7 @@ _LETTER = re.compile(r"[^\W_]")
 
 # --- what was put in ----------------------------------------------------------------------------
 
-# At most so long, so that no text makes the search for the closing bracket slow.
-_INSERTION = re.compile(r"[\[［]([^\[\]［］]{1,80}+)[\]］]|[(（](sic!?)[)）]", re.IGNORECASE)
+_INSERTION = re.compile(BRACKETS.pattern + r"|[(（](sic!?)[)）]", re.IGNORECASE)
 
 _DENYING = frozenset(
     word
@@ -125,12 +189,13 @@ def counts(text: str) -> bool:
 
 
 def may_be_replaced(text: str) -> bool:
-    """Whether an insertion may stand for this: few words, no number, no denial or limit."""
+    """Whether an insertion may stand for this: few words, no number, denial, limit or bracket."""
     words, length = LONGEST_REPLACED
-    return len(text) <= length and len(text.split()) <= words and not counts(text) and not denies(text)
+    short = len(text) <= length and len(text.split()) <= words and "[" not in text and "]" not in text
+    return short and not counts(text) and not denies(text)
 
 
-def _without_insertions(quote: str) -> list[list[str]]:
+def _without_insertions(quote: str, own: frozenset[str]) -> list[list[str]]:
     """The ways to take insertions out: first one text, as it was before something was put in, then the pieces apart.
 
     Apart, since an insertion may stand for something. No way at all if there is no insertion. Letters in brackets
@@ -142,6 +207,8 @@ def _without_insertions(quote: str) -> list[list[str]]:
     for match in _INSERTION.finditer(quote):
         inside = match[1] or match[2]
         around = quote[max(0, match.start() - 1) : match.start()], quote[match.end() : match.end() + 1]
+        if inside in own:
+            continue
         if _is_part_of_word(inside, around):
             pieces[-1] += [quote[last : match.start()], inside]
         elif _is_insertion(inside, around):

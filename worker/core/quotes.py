@@ -32,9 +32,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from worker.core.differences import KINDS, SAME, Kinds, Passage, kinds_needed, trimmed_kinds
+from worker.core.characters import DASHES
+from worker.core.differences import KINDS, SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
 from worker.core.normal_forms import Form, Prepared, prepare
-from worker.core.quote_marks import Part, Reading, may_be_replaced, readings
+from worker.core.quote_marks import Part, Reading, hides_words, may_be_replaced, readings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ Span = tuple[int, int]
 SHORTEST_NORMALISED = (2, 4)
 """Words, or letters and digits, that a quote needs to be found by normalising."""
 
-_TRIED, _PATIENCE, _WINDOW = 8, 8, 200
+_TRIED, _PATIENCE, _WINDOW, _LONGEST_DASH = 8, 8, 200, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +158,13 @@ class _Quote:
 
     def __init__(self, text: str) -> None:
         self.text = prepare(text)
+        self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
 
-    @cached_property
-    def readings(self) -> tuple[Reading, ...]:
-        return readings(self.text.text)
+    def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
+        own = self.text.bracketed & chunk.bracketed if self.text.bracketed else self.text.bracketed
+        if own not in self._read:
+            self._read[own] = readings(self.text.text, own)
+        return self._read[own]
 
     @property
     def _long_enough(self) -> bool:
@@ -174,7 +178,7 @@ class _Quote:
             for find in _ways(chunk.text, [self.text]):
                 if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
                     return _place(i, chunk, "normalised", [match])
-        for reading in self.readings:
+        for reading in self._readings(chunk.text):
             if matches := _find_parts(reading, chunk.text):
                 return _place(i, chunk, "elided", matches)
         return None
@@ -191,12 +195,13 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[_Match]:
 
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
-    pieces = [piece for part in reading for piece in part]
+    pieces = [piece for part in reading for piece in part.pieces]
     for find in (*_ways(chunk, pieces), _find_verbatim):
         matches: list[_Match] = []
         for part in reading:
-            found = _find_part(part, chunk, matches[-1].span[1] if matches else 0, find)
-            if not found:
+            after = matches[-1].span[1] if matches else 0
+            found = _find_part(part, chunk, after, find)
+            if not found or (matches and not part.bracketed and hides_words(chunk.text[after : found[0].span[0]])):
                 break
             matches += found
         else:
@@ -206,12 +211,13 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[_Match]:
 
 def _find_part(part: Part, chunk: Prepared, after: int, find: _Find) -> list[_Match]:
     """The first place of a part; of several pieces, where each is near the one before."""
-    for _ in range(1 if len(part) == 1 else _TRIED):
-        first = find(part[0], chunk, after, len(chunk.text))
+    pieces = part.pieces
+    for _ in range(1 if len(pieces) == 1 else _TRIED):
+        first = find(pieces[0], chunk, after, len(chunk.text))
         if first is None:
             break
         matches = [first]
-        for piece in part[1:]:
+        for piece in pieces[1:]:
             end = matches[-1].span[1]
             near = find(piece, chunk, end, end + _WINDOW + 2 * len(piece.text))
             if near is None or not may_be_replaced(chunk.text[end : near.span[0]]):
@@ -252,6 +258,33 @@ def _ways(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[_Find, ...]:
 def _find_form(quote: Prepared, asked: Form, chunk: Prepared, form: Form, within: Span) -> _Match | None:
     """The first place where the folded quote stands, whole words, with differences that may be normalised."""
     core = _trimmed(asked)
+    text = core.text
+    before, after = int(text[:1] == "-"), int(text[-1:] == "-")
+    found = _find_core(quote, core, chunk, form, within)
+    if found or not (before or after):
+        return found
+    # Between letters a dash is left out of folded text: "Haupt-" of "Haupt- und Nebenfach", "—the" of "desk—the".
+    inner = core.slice(before, len(text) - after)
+    match = _find_core(quote, inner, chunk, form, within)
+    if match is None:
+        return None
+    edges = quote.text[core.starts[0] : inner.starts[0]], quote.text[inner.ends[-1] : core.ends[-1]]
+    return _with_dashes(match, edges, chunk)
+
+
+def _with_dashes(match: _Match, edges: tuple[str, str], chunk: Prepared) -> _Match | None:
+    """The match with the dashes around it, if they are there and a quote may begin and end beside them."""
+    start, stop = match.span
+    before, after = chunk.text[max(0, start - _LONGEST_DASH) : start], chunk.text[stop : stop + _LONGEST_DASH]
+    own = before[len(before.rstrip(DASHES)) :], after[: len(after) - len(after.lstrip(DASHES))]
+    kinds = [dash_kinds(edge, dash) if edge else SAME for edge, dash in zip(edges, own, strict=True)]
+    start, stop = start - len(own[0] if edges[0] else ""), stop + len(own[1] if edges[1] else "")
+    if None in kinds or not (chunk.cuts[start] and chunk.cuts[stop]):
+        return None
+    return _Match((start, stop), match.kinds.union(*filter(None, kinds)))
+
+
+def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> _Match | None:
     begin, end = map(form.position, within)
     compared = 0
     for start in _occurrences(form.text, core.text, begin, end):

@@ -1,0 +1,256 @@
+"""How long a replay takes in the worker's process: over inline sources, and over a corpus, SQL included.
+
+python -m benchmarks.pins --rows 100000
+"""
+
+from __future__ import annotations
+
+import cProfile
+import io
+import pstats
+import random
+import statistics
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psycopg
+import typer
+from pydantic import SecretStr
+from rich.console import Console
+from rich.table import Table
+
+from worker import devstack
+from worker.contract import PinnedReplay, parse_job
+from worker.core.hashing import format_hash, hash_chunk
+from worker.engine import Engine
+from worker.loader import migrate
+from worker.model import Principal
+from worker.settings import Settings, config_folder, from_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+TENANT, OWNER = "everyone", "owner"
+"""The tenant whose member sees all rows, and the user who owns one percent of the documents."""
+INLINE = (1_000, 10_000, 100_000)
+CHUNKS_PER_DOCUMENT = 10
+TEXT = "the level of this signal chain was measured again after the filter had been replaced and logged, "
+SLOW_MS = 200.0
+"""A replay that takes longer is measured a tenth as often."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table.
+
+    Attributes:
+        name: what is replayed.
+        goal: milliseconds that it may take at the median; None: only told.
+        replay: does it once.
+        size: what growth is measured by, among cases of the same kind; None: not measured.
+    """
+
+    name: str
+    goal: float | None
+    replay: Callable[[], dict[str, Any]]
+    size: int | None = None
+
+
+def inline_cases(engine: Engine) -> Iterator[Case]:
+    """Sources of ten chunks each; a tenth pinned, at most 1,000, then filled up with as many.
+
+    One by one: what else the process holds costs each garbage collection time.
+    """
+    return (_inline_case(engine, size) for size in INLINE)
+
+
+def _inline_case(engine: Engine, size: int) -> Case:
+    texts = [_text(row) for row in range(size)]
+    sources = [
+        {"id": f"s{first:07d}", "weight": 0.8, "chunks": texts[first : first + CHUNKS_PER_DOCUMENT]}
+        for first in range(0, size, CHUNKS_PER_DOCUMENT)
+    ]
+    chance = random.Random(20)  # noqa: S311 -- the same sample every time
+    chance.shuffle(sources)
+    pins = min(size // 10, 1_000)
+    wanted = [hash_chunk(text) for text in chance.sample(texts, pins)]
+    job = parse_job(PinnedReplay, {"required_chunk_hashes": wanted, "sources": sources, "top_k": 2 * pins})
+    goal = 10.0 if size == 1_000 else None
+    name = f"inline, {size:,} chunks, {pins:,} pins and as many filled"
+    return Case(name, goal, lambda: engine.replay.pinned(job, lambda: None), size)
+
+
+def corpus_cases(engine: Engine, admin: psycopg.Connection[Any], settings: Settings) -> list[Case]:
+    """Bare hashes of chunks taken from all over the table, for one who sees all of it, and one who sees a little."""
+    everything, own = _hashes(admin, "nobody"), _hashes(admin, OWNER)
+    claims = {"all": {"tenant_id": TENANT}, "one percent": {"user_id": OWNER}}
+    mapping = settings.principal.settings
+    askers = {
+        sees: Principal(claim, tuple((setting, claim.get(name, "")) for name, setting in mapping.items()))
+        for sees, claim in claims.items()
+    }
+
+    def case(name: str, goal: float | None, sees: str = "all", **fields: Any) -> Case:
+        job = parse_job(PinnedReplay, fields)
+        asker = askers[sees]
+        return Case(f"corpus, {name}", goal, lambda: engine.replay.pinned(job, lambda: asker))
+
+    return [
+        case("a hash of nothing: the round trip", None, required_chunk_hashes=[hash_chunk("")]),
+        case("15 hashes", 1.0, required_chunk_hashes=everything[:15]),
+        case("15 hashes, by one who sees 1 %", 1.0, "one percent", required_chunk_hashes=own[:15]),
+        case("1,000 hashes", 10.0, required_chunk_hashes=everything),
+        case("15 hashes, 5 filled by text", None, required_chunk_hashes=everything[:15], top_k=20),
+        case("15 hashes, 5 filled by hash", None, required_chunk_hashes=everything[:15], top_k=20, fill="hash"),
+    ]
+
+
+def _hashes(admin: psycopg.Connection[Any], owner: str) -> list[str]:
+    """Hashes of an owner's chunks, at most 1,000, in an order that is not the table's."""
+    rows = admin.execute(
+        """
+        SELECT c.chunk_hash FROM public.document_chunks AS c JOIN public.documents AS d ON d.id = c.document_id
+         WHERE d.owner_id = %s ORDER BY md5(c.id) LIMIT 1000
+        """,
+        (owner,),
+    )
+    return [format_hash(row[0]) for row in rows]
+
+
+def measure(case: Case, repeats: int) -> tuple[list[float], float, dict[str, Any]]:
+    """Milliseconds of each replay, sorted; of this process' own time a replay; and the last answer.
+
+    The first ten, which warm up (psycopg prepares, Postgres settles on a plan), don't count. Own time is what
+    a shared machine does not blur as much.
+    """
+    started = time.perf_counter()
+    for warm in range(10):
+        answer = case.replay()
+        if (time.perf_counter() - started) * 1000 / (warm + 1) > SLOW_MS and warm:
+            repeats = max(3, repeats // 10)
+            break
+    took, own = [], time.process_time()
+    for _ in range(repeats):
+        start = time.perf_counter()
+        answer = case.replay()
+        took.append((time.perf_counter() - start) * 1000)
+    return sorted(took), (time.process_time() - own) * 1000 / repeats, answer
+
+
+def load(connection: psycopg.Connection[Any], rows: int) -> None:
+    """The reference schema with texts and without embeddings: pins need none, so no vector index is built."""
+    migrate(connection)
+    connection.execute("DROP INDEX public.document_chunks_embedding_idx")
+    connection.execute(
+        """
+        INSERT INTO public.documents (id, title, path, owner_id, tenant_id, visibility)
+        SELECT 'd' || lpad(i::text, 7, '0'), 'Report ' || i, 'reports/' || i || '.md',
+               CASE WHEN i %% 100 = 0 THEN %s ELSE 'nobody' END, %s, 'tenant'
+          FROM generate_series(0, %s) AS i
+        """,
+        (OWNER, TENANT, (rows - 1) // CHUNKS_PER_DOCUMENT),
+    )
+    columns = "id, document_id, text_content, page, section, metadata"
+    with connection.cursor().copy(f"COPY public.document_chunks ({columns}) FROM STDIN") as copy:
+        for row in range(rows):
+            document, place = divmod(row, CHUNKS_PER_DOCUMENT)
+            copy.write_row(
+                (f"c{row:08d}", f"d{document:07d}", _text(row), place + 1, f"Part {place}", f'{{"row": {row}}}')
+            )
+    connection.execute("VACUUM (ANALYZE) public.documents, public.document_chunks, public.document_grants")
+
+
+def _text(row: int) -> str:
+    document, place = divmod(row, CHUNKS_PER_DOCUMENT)
+    return f"Report {document}, part {place}. " + TEXT * (3 + row % 3)
+
+
+def _settings(dsn: str) -> Settings:
+    values = tomllib.loads((config_folder() / "worker.toml").read_text(encoding="utf-8"))
+    settings = from_values({**values, "database_connection_string": dsn, "broker_url": "redis://not-used"})
+    # The environment outranks arguments, but a benchmark must never run on the database that it names.
+    return settings.model_copy(update={"database_connection_string": SecretStr(dsn)})
+
+
+def profile(case: Case, repeats: int) -> str:
+    """The functions that take the most time of their own."""
+    profiler = cProfile.Profile()
+    with profiler:
+        for _ in range(repeats):
+            case.replay()
+    written = io.StringIO()
+    pstats.Stats(profiler, stream=written).sort_stats("tottime").print_stats(14)
+    return written.getvalue()
+
+
+def stages(answer: dict[str, Any]) -> str:
+    """Where the answer's own trace says that the time went."""
+    return ", ".join(f"{stage['stage']} {stage['duration_ms']:.1f}" for stage in answer["trace"]["stages"])
+
+
+def report(cases: Iterable[Case], repeats: int, console: Console) -> list[Case]:
+    """Print a line for each case; return those that missed their goal."""
+    headings = (
+        "replay",
+        "chunks",
+        "median ms",
+        "lowest",
+        "p95",
+        "own CPU",
+        "goal ms",
+        "growth",
+        "stages of the last, ms",
+    )
+    table = Table(*headings)
+    missed, last = [], None
+    for case in cases:
+        took, own, answer = measure(case, repeats)
+        median = statistics.median(took)
+        growth = ""
+        if case.size is not None:
+            growth = f"×{median / last[1]:.1f} for ×{case.size / last[0]:.0f}" if last else ""
+            last = (case.size, median)
+        reached = case.goal is None or median <= case.goal
+        goal = "" if case.goal is None else f"{case.goal:g} {'reached' if reached else '[red]missed[/red]'}"
+        p95 = took[min(len(took) - 1, int(len(took) * 0.95))]
+        times = (f"{ms:.2f}" for ms in (median, took[0], p95, own))
+        table.add_row(case.name, str(len(answer["chunks"])), *times, goal, growth, stages(answer))
+        if not reached:
+            missed.append(case)
+    console.print(table)
+    return missed
+
+
+def main(
+    rows: Annotated[int, typer.Option(help="Chunks in the corpus.", min=1_000)] = 100_000,
+    repeats: Annotated[int, typer.Option(help="Replays a measurement.", min=10)] = 100,
+    postgres: Annotated[int, typer.Option(help="Version of the server: 16 or 18.")] = 18,
+    profiles: Annotated[bool, typer.Option(help="Profile what misses its goal.")] = True,
+) -> None:
+    """Measure `pinned_replay` from the job object to the result object, without Celery and JSON."""
+    console = Console(width=190)
+    with (
+        tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
+        devstack.postgres(Path(folder).resolve(), version=postgres) as server,
+        psycopg.connect(server.dsn(), autocommit=True) as admin,
+    ):
+        with console.status(f"loading {rows:,} chunks"):
+            load(admin, rows)
+        settings = _settings(server.dsn(user="retrieval_worker"))
+        engine = Engine(settings, time.perf_counter)
+        try:
+            missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)
+            for case in missed if profiles else []:
+                console.print(f"[bold]{case.name}[/bold], profiled over {repeats} replays:")
+                console.print(profile(case, repeats), markup=False, highlight=False)
+        finally:
+            engine.close()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -6,6 +6,7 @@ machine with the same NumPy, block by block, so that 300,000 vectors need not be
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from psycopg.types.json import Jsonb
 from worker.errors import SettingsError
 from worker.loader import migrate
 from worker.model import DIMENSIONS
+from worker.settings import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,8 +231,10 @@ def _loaded(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _label(dataset: Dataset, index: Index) -> str:
+    """Everything that decides what the database holds: kept data is used again only where all of it is the same."""
     shape = (FIELDS, TOPICS, FIELD_SPREAD, TOPIC_SPREAD, DOCUMENT_SPREAD, CHUNK_SPREAD, VISIBLE_PERCENT)
-    return orjson.dumps({"benchmark": asdict(dataset), "index": asdict(index), "shape": shape}).decode()
+    schema = hashlib.sha256((config_folder() / "schema.sql").read_bytes()).hexdigest()
+    return orjson.dumps({**asdict(dataset), **asdict(index), "shape": shape, "schema": schema}).decode()
 
 
 def _copy_documents(connection: psycopg.Connection[Any], dataset: Dataset) -> None:

@@ -46,16 +46,8 @@ class Stage:
     versions: Mapping[str, str]
 
     def corpus(self, **search: Any) -> Corpus:
-        """The corpus, searched with the shipped settings or with some of them changed.
-
-        Raises:
-            SettingsError: there is no such search setting, or the value is out of its range.
-        """
-        try:
-            changed = SearchSettings(**{**self.settings.search.model_dump(), **search})
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise SettingsError(f"search.{first['loc'][0]}: {first['msg']}") from None
+        """The corpus, searched with the shipped settings or with some of them changed."""
+        changed = changed_search(self.settings.search, **search)
         return Corpus(CORPUS, self.settings.corpora[CORPUS], changed, self.database.types[CORPUS])
 
     def caller(self, percent: int) -> Principal:
@@ -63,6 +55,20 @@ class Stage:
         claims = {"tenant_id": TENANT} if percent == 100 else {"user_id": owner_of(percent)}
         mapping = self.settings.principal.settings
         return Principal(claims, tuple((setting, claims.get(name, "")) for name, setting in mapping.items()))
+
+
+def changed_search(search: SearchSettings, **changes: Any) -> SearchSettings:
+    """Search settings with some of them changed.
+
+    Raises:
+        SettingsError: there is no such setting, or the value is out of its range.
+    """
+    try:
+        return SearchSettings(**{**search.model_dump(), **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise SettingsError(f"search.{first['loc'][0]}: {problem}") from None
 
 
 @contextlib.contextmanager

@@ -234,6 +234,8 @@ class PinnedReplay(Job):
             )
         if not given and self.run is None:
             raise PydanticCustomError("absent", "required_chunk_hashes")
+        if self.runs is not None and self.sources is not None:
+            raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
         return self
 
 

@@ -281,7 +281,6 @@ def test_the_seeds_second_run_replays_its_citations_document(engine: Engine) -> 
     assert answer["pins"][2]["found_hash"] == hash_chunk(D)
 
 
-@pytest.mark.xfail(reason="resolve keeps the last of two places with one chunk id, whatever its source")
 def test_a_chunk_id_that_two_sources_use_does_not_depend_on_their_order(engine: Engine) -> None:
     """Inline ids are the sources' own: `c1` of s1 is not `c1` of s2."""
     sources = [{"id": name, "chunks": [{"text": A, "chunk_id": "c1"}]} for name in ("s1", "s2")]
@@ -290,7 +289,6 @@ def test_a_chunk_id_that_two_sources_use_does_not_depend_on_their_order(engine: 
     assert [(verdicts(a), said(a)) for a in answers] == [(["exact"], [("s1", A)])] * 2
 
 
-@pytest.mark.xfail(reason="an AssertionError: sources win over runs, and then there are no pins", raises=AssertionError)
 def test_several_runs_over_inline_sources_are_refused_or_answered(engine: Engine) -> None:
     """Either is fine; an internal error is not."""
     job = {"sources": SOURCES, "runs": [{"subject_id": "song-1", "run_id": "r1"}]}

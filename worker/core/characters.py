@@ -102,17 +102,19 @@ FOLDS = _Folds()
 # --- look-alikes --------------------------------------------------------------------------------
 
 # Of the confusables of Unicode Technical Standard 39, the letters that look like a Latin one in most typefaces.
-_LATIN_OF = {
-    **dict(zip("АВЕЅІЈКМНОРСТУХ", "ABESIJKMHOPCTYX", strict=True)),
-    **dict(zip("аеѕіјорсухһԁԛԝѵӏ", "aesijopcyxhdqwvl", strict=True)),
-    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "ABEZHIKMNOPTYXCJ", strict=True)),
-    **dict(zip("οϲϳ", "ocj", strict=True)),
-}
-
+_CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТУХаеѕіјорсухһԁԛԝѵӏ", "ABESIJKMHOPCTYXaesijopcyxhdqwvl", strict=True))
+_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿοϲϳ", "ABEZHIKMNOPTYXCJocj", strict=True))
 # These are symbols as well (ρ is not p, ν is not v), so they count only inside a word that is Latin otherwise.
-_SMALL_GREEK = str.maketrans("αικνρυχάίύ", "aikvpuxáíú")
-_SHORTEST_WORD, _FEWEST_LATIN = 3, 2
+_SMALL_GREEK = dict(zip("αικνρυχάίύ", "aikvpuxáíú", strict=True))
+
+_OF_SMALL_GREEK = str.maketrans(_SMALL_GREEK)
+_TO_CYRILLIC = str.maketrans({latin: letter for letter, latin in _CYRILLIC.items()})
+_TO_GREEK = str.maketrans({latin: letter for letter, latin in (_GREEK | _SMALL_GREEK).items()})
+
 _WORD = re.compile(r"[^\W\d_]+")
+_IS_CYRILLIC = re.compile("[\u0400-\u052f]")
+_IS_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_SHORTEST_WORD, _FEWEST_LATIN = 3, 2
 
 
 class _LookAlikes(dict[int, str]):
@@ -120,42 +122,48 @@ class _LookAlikes(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         parts = unicodedata.normalize("NFD", chr(code))
-        base = parts[0]
-        latin = unicodedata.normalize("NFC", _LATIN_OF.get(base, base) + parts[1:])
-        self[code] = same_length = latin if base in _LATIN_OF and len(latin) == 1 else chr(code)
+        latin = (_CYRILLIC | _GREEK).get(parts[0])
+        composed = unicodedata.normalize("NFC", latin + parts[1:]) if latin else ""
+        self[code] = same_length = composed if len(composed) == 1 else chr(code)
         return same_length
 
 
 _LOOK_ALIKES = _LookAlikes()
 
 
-def as_latin(text: str) -> str:
-    """Letters that only look Latin as the Latin ones; as long as ``text``, character for character.
+def one_script(text: str) -> str:
+    """Each word in one script, letters of another that only look right replaced; as long as ``text``.
 
-    >>> as_latin("nоise оf ρ") == "noise of ρ", as_latin("vοlume"), as_latin("nαme, α")
+    Latin, if all its letters are or look Latin; else Cyrillic or Greek.
+
+    >>> one_script("nоise оf ρ") == "noise of ρ", one_script("vοlume"), one_script("nαme, α")
     (True, 'volume', 'name, α')
+    >>> one_script("мopе") == "море"
+    True
     """
-    if text.isascii():
+    if not (_IS_CYRILLIC.search(text) or _IS_GREEK.search(text)):
         return text
-    mapped = text.translate(_LOOK_ALIKES)
-    return _WORD.sub(_latin_word, mapped) if any(chr(code) in mapped for code in _SMALL_GREEK) else mapped
+    return _WORD.sub(lambda match: _word_in_one_script(match[0]), text)
 
 
-def _latin_word(match: re.Match[str]) -> str:
-    word = match[0]
-    latin = sum(map(str.isascii, word))
-    return word.translate(_SMALL_GREEK) if len(word) >= _SHORTEST_WORD and latin >= _FEWEST_LATIN else word
+def _word_in_one_script(word: str) -> str:
+    latin = word.translate(_LOOK_ALIKES)
+    if len(word) >= _SHORTEST_WORD and sum(map(str.isascii, latin)) >= _FEWEST_LATIN:
+        latin = latin.translate(_OF_SMALL_GREEK)
+    if _IS_CYRILLIC.search(latin):
+        return word.translate(_TO_CYRILLIC)
+    return word.translate(_TO_GREEK) if _IS_GREEK.search(latin) else latin
 
 
 def letters_as_latin(text: str) -> str:
     """Every letter that may look Latin as the Latin one, whatever word it stands in."""
-    return text.translate(_LOOK_ALIKES).translate(_SMALL_GREEK)
+    return text.translate(_LOOK_ALIKES).translate(_OF_SMALL_GREEK)
 
 
 # --- classes ------------------------------------------------------------------------------------
 
 _SIGNS = {
-    **dict.fromkeys("'", "'"),
+    **dict.fromkeys("'\u05f3\u05f4", "'"),
     **dict.fromkeys(".", "."),
     **dict.fromkeys(",", ","),
     **dict.fromkeys(":", ":"),

@@ -317,7 +317,7 @@ def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
 
 def _is_heading(text: str) -> bool:
     """Whether Every Word Is Capitalised, so that a capital says nothing."""
-    return text.istitle() and len(text.split()) >= _SHORTEST_HEADING
+    return _INVISIBLE.sub("", text).istitle() and len(text.split()) >= _SHORTEST_HEADING
 
 
 _SHORTEST_HEADING = 4

@@ -448,6 +448,7 @@ class Sentence:
         negations: clause (from 0) and place of each.
         clauses: how many clauses, by commas and conjunctions.
         content: how many words of the skeleton are no function words.
+        weighs: whether one of these counts in looking for suspects; without one it is like no other.
         enough: how much it must have in common with another to be like it.
     """
 
@@ -456,6 +457,7 @@ class Sentence:
     negations: tuple[tuple[int, Span], ...]
     clauses: int
     content: int
+    weighs: bool
     enough: int
 
     @property
@@ -481,6 +483,7 @@ class _Word(NamedTuple):
         content: whether that is no function word.
         negates: whether it negates, or may.
         plain: whether it is nothing but its lemma, and no part of a number or a date.
+        weighs: whether it is a content word and counts in looking for suspects (`_WEIGHTLESS`).
     """
 
     norm: str
@@ -488,6 +491,7 @@ class _Word(NamedTuple):
     content: bool = False
     negates: bool = False
     plain: bool = False
+    weighs: bool = False
 
 
 _NUMBER = r"""
@@ -581,6 +585,7 @@ class _Reader:
             tuple(self.negations),
             self.clause + 1,
             self.content,
+            any(word.weighs for word in self.words),
             self._enough(),
         )
 
@@ -899,12 +904,14 @@ def _read_word(raw: str) -> _Word:
     if norm in _DROPPED:
         return _Word(norm, plain=plain)
     base = _INDEFINITE.get(norm) or _BASES.get(norm, norm)
-    return _Word(norm, _stem(base), base not in _FUNCTION and len(base) > 1, norm == "no", plain)
+    content = base not in _FUNCTION and len(base) > 1
+    weighs = content and len(base) >= _PREFIX_BYTES and norm not in _WEIGHTLESS
+    return _Word(norm, _stem(base), content, norm == "no", plain, weighs)
 
 
 def _read_name(raw: str) -> _Word:
     """An address, a path, a version: it names something else if anything in it differs."""
-    return _Word(raw, raw.casefold(), content=True, plain=True)
+    return _Word(raw, raw.casefold(), content=True, plain=True)  # it may be all digits, so it does not weigh
 
 
 def _read_sign(raw: str) -> _Word:
@@ -955,7 +962,7 @@ def compare(one: Sentence, other: Sentence) -> _Difference | None:
     differing = [(a, b, kinds) for a, b, kinds in pairs if kinds]
     negated = _negation_differs(one, other)
     count = len(differing) + bool(negated)
-    if not count or (count > 1 and 2 * count > len(pairs)):
+    if not count or not one.weighs or (count > 1 and 2 * count > len(pairs)):
         return None
     named = any(a.names or b.names for a, b, _ in differing)
     if named and count > 1:
@@ -1240,16 +1247,22 @@ def _cuts(blob: bytes, begins: NDArray[np.intp]) -> NDArray[np.intp]:
     return cuts
 
 
-def _weightless_tables() -> tuple[NDArray[np.uint64], ...]:
-    """Tables that hold each word without weight at its place in one of them."""
+def _weightless() -> frozenset[str]:
+    """Words that may stand in a number, a date, a unit or a negation, or are another verb's form; in every form."""
     words = {*_DROPPED, *_NEGATED, *_NEGATED.values(), *_INDEFINITE, *_INDEFINITE.values(), *_BASES, *_BASES.values()}
     words |= {*_SPECIAL, *_SUFFIXES, *_UNIT_WORDS, "number", "percent"} | {symbol.lower() for symbol in _SYMBOLS}
     words |= {word.split("'")[0].removesuffix("t") for word in _AUXILIARIES}
-    forms = words | {
-        stem + ending for stem in map(_stem, words) for ending in ("", "e", "s", "es", "ed", stem[-1:] + "ed")
-    }
+    endings = ("", "e", "s", "es", "ed")
+    return frozenset(words | {stem + end for stem in map(_stem, words) for end in (*endings, stem[-1:] + "ed")})
+
+
+_WEIGHTLESS = _weightless()
+
+
+def _weightless_tables() -> tuple[NDArray[np.uint64], ...]:
+    """Tables that hold each of these words at its place in one of them."""
     tables = tuple(np.zeros(int(_TABLE_MASK) + 1, np.uint64) for _ in _TABLE_SHIFTS)
-    for form in sorted(forms):
+    for form in sorted(_WEIGHTLESS):
         folded = form.encode().translate(_FOLD).split(b"\0")[0][:_WORD_BYTES]
         word = np.uint64(int.from_bytes(folded, "little"))
         with np.errstate(over="ignore"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from worker.core.characters import CLASSES, FOLDS, as_latin, fold, without_formatting
+from worker.core.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,15 +58,15 @@ class Prepared:
         return self._form(self._visible)
 
     @cached_property
-    def latin_form(self) -> Form | None:
-        """The same with look-alikes as Latin letters; None where there are none."""
-        latin = as_latin(self._visible)
-        return None if latin == self._visible else self._form(latin)
+    def one_script_form(self) -> Form | None:
+        """The same with each word in one script; None where each is anyway."""
+        text = one_script(self._visible)
+        return None if text == self._visible else self._form(text)
 
     @cached_property
     def cuts(self) -> bytes:
         """For each position of the text and its end: 1 where a quote may begin or end, 0 inside words and numbers."""
-        cuts = _cuts(self.classes)
+        cuts = _cuts(self._visible, self.classes)
         if self._places is None:
             return bytes(cuts)
         # What can't be seen belongs to the position after it.
@@ -237,14 +237,18 @@ _WHOLE = re.compile(
 # 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
 _HELD = re.compile(
     r"""
-    (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D) | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D)
-  | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?=M)
+    (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
+  | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?=M)
     """,
     re.VERBOSE,
 )
 
 
-def _cuts(classes: str) -> bytearray:
+# "Haupt-\nund Nebenfach": what follows the hyphen is no half of a word.
+_SUSPENDED = re.compile(rf"[{re.escape(VANISHING)}]\s++(?=(?:und|oder|and|or|et|ou)\b)")
+
+
+def _cuts(text: str, classes: str) -> bytearray:
     cuts = bytearray(b"\1") * (len(classes) + 1)
     for match in _WHOLE.finditer(classes):
         start, end = match.span()
@@ -252,5 +256,7 @@ def _cuts(classes: str) -> bytearray:
     for match in _HELD.finditer(classes):
         start, end = match.span()
         cuts[start : end + 1] = bytes(end + 1 - start)
+    for match in _SUSPENDED.finditer(text):
+        cuts[match.start() + 1] = cuts[match.end()] = 1
     cuts[0] = cuts[-1] = 1
     return cuts

@@ -107,18 +107,18 @@ def answered(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, Place]]:
 def resolve(pins: Sequence[Pin], places: Iterable[Place]) -> list[Outcome]:
     """What became of each pin, given every visible place that has a pin's hash or a pin's chunk id."""
     by_hash: defaultdict[str, list[Place]] = defaultdict(list)
-    by_id: dict[str, Place] = {}
+    by_id: defaultdict[str, list[Place]] = defaultdict(list)
     for place in places:
         by_hash[place.chunk_hash].append(place)
-        by_id[place.chunk_id] = place
+        by_id[place.chunk_id].append(place)
     return [_outcome(pin, by_hash.get(pin.chunk_hash, []), by_id) for pin in pins]
 
 
-def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Place]) -> Outcome:
+def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Sequence[Place]]) -> Outcome:
     count = len(same_text)
     if pin.chunk_id is None:
         return _bare(pin, same_text, count)
-    here = by_id.get(pin.chunk_id)
+    here = _own_place(pin, by_id.get(pin.chunk_id, ()))
     if here is not None and here.chunk_hash == pin.chunk_hash:
         unchanged = pin.raw_hash is None or raw_hash(here.text) == pin.raw_hash
         return Outcome(pin, "exact" if unchanged else "normalised", here, count)
@@ -127,6 +127,12 @@ def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Place]) -
     if here is not None:
         return Outcome(pin, "edited", here, 0)
     return Outcome(pin, "missing", None, 0)
+
+
+def _own_place(pin: Pin, same_id: Sequence[Place]) -> Place | None:
+    """The pin's own chunk. Ids of inline sources are each source's own: the pin's document decides, then the order."""
+    own = [place for place in same_id if place.document_id == pin.document_id] or same_id
+    return _lowest(own) if own else None
 
 
 def _bare(pin: Pin, same_text: Sequence[Place], count: int) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from worker.core.characters import SOFT_HYPHEN, ZERO_WIDTH
@@ -41,9 +42,11 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
         quote: the quote.
         own: what stands in brackets in the chunk itself, and so is no insertion.
 
-    >>> [[piece.text for part in parts for piece in part.pieces] for parts in readings("It may stay [on] … if it works")]
-    [['It may stay [on]', 'if it works'], ['It may stay  … if it works'], ['It may stay', 'if it works']]
+    >>> [[piece.text for part in parts for piece in part.pieces] for parts in readings("It may stay on … if it works")]
+    [['It may stay on', 'if it works']]
     """
+    if not (_ANY_MARK.search(quote) or _INSERTION.search(quote)):
+        return ()
     texts = [[quote], *_without_insertions(quote, own)]
     split = [_split(mark, pieces) for pieces in texts for mark in _MARKS]
     glued = [parts for pieces in texts if len(pieces) == 1 for parts in _glued(pieces[0])]
@@ -109,7 +112,7 @@ def _glued(text: str) -> list[tuple[_RawPart, ...]]:
 
     Once each short text goes with the part before it, once with the one after.
     """
-    between = _between(_ANY_MARK, text)
+    between = [part for part in _between(_ANY_MARK, text) if _LETTER.search(text, part[0], part[1])]
     short = [not _long_enough(Part((prepare(text[start:end]),), bracketed=False)) for start, end, _ in between]
     if not any(short) or all(short):
         return []
@@ -140,7 +143,8 @@ _LETTER = re.compile(r"[^\W_]")
 
 # --- what was put in ----------------------------------------------------------------------------
 
-_INSERTION = re.compile(BRACKETS.pattern + r"|[(（](sic!?)[)）]", re.IGNORECASE)
+_SIC = re.compile(r"[\[(［（]sic!?[\])］）]", re.IGNORECASE)
+_INSERTION = re.compile(f"{BRACKETS.pattern}|{_SIC.pattern}", re.IGNORECASE)
 
 _DENYING = frozenset(
     word
@@ -198,37 +202,45 @@ def may_be_replaced(text: str) -> bool:
 def _without_insertions(quote: str, own: frozenset[str]) -> list[list[str]]:
     """The ways to take insertions out: first one text, as it was before something was put in, then the pieces apart.
 
-    Apart, since an insertion may stand for something. No way at all if there is no insertion. Letters in brackets
-    (``[T]he``) are letters.
+    Apart, since an insertion may stand for something; but not ``[sic]``. No way at all if there is no insertion.
+    Letters in brackets (``[T]he``) are letters.
     """
+    text = quote if "sic" in own else _joined(_SIC.split(quote))
     pieces: list[list[str]] = [[]]
     inserted: list[str] = []
     last = 0
-    for match in _INSERTION.finditer(quote):
-        inside = match[1] or match[2]
-        around = quote[max(0, match.start() - 1) : match.start()], quote[match.end() : match.end() + 1]
+    for match in BRACKETS.finditer(text):
+        inside, around = (
+            match[1],
+            (text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]),
+        )
         if inside in own:
             continue
-        if _is_part_of_word(inside, around):
-            pieces[-1] += [quote[last : match.start()], inside]
+        if all(map(_is_letter, inside)) and any(map(_is_letter, around)):
+            pieces[-1] += [text[last : match.start()], inside]
         elif _is_insertion(inside, around):
-            pieces[-1].append(quote[last : match.start()])
+            pieces[-1].append(text[last : match.start()])
             pieces.append([])
             inserted.append(inside)
         else:
             continue
         last = match.end()
-    pieces[-1].append(quote[last:])
-    return _ways(["".join(piece) for piece in pieces], inserted) if last else []
+    pieces[-1].append(text[last:])
+    return _ways(["".join(piece) for piece in pieces], inserted) if last or text != quote else []
 
 
-def _is_part_of_word(inside: str, around: tuple[str, str]) -> bool:
-    return inside.isalpha() and any(map(str.isalpha, around)) and inside.casefold() != "sic"
+def _is_letter(text: str) -> bool:
+    """Whether a character is a letter or the mark of one."""
+    return text.isalpha() or unicodedata.category(text or " ")[0] == "M"
 
 
 def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
-    """Whether brackets hold an editor's words: none that deny, and not glued to a number."""
-    return any(map(str.isalpha, inside)) and not denies(inside) and not any(map(str.isnumeric, around))
+    """Whether brackets hold an editor's words: none that deny, not glued to a number, and not the text of a link."""
+    glued = any(map(str.isnumeric, around)) or around[1] in _LINKED
+    return any(map(str.isalpha, inside)) and not denies(inside) and not glued
+
+
+_LINKED = ("(", "[", ":")
 
 
 def _ways(pieces: list[str], inserted: list[str]) -> list[list[str]]:

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.characters import DASHES
@@ -242,7 +241,7 @@ def _find_normalised(quote: Prepared, chunk: Prepared, after: int, before: int) 
 
 
 def _find_look_alike(quote: Prepared, chunk: Prepared, after: int, before: int) -> _Match | None:
-    forms = quote.latin_form or quote.form, chunk.latin_form or chunk.form
+    forms = quote.one_script_form or quote.form, chunk.one_script_form or chunk.form
     return _find_form(quote, forms[0], chunk, forms[1], (after, before))
 
 
@@ -251,7 +250,7 @@ _Find = Callable[[Prepared, Prepared, int, int], _Match | None]
 
 def _ways(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[_Find, ...]:
     """How to find quotes by normalising; look-alikes only where there are any."""
-    look_alikes = chunk.latin_form is not None or any(quote.latin_form is not None for quote in quotes)
+    look_alikes = chunk.one_script_form is not None or any(quote.one_script_form is not None for quote in quotes)
     return (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
 
 

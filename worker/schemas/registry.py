@@ -55,6 +55,7 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
         {"not": {"required": ["required_chunk_hashes", "runs"]}},
         {"not": {"required": ["required_chunk_hashes", "citations"]}},
         {"not": {"required": ["runs", "citations"]}},
+        {"not": {"required": ["runs", "sources"]}},
     ),
     BuildCitations: (
         {"oneOf": [{"required": ["records"]}, {"required": ["cite"]}]},

@@ -147,7 +147,6 @@ def test_the_order_of_the_places_changes_nothing(data: st.DataObject, pins: list
     assert answered(resolve(pins, permuted)) == answered(resolve(pins, places))
 
 
-@pytest.mark.xfail(reason="by_id keeps the last of two places with one id: inline sources may have such")
 def test_the_order_changes_nothing_where_ids_are_not_unique() -> None:
     """Inline sources choose their own ids, so that two of them may both have a `c1`."""
     places = [place("c1", document_id="d1"), place("c1", document_id="d2")]
@@ -192,9 +191,14 @@ def test_verdicts_say_what_is_so(pins: list[Pin], places: list[Place]) -> None:
 
 @given(st.lists(bare_pins | knowing_pins))
 def test_unique_is_idempotent_and_loses_nothing(pins: list[Pin]) -> None:
+    """Of two pins with one hash and one chunk, but other bytes, the first stands for both."""
+
+    def meant(pin: Pin) -> tuple[str, str | None]:
+        return pin.chunk_hash, pin.chunk_id
+
     once = unique(pins)
     assert unique(once) == once
-    assert set(once) == set(pins)
+    assert list(map(meant, once)) == list(dict.fromkeys(map(meant, pins)))
     assert once == sorted(once, key=pins.index)
 
 

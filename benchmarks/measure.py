@@ -1,0 +1,182 @@
+"""The project's own search, asked and timed by callers who see more or less, and judged by what it found."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from benchmarks.stage import Stage, steps
+from benchmarks.truth import brute_force, leaked, recall_against, recall_by_distance
+
+from worker.model import NO_FILTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from benchmarks.data import Progress, Vectors
+
+    from worker.adapters.search import Corpus, Found
+
+K = 15
+SHIPPED, EXACT = "", "exact"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to search.
+
+    Attributes:
+        name: ``""`` for the shipped settings, ``exact``, or the setting that differs (``over_fetch=30``).
+        corpus: searches that way.
+        exact: ask for exact search.
+    """
+
+    name: str
+    corpus: Corpus
+    exact: bool = False
+
+
+@dataclass
+class Answers:
+    """What one variant answered one caller: an answer and its duration for each query."""
+
+    found: list[Found] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)
+
+
+Runs = dict[tuple[int, str], Answers]
+
+
+def ask(on: Stage, variants: Sequence[Variant], percents: Sequence[int], queries: Vectors) -> Runs:
+    """Every query by every caller in every way.
+
+    Those that use the index go first once to warm the caches, and take turns at each query, so that a busy
+    moment of the machine is nobody's advantage. Exact search reads the whole table, which would leave the
+    processor's caches cold for whoever comes after: it has a turn of its own.
+    """
+    by_plan = [(percent, variant) for percent in percents for variant in variants if not variant.exact]
+    exactly = [(percent, variant) for percent in percents for variant in variants if variant.exact]
+    with steps() as progress:
+        _turns(on, "warming up", by_plan, queries, progress)
+        runs = _turns(on, "searching", by_plan, queries, progress)
+        _turns(on, "warming up for exact search", exactly, queries[:3], progress)
+        return runs | _turns(on, "searching exactly", exactly, queries, progress)
+
+
+def _turns(on: Stage, step: str, cases: Sequence[tuple[int, Variant]], queries: Vectors, progress: Progress) -> Runs:
+    runs: Runs = {(percent, variant.name): Answers() for percent, variant in cases}
+    for i, query in enumerate(queries):
+        progress(step, i, len(queries))
+        for percent, variant in cases:
+            found, ms = _timed(on, variant, percent, query)
+            runs[percent, variant.name].found.append(found)
+            runs[percent, variant.name].ms.append(ms)
+    progress(step, len(queries), len(queries))
+    return runs
+
+
+def _timed(on: Stage, variant: Variant, percent: int, query: Vectors) -> tuple[Found, float]:
+    caller = on.caller(percent)
+    started = time.perf_counter()
+    found = variant.corpus.nearest(on.database, caller, query, K, NO_FILTERS, exact=variant.exact)
+    return found, (time.perf_counter() - started) * 1000
+
+
+def judge(on: Stage, runs: Runs, percent: int, name: str) -> dict[str, Any]:
+    """One line of the result: how right one variant was for one caller, and how fast."""
+    answers, exact = runs[percent, name], runs[percent, EXACT]
+    visible = on.dataset.visible(percent)
+    recalls = [
+        recall_against(found.candidates, true.candidates)
+        for found, true in zip(answers.found, exact.found, strict=True)
+    ]
+    lengths = [len(found.candidates) for found in answers.found]
+    return {
+        "visible_percent": percent,
+        "variant": name,
+        "rows_min": min(lengths),
+        "rows_wanted": min(K, int(visible.sum())),
+        "recall_mean": float(np.mean(recalls)),
+        "recall_p1": float(np.percentile(recalls, 1)),
+        "recall_worst": min(recalls),
+        "by_index": sum(found.method == "index" for found in answers.found) / len(answers.found),
+        "ef_search": max(found.ef_search for found in answers.found),
+        "median_ms": float(np.median(answers.ms)),
+        "p99_ms": float(np.percentile(answers.ms, 99)),
+        "exact_median_ms": float(np.median(exact.ms)),
+        "leaked": sum(leaked(found.candidates, visible) for found in answers.found),
+    }
+
+
+def check_exact(on: Stage, runs: Runs, percents: Iterable[int], queries: Vectors) -> dict[int, float]:
+    """Recall of the project's exact search against NumPy's brute force in float64, by percent visible."""
+    distances = brute_force(on.dataset, queries)
+    checked = {}
+    for percent in percents:
+        visible = on.dataset.visible(percent)
+        exact = runs[percent, EXACT].found[: len(queries)]
+        checked[percent] = float(
+            np.mean(
+                [
+                    recall_by_distance(found.candidates, row, visible, K)
+                    for found, row in zip(exact, distances, strict=True)
+                ]
+            )
+        )
+    return checked
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured.
+
+    Attributes:
+        about: the corpus, the server and the settings that it was measured with.
+        lines: one for each variant and caller; see `judge`.
+        exact_recall: of the project's exact search against brute force, by percent visible.
+    """
+
+    about: Mapping[str, Any]
+    lines: Sequence[Mapping[str, Any]]
+    exact_recall: Mapping[int, float]
+
+    @property
+    def shipped(self) -> list[Mapping[str, Any]]:
+        """The lines of the shipped settings, which are those that the goals are for."""
+        return [line for line in self.lines if line["variant"] == SHIPPED]
+
+
+def measure(
+    on: Stage, changes: Iterable[Mapping[str, float]], percents: Sequence[int], queries: int, check: int
+) -> Result:
+    """Measure the shipped search settings and changed ones.
+
+    Args:
+        on: where.
+        changes: search settings to change, one variant each.
+        percents: the callers, by how much of the rows they see.
+        queries: how many queries each is asked.
+        check: how many of them are answered by brute force as well.
+    """
+    shipped = on.corpus()
+    changed = [Variant(_name(change), on.corpus(**change)) for change in changes]
+    by_plan, exactly = [Variant(SHIPPED, shipped), *changed], Variant(EXACT, shipped, exact=True)
+    asked = on.dataset.queries(queries)
+    runs = ask(on, [*by_plan, exactly], percents, asked)
+    lines = [judge(on, runs, percent, variant.name) for variant in by_plan for percent in percents]
+    about = {
+        "rows": on.dataset.rows,
+        "seed": on.dataset.seed,
+        "queries": queries,
+        "cores": os.cpu_count(),
+        **on.versions,
+        "search": on.settings.search.model_dump(),
+    }
+    return Result(about, lines, check_exact(on, runs, percents, asked[:check]) if check else {})
+
+
+def _name(change: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in change.items())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
+import shutil
 import socket
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,10 +12,10 @@ from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     import pwd
+    import signal
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
@@ -28,13 +26,12 @@ def spawn_python(
     """Run a command of this interpreter; its output goes to the returned file."""
     file = log.open("ab")
     process = subprocess.Popen(  # noqa: S603 -- this interpreter, no shell
-        command,
+        _ending_with_parent(command, "TERM"),
         stdin=subprocess.DEVNULL,
         stdout=file,
         stderr=subprocess.STDOUT,
         env=dict(environment),
         start_new_session=True,
-        preexec_fn=_end_with_parent(signal.SIGTERM),  # noqa: PLW1509 -- no threads yet; see there
     )
     return process, file
 
@@ -42,7 +39,7 @@ def spawn_python(
 def spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
     """Run a server, as another account if one is given."""
     return subprocess.Popen(  # noqa: S603 -- our own binaries, no shell
-        command,
+        _ending_with_parent(command, "INT"),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -52,20 +49,16 @@ def spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | No
         user=account.pw_uid if account else None,
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
-        preexec_fn=_end_with_parent(signal.SIGINT),  # noqa: PLW1509 -- no threads yet; see there
     )
 
 
-def _end_with_parent(how: signal.Signals) -> Callable[[], None] | None:
-    """On Linux, have the kernel end a server whose parent was killed before it could (kill -9)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None).prctl
+def _ending_with_parent(command: Sequence[str], how: str) -> list[str]:
+    """A command that the kernel ends when its parent was killed before it could (kill -9), where setpriv is there.
 
-    def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(how))
-
-    return in_child
+    Not by `preexec_fn`: that makes Python fork with hooks, and a Ctrl-C that falls into one of these is lost.
+    """
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", how, "--", *command] if setpriv else [*command]
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log: Path) -> None:

@@ -58,8 +58,8 @@ def celery_worker(
         *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
         *("--without-mingle", "--without-gossip", *options),
     ]
-    process, file = spawn_python(command, environment, log)
     app = Celery(broker=environment["CELERY_BROKER_URL"], set_as_current=False)
+    process, file = spawn_python(command, environment, log)
     try:
         wait_until(lambda: bool(app.control.ping([name], timeout=0.25)), process, "the worker", log)
         yield process
@@ -80,8 +80,8 @@ def flower(environment: Mapping[str, str], log: Path, *, user: str, password: st
         *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
     ]
     # In the environment, not on the command line, where every user of the machine could read it.
-    process, file = spawn_python(command, {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}, log)
     url = f"http://127.0.0.1:{port}"
+    process, file = spawn_python(command, {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}, log)
     try:
         wait_until(lambda: listens(port), process, "Flower", log)
         yield url

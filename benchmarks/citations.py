@@ -1,9 +1,9 @@
 """What a citations document and its checks cost, beside plain JSON, and how that grows.
 
-    python -m benchmarks.citations --largest 100000
+    python -m benchmarks.citations --largest 100000 --twin-every 50
 
-The texts are made of the sample's words: unrelated to each other, but for every twentieth, which repeats
-another source's text with one number changed. Each of these must be found, and nothing else.
+The texts are made of the sample's words: unrelated to each other, but for near twins, which repeat another
+source's text with one number changed. Each of these must be found, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 SIZES = (15, 1_000, 10_000, 100_000)
 GOAL_MS, GOAL_RECORDS = 10.0, 1_000
 SOURCES, SENTENCES, WORDS = 97, 4, 13
-TWIN_EVERY = 20
 SECTIONS = ("Verse 1", "Chorus", "Verse 2", "Bridge", None)
 
 
@@ -77,8 +77,8 @@ STEPS = (
 )
 
 
-def make_records(count: int, seed: int = 7) -> list[CitationRecord]:
-    """Records with texts of some 300 characters; every `TWIN_EVERY`-th is a near twin of the one before."""
+def make_records(count: int, twin_every: int, seed: int = 7) -> list[CitationRecord]:
+    """Records with texts of some 400 characters; every ``twin_every``-th is a near twin of the one before."""
     chosen = random.Random(seed)  # noqa: S311 -- the same texts every time
     documents = json.loads(SAMPLE.read_text())["documents"]
     words = [word.strip(".,;:") for d in documents for chunk in d["chunks"] for word in chunk["text"].split()]
@@ -86,7 +86,7 @@ def make_records(count: int, seed: int = 7) -> list[CitationRecord]:
     records: list[CitationRecord] = []
     measured = 0
     for i in range(count):
-        if i % TWIN_EVERY == TWIN_EVERY - 1:
+        if i % twin_every == twin_every - 1:
             text = records[-1].text.replace(f"{measured} dB", f"{measured + 1} dB")
         else:
             measured = chosen.randrange(10, 90)
@@ -113,16 +113,18 @@ def milliseconds(step: Step, records: Sequence[CitationRecord], rounds: int) -> 
 def main(
     largest: Annotated[int, typer.Option(help="Most records.", min=15)] = SIZES[-1],
     rounds: Annotated[int, typer.Option(help="Rounds for 1,000 records; fewer for more.", min=1)] = 21,
+    twin_every: Annotated[int, typer.Option(help="Every how many records a near twin stands.", min=2)] = 50,
 ) -> None:
     """Time each step over ever more records; check that exactly the planted disagreements are found."""
-    console = Console()
+    # Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
+    console = Console(width=None if sys.stdout.isatty() else 140)
     sizes = [size for size in SIZES if size <= largest]
     table = Table("step", *(f"{size:,} records" for size in sizes), "to plain JSON", "µs a record")
     figures: dict[str, list[float]] = {step.name: [] for step in STEPS}
     for size in sizes:
-        records = make_records(size)
+        records = make_records(size, twin_every)
         found = find_disagreements(records)
-        twins = size // TWIN_EVERY
+        twins = size // twin_every
         assert len(found) == twins, f"{twins} planted, {len(found)} found"
         assert all(conflict.differs == ("number",) for conflict in found)
         for step in STEPS:

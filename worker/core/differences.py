@@ -25,6 +25,7 @@ from worker.core.characters import (
     lower_case,
     without_formatting,
 )
+from worker.core.quote_units import LONGEST_UNIT, is_other_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,7 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
         needed |= of_core | of_tail
         if "case" in of_core:
             cased.append(start)
-    return None if _unit_changed(quote, chunk, cased) else frozenset(needed)
+    return None if cased and _unit_changed(quote, chunk, frozenset(cased)) else frozenset(needed)
 
 
 def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
@@ -97,6 +98,21 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
             yield start, stop
         start = stop
     yield start, length
+
+
+def _unit_changed(quote: Passage, chunk: Passage, cased: frozenset[int]) -> bool:
+    """Whether another letter case makes a word another unit; where Every Word Is Capitalised it says nothing."""
+    words = quote.text.split()
+    if len(words) >= _SHORTEST_HEADING and _INVISIBLE.sub("", quote.text).istitle():
+        return False
+    spans = (match.span() for match in _LETTERS.finditer(quote.form.text))
+    short = ((start, stop) for start, stop in spans if stop - start <= LONGEST_UNIT)
+    changed = ((start, stop) for start, stop in short if not cased.isdisjoint(range(start, stop)))
+    return any(is_other_unit(quote.core(start, stop), chunk.core(start, stop)) for start, stop in changed)
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_SHORTEST_HEADING = 4
 
 
 # --- what folded to something -------------------------------------------------------------------
@@ -278,55 +294,3 @@ def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None
 def trimmed_kinds(text: str) -> Kinds:
     """What must be normalised to do without what stands around a passage: white space, and what can't be seen."""
     return _hidden_kinds(text, "") | ({"white_space"} if any(map(str.isspace, text)) else SAME)
-
-
-# --- units --------------------------------------------------------------------------------------
-
-
-def _units() -> dict[str, str]:
-    """Units that differ from another one by letter case alone, and what each is."""
-    units = {"nm": "nanometre", "Nm": "newton metre"}
-    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA", "Sv", "Gy", "Bq", "g"):
-        units |= {f"m{unit}": f"milli-{unit}", f"M{unit}": f"mega-{unit}"}
-    for unit in ("W", "V", "A", "Ω", "J", "Pa", "Hz", "N", "eV", "Wh", "VA"):
-        units[f"M{unit.upper()}"] = f"mega-{unit}"
-    for prefix in ("k", "K", "M", "G", "T", "P"):
-        units |= {f"{prefix}{unit}": f"{prefix.upper()} bits" for unit in ("b", "bit", "bps")}
-        units |= {f"{prefix}{unit}": f"{prefix.upper()} bytes" for unit in ("B", "Bps")}
-    return units
-
-
-_UNITS = _units()
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
-def _unit_changed(quote: Passage, chunk: Passage, cased: list[int]) -> bool:
-    """Whether letter case makes a word another unit: mW is not MW, Mb not MB."""
-    if not cased or _is_heading(quote.text):
-        return False
-    wanted = frozenset(cased)
-    for match in _LETTERS.finditer(quote.form.text):
-        start, stop = match.span()
-        if stop - start > _LONGEST_UNIT or wanted.isdisjoint(range(start, stop)):
-            continue
-        unit, other = _unit(quote.core(start, stop)), _unit(chunk.core(start, stop))
-        if unit and other and unit != other:
-            return True
-    return False
-
-
-def _is_heading(text: str) -> bool:
-    """Whether Every Word Is Capitalised, so that a capital says nothing."""
-    return _INVISIBLE.sub("", text).istitle() and len(text.split()) >= _SHORTEST_HEADING
-
-
-_SHORTEST_HEADING = 4
-
-
-def _unit(text: str) -> str:
-    """What unit a word is, whatever is hidden in it or only looks like its letters."""
-    letters = letters_as_latin(unicodedata.normalize("NFKC", text))
-    return _UNITS.get("".join(filter(str.isalpha, letters)), "")
-
-
-_LONGEST_UNIT = max(map(len, _UNITS))

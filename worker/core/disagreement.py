@@ -501,17 +501,18 @@ _NUMBER = r"""
 """
 _TOKEN = re.compile(
     rf"""
-    (?P<date>\d{{4}}-\d\d?-\d\d?(?![\w-]) | \d\d?[./]\d\d?[./]\d{{4}}(?!\w) | \d{{4}}/\d\d?/\d\d?(?!\w))
-    | (?P<name>(?:https?://|www\.|(?<!\w)/)[^\s<>"']++ | (?<![\w.])v?+\d++(?:\.\d++){{2,}}+ | (?<!\w)v\d++\.\d++)
+    (?P<word>
+        (?!https?://|www\.|v\d|dB\([A-Z]\))  # these are below
+        (?: [aApP]\.\s?[mM]\b\.?
+        | [A-Za-z](?:\w|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+(?:-\d\w*+)*+  # HT-2207 as well
+        | [^\W\d_](?:[^\W\d_]|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+ )  # scripts without spaces: up to a digit
+      )
+    | (?P<date>\d{{4}}-\d\d?-\d\d?(?![\w-]) | \d\d?[./]\d\d?[./]\d{{4}}(?!\w) | \d{{4}}/\d\d?/\d\d?(?!\w))
+    | (?P<name>(?:https?://|www\.|(?<!\w)/)[^\s<>"']++ | (?<![\w.])v?+\d++(?:\.\d++){{2,}}+ | v\d\w*+(?:\.\d++)*+)
     | (?P<time>\d\d?:[0-5]\d(?::[0-5]\d)?+(?![\d:]))
     | (?P<ratio>\d{{1,9}}+[:/]\d{{1,9}}+(?![\d:/]))
     | (?P<number>{_NUMBER})
     | (?P<unit>dB\([A-Z]\) | °\s?[CFK](?!\w) | [℃℉%‰°\u2126\u03a9$£€¥₹])
-    | (?P<word>
-        [aApP]\.\s?[mM]\b\.?
-        | [A-Za-z](?:\w|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+(?:-\d\w*+)*+  # HT-2207 as well
-        | [^\W\d_](?:[^\W\d_]|[\u00ad\u0300-\u036f])*+(?:['’]\w++)*+  # scripts without spaces: up to a digit
-      )
     | (?P<sign>[-,;:()—–/&])
     """,
     re.VERBOSE,
@@ -543,21 +544,15 @@ class _Reader:
     """Reads the tokens of a sentence from left to right; methods named for a thing look for it at ``i``."""
 
     def __init__(self, text: str, known: dict[str, _Word]) -> None:
-        self.kinds: list[str] = []
-        self.texts: list[str] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.words: list[_Word] = []
-        for match in _TOKEN.finditer(text):
-            kind, raw = str(match.lastgroup), match[0]
-            word = known.get(raw)
-            if word is None:
-                word = known[raw] = _WORD_READERS.get(kind, _Word)(raw)
-            self.kinds.append(kind)
-            self.texts.append(raw)
-            self.starts.append(match.start())
-            self.ends.append(match.end())
-            self.words.append(word)
+        tokens = list(_TOKEN.finditer(text))
+        self.kinds = [str(token.lastgroup) for token in tokens]
+        self.texts = [token[0] for token in tokens]
+        self.starts = [token.start() for token in tokens]
+        self.ends = [token.end() for token in tokens]
+        for kind, raw in zip(self.kinds, self.texts, strict=True):
+            if raw not in known:
+                known[raw] = _WORD_READERS.get(kind, _Word)(raw)
+        self.words = [known[raw] for raw in self.texts]
         self.ended = text.rstrip(_CLOSING).endswith((".", "!", "?", "…", "。"))
         # Past both ends (index -1 as well) stands nothing, so that looking around needs no bounds.
         self.length = len(self.kinds)
@@ -1047,21 +1042,30 @@ class _Entry(NamedTuple):
 
 
 def _read(records: Sequence[CitationRecord]) -> Iterator[_Entry]:
-    """Sentences that may be alike; each text of a source once, and each text read once whoever has it."""
+    """Sentences that may be alike; each text of a source once, and each sentence read once wherever it stands."""
     first: dict[tuple[str, str], int] = {}
     for index, record in enumerate(records):
         first.setdefault((record.source_id, record.text), index)
+    texts = list(first)
     words: dict[str, _Word] = {}
     sentences: dict[str, Sentence] = {}
-    places: dict[str, list[Span]] = {}
-    for source, text in _suspects(list(first)):
-        if text not in places:
-            places[text] = split_sentences(text)
-        for start, end in places[text]:
+    for i, suspects in _suspects(texts):
+        source, text = texts[i]
+        for start, end in _overlapping(split_sentences(text), suspects):
             said = text[start:end]
             if said not in sentences:
                 sentences[said] = read_sentence(said, words)
-            yield _Entry(source, text, first[source, text], start, end, sentences[said])
+            yield _Entry(source, text, first[texts[i]], start, end, sentences[said])
+
+
+def _overlapping(spans: Iterable[Span], others: Sequence[Span]) -> Iterator[Span]:
+    """Spans that share a character with one of some others; both in order, none inside another."""
+    i = 0
+    for start, end in spans:
+        while i < len(others) and others[i][1] <= start:
+            i += 1
+        if i < len(others) and others[i][0] < end:
+            yield start, end
 
 
 def _disagreeing(group: Sequence[_Entry]) -> Iterator[tuple[_Difference, _Entry, _Entry]]:
@@ -1076,10 +1080,11 @@ def _disagreeing(group: Sequence[_Entry]) -> Iterator[tuple[_Difference, _Entry,
         variants[keys[id(entry.sentence)]].append(entry)
     for here, there in _candidates(list(variants.values())):
         # A variant's sentences may be spaced and punctuated differently: whether they differ is the same, not where.
-        if compare(here[0].sentence, there[0].sentence) is None:
-            continue
-        for one, other in _across(here, there):
-            difference = compare(one.sentence, other.sentence)
+        first = here[0].sentence, there[0].sentence
+        usual = compare(*first)
+        for one, other in _across(here, there) if usual is not None else ():
+            same = one.sentence is first[0] and other.sentence is first[1]
+            difference = usual if same else compare(one.sentence, other.sentence)
             if difference is not None:
                 yield difference, one, other
 
@@ -1151,8 +1156,8 @@ _TABLE_SHIFTS = (np.uint64(48), np.uint64(40), np.uint64(32))
 _TABLE_MASK = np.uint64(0xFFFF)
 
 
-def _suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of some (source, text) that hold a piece much like one of another source, and not the same."""
+def _suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span]]]:
+    """Which of some (source, text) hold pieces much like one of another source, and not the same; and where."""
     if len({source for source, _ in texts}) <= 1:
         return []
     blob, begins = _joined([text for _, text in texts])
@@ -1162,14 +1167,27 @@ def _suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     repeated = np.flatnonzero((counts[group] > 1) & (sums != 0))
     members: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     columns = (group[repeated], owners[repeated], starts[repeated], ends[repeated])
-    for number, *member in zip(*(column.tolist() for column in columns), strict=True):
-        members[number].append((member[0], member[1], member[2]))
-    found: set[int] = set()
+    for number, owner, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        members[number].append((owner, start, end))
+    found: defaultdict[int, list[Span]] = defaultdict(list)
     for alike in members.values():
         sources = {texts[owner][0] for owner, _, _ in alike}
         if len(sources) > 1 and len({blob[start:end] for _, start, end in alike}) > 1:
-            found |= {owner for owner, _, _ in alike}
-    return [texts[i] for i in sorted(found)]
+            for owner, start, end in alike:
+                found[owner].append((start, end))
+    places = begins.tolist()
+    return [(i, _in_characters(texts[i][1], places[i] + 1, sorted(found[i]))) for i in sorted(found)]
+
+
+def _in_characters(text: str, begin: int, spans: list[Span]) -> list[Span]:
+    """Spans of the joined bytes as spans of a text that begins there; all of it where it was not joined as it is."""
+    if not text.isascii():
+        raw = text.encode("utf-8", "surrogatepass")
+        if _folded_bytes(text)[1:] != raw:
+            return [(0, len(text))]
+        before = [0, *np.cumsum((np.frombuffer(raw, np.uint8) & 0xC0) != 0x80).tolist()]  # noqa: PLR2004 -- UTF-8
+        return [(before[max(0, start - begin)], before[end - begin]) for start, end in spans]
+    return [(max(0, start - begin), end - begin) for start, end in spans]
 
 
 def _joined(texts: Sequence[str]) -> tuple[bytes, NDArray[np.intp]]:

@@ -257,6 +257,6 @@ def _cuts(text: str, classes: str) -> bytearray:
         start, end = match.span()
         cuts[start : end + 1] = bytes(end + 1 - start)
     for match in _SUSPENDED.finditer(text):
-        cuts[match.start() + 1] = cuts[match.end()] = 1
+        cuts[match.start()] = cuts[match.start() + 1] = cuts[match.end()] = 1
     cuts[0] = cuts[-1] = 1
     return cuts

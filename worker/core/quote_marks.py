@@ -133,8 +133,10 @@ def _glued(text: str) -> list[tuple[_RawPart, ...]]:
 
 
 def hides_words(gap: str) -> bool:
-    """Whether dots in the quote are the chunk's own, so that words beside them are left out without a mark."""
+    """Whether dots in the quote are the chunk's own, so that a word or two beside them are left out without a mark."""
     bare = gap.strip()
+    if len(bare) > LONGEST_REPLACED[1] or len(bare.split()) > LONGEST_REPLACED[0]:
+        return False
     return bool(_LETTER.search(bare) and (_ANY_MARK.match(bare) or bare.endswith(("...", "…"))))
 
 

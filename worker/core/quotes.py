@@ -27,25 +27,27 @@ is eight times the text passed: where a text repeats itself at every few signs a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from worker.core.characters import DASHES
-from worker.core.differences import KINDS, SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
-from worker.core.normal_forms import Form, Prepared, prepare
+from worker.core.differences import KINDS
+from worker.core.normal_forms import Prepared, prepare
 from worker.core.quote_marks import Part, Reading, hides_words, may_be_replaced, readings
+from worker.core.quote_search import find_verbatim, ways_to_normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from worker.core.quote_search import Find, Match, Span
 
 Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
-Span = tuple[int, int]
 
 SHORTEST_NORMALISED = (2, 4)
 """Words, or letters and digits, that a quote needs to be found by normalising."""
 
-_TRIED, _PATIENCE, _WINDOW, _LONGEST_DASH = 8, 8, 200, 3
+# An insertion may have been preceded by so many places of the piece before it, and be followed by the next piece at
+# most so far away.
+_TRIED, _WINDOW = 8, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +148,6 @@ _HOW = ("verbatim", "normalised", "elided")
 # --- one quote, one chunk -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    span: Span
-    kinds: Kinds
-
-
 class _Quote:
     """A quote, with what is made of it once for all chunks."""
 
@@ -171,10 +167,10 @@ class _Quote:
 
     def place(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Where and how it stands in a chunk."""
-        if verbatim := _find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
+        if verbatim := find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
             return _place(i, chunk, "verbatim", [verbatim])
         if self._long_enough:
-            for find in _ways(chunk.text, [self.text]):
+            for find in ways_to_normalise(chunk.text, [self.text]):
                 if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
                     return _place(i, chunk, "normalised", [match])
         for reading in self._readings(chunk.text):
@@ -183,20 +179,20 @@ class _Quote:
         return None
 
 
-def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[_Match]) -> Place:
+def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
     kinds = frozenset[str]().union(*(match.kinds for match in matches))
     spans = tuple(match.span for match in matches)
     return Place(i, chunk.chunk_hash, how, spans, tuple(kind for kind in KINDS if kind in kinds))
 
 
-def _find_parts(reading: Reading, chunk: Prepared) -> list[_Match]:
+def _find_parts(reading: Reading, chunk: Prepared) -> list[Match]:
     """Where the parts stand in this order: each at the first place after the one before; none unless all do.
 
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
     pieces = [piece for part in reading for piece in part.pieces]
-    for find in (*_ways(chunk, pieces), _find_verbatim):
-        matches: list[_Match] = []
+    for find in (*ways_to_normalise(chunk, pieces), find_verbatim):
+        matches: list[Match] = []
         for part in reading:
             after = matches[-1].span[1] if matches else 0
             found = _find_part(part, chunk, after, find)
@@ -208,7 +204,7 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[_Match]:
     return []
 
 
-def _find_part(part: Part, chunk: Prepared, after: int, find: _Find) -> list[_Match]:
+def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Match]:
     """The first place of a part; of several pieces, where each is near the one before."""
     pieces = part.pieces
     for _ in range(1 if len(pieces) == 1 else _TRIED):
@@ -226,141 +222,3 @@ def _find_part(part: Part, chunk: Prepared, after: int, find: _Find) -> list[_Ma
             return matches
         after = first.span[0] + 1
     return []
-
-
-def _find_verbatim(quote: Prepared, chunk: Prepared, after: int, before: int) -> _Match | None:
-    for start in _occurrences(chunk.text, quote.text, after, before):
-        stop = start + len(quote.text)
-        if chunk.cuts[start] and chunk.cuts[stop]:
-            return _Match((start, stop), SAME)
-    return None
-
-
-def _find_normalised(quote: Prepared, chunk: Prepared, after: int, before: int) -> _Match | None:
-    return _find_form(quote, quote.form, chunk, chunk.form, (after, before))
-
-
-def _find_look_alike(quote: Prepared, chunk: Prepared, after: int, before: int) -> _Match | None:
-    forms = quote.one_script_form or quote.form, chunk.one_script_form or chunk.form
-    return _find_form(quote, forms[0], chunk, forms[1], (after, before))
-
-
-_Find = Callable[[Prepared, Prepared, int, int], _Match | None]
-
-
-def _ways(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[_Find, ...]:
-    """How to find quotes by normalising; look-alikes only where there are any."""
-    look_alikes = chunk.one_script_form is not None or any(quote.one_script_form is not None for quote in quotes)
-    return (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
-
-
-def _find_form(quote: Prepared, asked: Form, chunk: Prepared, form: Form, within: Span) -> _Match | None:
-    """The first place where the folded quote stands, whole words, with differences that may be normalised."""
-    core = _trimmed(asked)
-    text = core.text
-    before, after = int(text[:1] == "-"), int(text[-1:] == "-")
-    found = _find_core(quote, core, chunk, form, within)
-    if found or not (before or after):
-        return found
-    # Between letters a dash is left out of folded text: "Haupt-" of "Haupt- und Nebenfach", "—the" of "desk—the".
-    inner = core.slice(before, len(text) - after)
-    match = _find_core(quote, inner, chunk, form, within)
-    if match is None:
-        return None
-    edges = quote.text[core.starts[0] : inner.starts[0]], quote.text[inner.ends[-1] : core.ends[-1]]
-    return _with_dashes(match, edges, chunk)
-
-
-def _with_dashes(match: _Match, edges: tuple[str, str], chunk: Prepared) -> _Match | None:
-    """The match with the dashes around it, if they are there and a quote may begin and end beside them."""
-    start, stop = match.span
-    before, after = chunk.text[max(0, start - _LONGEST_DASH) : start], chunk.text[stop : stop + _LONGEST_DASH]
-    own = before[len(before.rstrip(DASHES)) :], after[: len(after) - len(after.lstrip(DASHES))]
-    kinds = [dash_kinds(edge, dash) if edge else SAME for edge, dash in zip(edges, own, strict=True)]
-    start, stop = start - len(own[0] if edges[0] else ""), stop + len(own[1] if edges[1] else "")
-    if None in kinds or not (chunk.cuts[start] and chunk.cuts[stop]):
-        return None
-    return _Match((start, stop), match.kinds.union(*filter(None, kinds)))
-
-
-def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> _Match | None:
-    begin, end = map(form.position, within)
-    compared = 0
-    for start in _occurrences(form.text, core.text, begin, end):
-        stop = start + len(core.text)
-        if not _whole(chunk, form, start, stop):
-            continue
-        passage = Passage(chunk.text, form.slice(start, stop))
-        kinds = kinds_needed(Passage(quote.text, core), passage)
-        if kinds is not None:
-            return _Match(passage.span, kinds | _outer_kinds(quote.text, core, passage))
-        compared += len(core.text)
-        if compared > _PATIENCE * (stop - begin):
-            break
-    return None
-
-
-def _trimmed(form: Form) -> Form:
-    """Without the white space around it."""
-    stripped = form.text.lstrip(" ")
-    start = len(form.text) - len(stripped)
-    return form.slice(start, start + len(stripped.rstrip(" ")))
-
-
-def _whole(chunk: Prepared, form: Form, start: int, stop: int) -> bool:
-    """Whether a place of the folded text begins and ends where a quote may."""
-    if not (form.opens(start) and form.opens(stop)):
-        return False
-    return bool(chunk.cuts[form.starts[start]] and chunk.cuts[form.ends[stop - 1]])
-
-
-def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
-    """What was trimmed off the quote, unless the chunk has the same there."""
-    before, after = quote[: core.starts[0]], quote[core.ends[-1] :]
-    start, stop = found.span
-    kinds: Kinds = frozenset()
-    if found.text[max(0, start - len(before)) : start] != before:
-        kinds |= trimmed_kinds(before)
-    if found.text[stop : stop + len(after)] != after:
-        kinds |= trimmed_kinds(after)
-    return kinds
-
-
-# --- searching ----------------------------------------------------------------------------------
-
-
-def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:
-    """Where a string stands in a part of a text, overlapping places too, in linear time; an empty one nowhere."""
-    for _ in range(_TRIED if wanted else 0):
-        start = text.find(wanted, start, stop)
-        if start < 0:
-            return
-        yield start
-        start += 1
-    if wanted:
-        yield from _all_occurrences(text, wanted, start, stop)
-
-
-def _all_occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:
-    """The same by Knuth, Morris and Pratt, "Fast Pattern Matching in Strings", SIAM J. Comput. 6 (1977)."""
-    borders = _borders(wanted)
-    matched = 0
-    for i in range(start, min(stop, len(text))):
-        while matched and (matched == len(wanted) or text[i] != wanted[matched]):
-            matched = borders[matched - 1]
-        if text[i] == wanted[matched]:
-            matched += 1
-        if matched == len(wanted):
-            yield i + 1 - matched
-
-
-def _borders(wanted: str) -> list[int]:
-    """For each prefix, how long its longest border is."""
-    borders, matched = [0], 0
-    for character in wanted[1:]:
-        while matched and character != wanted[matched]:
-            matched = borders[matched - 1]
-        if character == wanted[matched]:
-            matched += 1
-        borders.append(matched)
-    return borders

@@ -335,7 +335,7 @@ def test_looking_for_suspects_first_loses_nothing(given_texts: list[str]) -> Non
     records = records_of(*given_texts)
     found = find_disagreements(records)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disagreement, "_suspects", list)
+        patch.setattr(disagreement, "_suspects", lambda texts: [(i, [(0, len(t))]) for i, (_, t) in enumerate(texts)])
         assert find_disagreements(records) == found
 
 

@@ -82,35 +82,37 @@ def run_job(
         celery.exceptions.Retry: Postgres or Redis is away and there are tries left.
     """
     started = time.perf_counter()
+    run: dict[str, str] = {}
     try:
         _check_deliveries(task, settings)
         _check_envelope(task)
         raw = _only_argument(args, kwargs)
         check_shape(raw, settings.limits)
         job = parse_job(model, raw)
+        run = {"run_id": job.run.run_id} if job.run is not None else {}
         result = answer(job, lambda: identify(job, raw, task=task.name, task_id=task.request.id, settings=settings))
         summary = _summarise_result(result)
         done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
-        _log("job delayed", task, started, level="warning", error="Unavailable", reason=error.message)
+        _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
         raise _again(task, error, settings) from None
     except (redis.RedisError, kombu.exceptions.OperationalError) as error:
-        _log("job delayed", task, started, level="warning", error=type(error).__name__)
+        _log("job delayed", task, started, **run, level="warning", error=type(error).__name__)
         raise _again(task, Unavailable("Redis is away"), settings) from None
     except SoftTimeLimitExceeded:
-        _log("job failed", task, started, level="warning", error="TimedOut")
+        _log("job failed", task, started, **run, level="warning", error="TimedOut")
         limit = settings.worker.soft_time_limit_seconds
         raise TimedOut(f"the job ran longer than {limit} s") from None
     except RetrievalError as error:
         level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
-        _log("job failed", task, started, level=level, error=type(error).__name__, reason=error.message)
+        _log("job failed", task, started, **run, level=level, error=type(error).__name__, reason=error.message)
         raise
     except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
-        _log("job failed", task, started, level="error", error=type(error).__name__, where=observe.where(error))
+        _log("job failed", task, started, **run, level="error", error=type(error).__name__, where=observe.where(error))
         raise InternalError(
             f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         ) from None
-    _log("job done", task, started, rows=_rows(result), outcome=summary)
+    _log("job done", task, started, **run, rows=_rows(result), outcome=summary)
     return done
 
 

@@ -275,8 +275,9 @@ MARKS = [" … ", "… ", " ... ", "... ", " [...] ", " […] ", " . . . ", " (.
 
 
 def elided_passage(rng: random.Random, text: str, cuts: int) -> str | None:
+    """The text with words left out at so many places; four words or more stay in each part."""
     words = text.split()
-    if len(words) < 4 * (cuts + 1) + 2 * cuts:
+    if len(words) < 4 * (cuts + 1) + 2 * cuts or SPACED_NUMBER.search(text):
         return None
     parts, rest = [], words
     for left in range(cuts, 0, -1):

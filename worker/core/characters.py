@@ -183,7 +183,8 @@ _NO_SPACES = re.compile(
 )
 _HAN = re.compile("[\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _WIDE_PUNCTUATION = re.compile("[\u3001-\u3003\u3008-\u3011\u3014-\u301b\uff01-\uff0c\uff0e\uff1a-\uff1f]")
-_JAMO_THAT_FOLLOW = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
+# Vowels and finals of Hangul that was taken apart, skin tones of emoji.
+_MARKS_TOO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff\U0001f3fb-\U0001f3ff]")
 
 
 class _Classes(dict[int, str]):
@@ -228,7 +229,7 @@ def _sign(c: str) -> str:
 def _letter_or_digit(c: str) -> str:
     plain = compatible(c)
     category = unicodedata.category(plain[0])
-    if category[0] == "M" or _JAMO_THAT_FOLLOW.match(c):
+    if category[0] == "M" or _MARKS_TOO.match(c):
         return "M"
     if _NO_SPACES.match(plain):
         return "N" if _HAN.match(plain) and unicodedata.numeric(plain[0], None) is not None else "C"

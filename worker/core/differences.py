@@ -101,18 +101,26 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
 
 
 def _unit_changed(quote: Passage, chunk: Passage, cased: frozenset[int]) -> bool:
-    """Whether another letter case makes a word another unit; where Every Word Is Capitalised it says nothing."""
-    words = quote.text.split()
-    if len(words) >= _SHORTEST_HEADING and _INVISIBLE.sub("", quote.text).istitle():
-        return False
-    spans = (match.span() for match in _LETTERS.finditer(quote.form.text))
-    short = ((start, stop) for start, stop in spans if stop - start <= LONGEST_UNIT)
-    changed = ((start, stop) for start, stop in short if not cased.isdisjoint(range(start, stop)))
-    return any(is_other_unit(quote.core(start, stop), chunk.core(start, stop)) for start, stop in changed)
+    """Whether another letter case makes a word another unit.
+
+    Where a quote was put all in small letters, or Every Word Was Capitalised, case says nothing. All in capitals, it
+    does say a unit: a reader of 5 MW can't know that it was 5 mW.
+    """
+    words = (match.span() for match in _LETTERS.finditer(quote.form.text))
+    pairs = [
+        (quote.core(*word), chunk.core(*word))
+        for word in words
+        if word[1] - word[0] > LONGEST_UNIT or not cased.isdisjoint(range(*word))
+    ]
+    units = [pair for pair in pairs if is_other_unit(*pair)]
+    visible = _INVISIBLE.sub("", quote.text)
+    says_nothing = len(visible.split()) >= _FEWEST_WORDS and (visible.istitle() or visible.islower())
+    others = any(one != other for one, other in pairs if (one, other) not in units)
+    return bool(units) and not (says_nothing and others)
 
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-_SHORTEST_HEADING = 4
+_FEWEST_WORDS = 4
 
 
 # --- what folded to something -------------------------------------------------------------------

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    _Places = NDArray[np.intp]
+
     from worker.core.citations import CitationRecord
     from worker.core.conflicts import Side, Span
 
@@ -1163,8 +1165,9 @@ def _suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span]]]:
     blob, begins = _joined([text for _, text in texts])
     sums, starts, ends = _pieces(blob, begins)
     owners = np.searchsorted(begins, starts, side="right") - 1
+    starts, ends = _reach(starts, ends, owners, np.append(begins, len(blob)))
     _, group, counts = np.unique(sums, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero((counts[group] > 1) & (sums != 0))
+    repeated = np.flatnonzero(counts[group] > 1)
     members: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     columns = (group[repeated], owners[repeated], starts[repeated], ends[repeated])
     for number, owner, start, end in zip(*(column.tolist() for column in columns), strict=True):
@@ -1179,6 +1182,14 @@ def _suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span]]]:
     return [(i, _in_characters(texts[i][1], places[i] + 1, sorted(found[i]))) for i in sorted(found)]
 
 
+def _reach(starts: _Places, ends: _Places, owners: _Places, bounds: _Places) -> tuple[_Places, _Places]:
+    """Pieces with the weightless ones on both sides, which may be parts of the same sentences."""
+    follows = np.append(False, owners[1:] == owners[:-1])
+    before = np.where(follows, np.append(0, ends[:-1]), bounds[owners])
+    after = np.where(np.append(follows[1:], False), np.append(starts[1:], 0), bounds[owners + 1])
+    return before, after
+
+
 def _in_characters(text: str, begin: int, spans: list[Span]) -> list[Span]:
     """Spans of the joined bytes as spans of a text that begins there; all of it where it was not joined as it is."""
     if not text.isascii():
@@ -1190,7 +1201,7 @@ def _in_characters(text: str, begin: int, spans: list[Span]) -> list[Span]:
     return [(max(0, start - begin), end - begin) for start, end in spans]
 
 
-def _joined(texts: Sequence[str]) -> tuple[bytes, NDArray[np.intp]]:
+def _joined(texts: Sequence[str]) -> tuple[bytes, _Places]:
     """All texts, each after a new line, and where each begins."""
     parts = [b"\n" + text.encode() if text.isascii() else _folded_bytes(text) for text in texts]
     begins = np.cumsum([0, *map(len, parts)])[:-1]
@@ -1223,8 +1234,8 @@ _FOREIGN = 1.3
 """Bytes a character of a text that is not in Latin script, at least."""
 
 
-def _pieces(blob: bytes, begins: NDArray[np.intp]) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.intp]]:
-    """Sum, start and end of each piece with a word in it."""
+def _pieces(blob: bytes, begins: _Places) -> tuple[NDArray[np.uint64], _Places, _Places]:
+    """Sum, start and end of each piece that weighs anything."""
     padded = blob.translate(_FOLD) + bytes(_WORD_BYTES)
     letters = np.frombuffer(padded, np.uint8) != 0
     # The first byte is a new line, the last is padding: words begin and end inside.
@@ -1235,14 +1246,12 @@ def _pieces(blob: bytes, begins: NDArray[np.intp]) -> tuple[NDArray[np.uint64], 
     cuts = _cuts(blob, begins)
     first_words = np.searchsorted(starts, cuts)
     filled = np.flatnonzero(first_words[:-1] < first_words[1:])
-    if not len(filled):
-        nothing = np.zeros(0, np.intp)
-        return np.zeros(0, np.uint64), nothing, nothing
-    sums: NDArray[np.uint64] = np.add.reduceat(weights, first_words[filled])
-    return sums, cuts[filled], cuts[filled + 1]
+    sums: NDArray[np.uint64] = np.add.reduceat(weights, first_words[filled]) if len(filled) else np.zeros(0, np.uint64)
+    weighing = sums != 0
+    return sums[weighing], cuts[filled][weighing], cuts[filled + 1][weighing]
 
 
-def _weights(words: NDArray[np.uint64], lengths: NDArray[np.intp]) -> NDArray[np.uint64]:
+def _weights(words: NDArray[np.uint64], lengths: _Places) -> NDArray[np.uint64]:
     """What each word adds to a sum, by its first letters: any order of the same words gives the same sum."""
     weights = (words & _MASKS[_PREFIX_BYTES]) * _SPREAD
     weights ^= weights >> np.uint64(29)
@@ -1254,14 +1263,14 @@ def _weights(words: NDArray[np.uint64], lengths: NDArray[np.intp]) -> NDArray[np
     return np.where(weightless, np.uint64(0), weights)
 
 
-def _cuts(blob: bytes, begins: NDArray[np.intp]) -> NDArray[np.intp]:
+def _cuts(blob: bytes, begins: _Places) -> _Places:
     """Where pieces end and the next begin, the ends of all included."""
     data = np.frombuffer(blob + b"\n\n", np.uint8)
     stops = np.flatnonzero(_IS_STOP[data])
     # "e.g. twice": before a small letter no sentence begins.
     stops = stops[_ENDS_WORD[data[stops + 1]] & ~_IS_SMALL[data[stops + 2]]]
     lines = [place for match in _NEW_LINE.finditer(blob) for place in match.span()]
-    cuts: NDArray[np.intp] = np.unique(np.concatenate([begins, stops + 1, np.array(lines, np.intp), [len(blob)]]))
+    cuts: _Places = np.unique(np.concatenate([begins, stops + 1, np.array(lines, np.intp), [len(blob)]]))
     return cuts
 
 

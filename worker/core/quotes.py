@@ -10,15 +10,17 @@ The verdict is the first of these that holds, in the chunk named:
 ``elided``
     with honest marks of what was left out (``…``, ``...``, ``[...]``) or put in (``[sic]``, ``[the mayor]``,
     ``[T]he``): the parts stand there in this order, verbatim or normalised, and each has at least three words or twelve
-    letters and digits. What is put in may stand for up to three words, but then not for a number, and what says or
-    takes back a denial or a limit (not, may, only, ...) can't be put in.
+    letters and digits. Words in brackets are put in between two words, or stand for up to three, but not for a number;
+    a number is only put in between words. What denies or limits (not, may, only, ...) is neither put in nor replaced.
+    Dots and brackets that the chunk has itself are no marks. How much a mark of omission leaves out is its writer's.
 ``misattributed``
     in none of these ways, but in another of the job's chunks.
 ``not_found``
     anything else; also a quote without any letter, digit or symbol.
 
-A quote, and each part, begins and ends where words and numbers do: ``5 dB`` is not in ``15 dB``, ``able`` not in
-``un-able``, ``5`` not in ``-5`` (`Prepared.cuts`). In scripts without spaces it may begin and end at any sign.
+A quote, and each part, begins and ends where words and numbers do, verbatim too: ``5 dB`` is not in ``15 dB``,
+``toxic`` not in ``non-toxic``, ``5`` not in ``-5`` (`Prepared.cuts`). In scripts without spaces between words it may
+begin and end at any sign.
 
 Time is linear in the lengths of quote and chunks, whatever they are: searching is `str.find`, which is linear, and
 Knuth-Morris-Pratt where that would have to start again too often. Candidates are compared in full for as long as that

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from worker.core import disagreement
@@ -27,7 +27,27 @@ if TYPE_CHECKING:
 MAY_BE_BAKED = "Blue reels may be baked."
 WORDS = "The the a blue reel reels desk needs need does not never may be baked No nobody with without oars stopped stop"
 VALUES = "5 6 0.5 kHz 500 Hz mV µV 3 13 May 2024 £480 1,000 1000 two Seven % half 22:40 in first channel"
-SIGNS = [". ", "! ", "… ", ", ", "; ", "\n\n", "\n- ", "e.g. ", "“", "”", "-", "−", "\u00ad", "\ud800", "\0", "ﬁ", "é"]
+SIGNS = [
+    ". ",
+    "Dr. ",
+    ". May ",
+    "! ",
+    "… ",
+    ", ",
+    "; ",
+    "\n\n",
+    "\n- ",
+    "e.g. ",
+    "“",
+    "”",
+    "-",
+    "−",
+    "\u00ad",
+    "\ud800",
+    "\0",
+    "ﬁ",
+    "é",
+]
 parts = st.sampled_from([*(word + " " for word in f"{WORDS} {VALUES}".split()), *SIGNS])
 texts = st.lists(parts, max_size=25).map("".join) | st.text(st.characters(), max_size=15)
 
@@ -330,6 +350,10 @@ def test_spans_lie_in_sentences_and_tokens_in_spans(given_texts: list[str]) -> N
 
 @settings(max_examples=200)
 @given(st.lists(texts, min_size=2, max_size=5))
+@example(["blue reels, e.g. The oars", "blue reels, e.g. The not oars"])
+@example(["No e.g. blue reels", "The e.g. blue reels"])
+@example(["The reels sang on 3. May 2024.", "The reels sang on 3. June 2024."])
+@example(["may 5 3 3 ", "3 3 3 "])
 def test_looking_for_suspects_first_loses_nothing(given_texts: list[str]) -> None:
     """Reading only the texts that may hold alike sentences finds what reading all of them finds."""
     records = records_of(*given_texts)

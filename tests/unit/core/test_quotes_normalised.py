@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.differences import KINDS
@@ -21,7 +21,6 @@ SAME = [
     # white space
     ("the noise floor is low", "the  noise\nfloor\tis low", "white_space"),
     ("the noise floor is low", "the\u00a0noise\u2009floor\u3000is\u2028low", "white_space"),
-    ("the noise floor is low", " the noise floor is low\n", "white_space"),
     ("a\r\n\r\n  b c d", "a b c d", "white_space"),
     ("本设备不得在超过", "本设备\n不得在\r\n超过", "white_space"),
     ("温度，不得使用", "温度，\n不得使用", "white_space"),
@@ -51,7 +50,7 @@ SAME = [
     ("CO₂ and H₂O levels", "CO2 and H2O levels", "compatibility"),
     ("the 1ª and the 2º", "the 1a and the 2o", "compatibility"),
     ("ﻻ ﻳﺠﻮﺯ ذلك", "لا يجوز ذلك", "compatibility"),
-    ("ﾀﾞｲﾔﾙ を回す", "ダイヤル を回す", "compatibility"),
+    ("ｲﾔﾎﾝ を使う", "イヤホン を使う", "compatibility"),
     ("𝐛𝐨𝐥𝐝 and 𝟑.𝟓 dB", "bold and 3.5 dB", "compatibility"),
     # composition
     ("café Übersteuerung", "cafe\u0301 U\u0308bersteuerung", "composition"),
@@ -120,12 +119,31 @@ def test_every_kind_has_an_example() -> None:
         ("the frequency of it", "the FRE\u00adquen-\ncy of it", "soft_hyphen hyphenation case"),
         ("the noise floor", "thе\u200b NOISE floor", "zero_width case look_alike"),
         ("a well-known tune", "a well–\nknown  tune", "white_space dashes hyphenation"),
-        ("the ﬁrst", "the FIRST", "case"),
+        ("the ﬁrst", "the FIRST", "compatibility case"),
+        ("ﾀﾞｲﾔﾙ を回す", "ダイヤル を回す", "compatibility composition"),
+        ("noise floor", " noise floor\n", "white_space"),
+        ("noise floor", "\u00ad noise floor\u200b", "white_space soft_hyphen zero_width"),
     ],
 )
 def test_kinds_add_up(text: str, quote: str, kinds: str) -> None:
     """All that were needed are listed, in a fixed order, and none that was not."""
     assert check(quote, text).normalised == tuple(kinds.split())
+
+
+@pytest.mark.parametrize(
+    ("quote", "verdict"),
+    [
+        ("It Draws 5 Mg Of 10 Kb", "normalised"),
+        ("it draws 5 mg of 10 kb", "normalised"),
+        ("IT DRAWS 5 MG OF 10 KB", "normalised"),
+        ("It draws 5 Mg of 10 kB", "not_found"),
+        ("It draws 5 mg of 10 kb", "not_found"),
+        ("5 Mg Of", "not_found"),
+    ],
+)
+def test_units_in_capitals(quote: str, verdict: str) -> None:
+    """Where all words are small or capitalised, letter case says nothing of a unit; else Mg is no mg, kb no kB."""
+    assert check(quote, "It draws 5 mg of 10 kB").verdict == verdict
 
 
 def test_what_both_have_is_not_listed() -> None:
@@ -168,15 +186,14 @@ def test_accents_and_dots_are_letters(quote: str, text: str) -> None:
 
 
 # Letters of several scripts, with what changes when they are folded, and none of the hyphens.
-letters = st.text(st.sampled_from("abcdeijklnoprstuvwxyzABÄÉßñøπλσςшжЯéﬁﬂǅŉ中文あ한ไ\u0301"), min_size=1, max_size=8)
+alphabet = [*"abcdeijklnoprstuvwxyzAEÄÉßñøπλσςшжЯéﬁﬂ中文あ한ไ", "e\u0301", "q\u0323\u0307"]
+letters = st.lists(st.sampled_from(alphabet), min_size=1, max_size=8).map("".join)
 sentences = st.lists(letters, min_size=4, max_size=10).map(" ".join)
 
 
 @given(sentences, st.sampled_from(["NFC", "NFD", "upper", "lower", "casefold", "title", "swapcase", "spaces", "shy"]))
 def test_honest_changes_are_survived(text: str, change: str) -> None:
     """Whatever a program does to a whole text of any script, the quote is found, and so is all of the passage."""
-    # Python's title() and upper() take a letter for another one after some signs (ŉ is ʼN); not of any real text.
-    assume(not ({*"ŉǅ"} & {*text} and change in ("title", "swapcase", "lower", "casefold")))
     changed = {
         "NFC": unicodedata.normalize("NFC", text),
         "NFD": unicodedata.normalize("NFD", text),

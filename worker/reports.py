@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from worker.contract import Replay
+    from worker.contract import Citations, Replay
 
 _STYLES = {
     "exact": "green",
@@ -50,6 +50,22 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
         edited = pin.verdict == "edited" and old is not None and new is not None
         said = word_diff(old or "", new or "") if edited else Text(_short(new or old or ""), overflow="ellipsis")
         table.add_row(Text(pin.verdict, style=_STYLES[pin.verdict]), pin.chunk_id or "", said)
+    return table
+
+
+def citations_table(title: str, answer: Citations) -> Table:
+    """One row a citation: whether its text is what its hash says, and what became of its source."""
+    conflicts = f"{len(answer.conflicts)} conflicts; " if answer.conflicts else ""
+    where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
+    table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
+    for name in ("verdict", "source", "section"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what it says", ratio=1)
+    for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
+        verdict = check.verdict or "missing"
+        said = Text(_short(citation["text"]), overflow="ellipsis")
+        row = (citation["source_id"], citation["section"] or "", said)
+        table.add_row(Text(verdict if check.integrity else f"{verdict}, altered", style=_STYLES[verdict]), *row)
     return table
 
 
@@ -87,6 +103,18 @@ def read_document(path: Path) -> dict[str, Any]:
     except InvalidJob as error:
         raise SettingsError(f"{path}: {error.message}") from None
     return dict(document)
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """A citations document as a file.
+
+    Raises:
+        SettingsError: it can't be written.
+    """
+    try:
+        path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
 
 
 def texts_of(document: Mapping[str, Any]) -> dict[str, str]:

@@ -121,9 +121,9 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     [
         (["no-such-command"], 2, "No such command"),
         (["demo", "--postgres", "12"], 78, "expected 16 or 18"),
-        (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 1, "Postgres does not answer"),
+        (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 69, "Postgres does not answer"),
         (["load", "/no/such/file.json", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 78, "/no/such/file.json"),
-        (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 1, "Redis is away"),
+        (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
         (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )

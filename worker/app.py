@@ -86,8 +86,10 @@ def beat_schedule(settings: Settings) -> dict[str, Any]:
     seconds = settings.verify.every_minutes * 60
     if not seconds:
         return {}
-    # A tick that no worker took before the next one is no use any more.
-    return {"verify-runs": {"task": "verify_runs", "schedule": seconds, "args": ({},), "options": {"expires": seconds}}}
+    # A tick that no worker took before the next one is no use any more. Celery would send the task's own time
+    # limits as the header that every job is refused for.
+    options = {"expires": seconds, "time_limit": None, "soft_time_limit": None}
+    return {"verify-runs": {"task": "verify_runs", "schedule": seconds, "args": ({},), "options": options}}
 
 
 class _Process:

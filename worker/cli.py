@@ -94,7 +94,8 @@ def up(
     with contextlib.ExitStack() as running:
         stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
         demonstration.install_sample(stack, console)
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
+        artifacts = stack.root / "artifacts"
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts))
         log = stack.root / "worker.log"
         running.enter_context(devstack.celery_worker(environment, log, f"--autoscale={autoscale}"))
         password = secrets.token_urlsafe(12)
@@ -116,7 +117,11 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
 
 [bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
   export CELERY_BROKER_URL={stack.redis.url(0)} CELERY_RESULT_BACKEND={stack.redis.url(1)}
-  retrieval-worker query "What causes the hum on channel 18?" --as alice
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")}
+  export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
+  retrieval-worker cite song-1 r1 --as alice --out citations.json
+  retrieval-worker replay song-1 r1 --as alice --citations citations.json
 
 or from Python
   from worker.client import Client, RetrieveTopK, encode_embedding

@@ -70,7 +70,7 @@ def citations_table(title: str, answer: Citations) -> Table:
 
 
 def word_diff(old: str, new: str) -> Text:
-    """Two texts as one, word by word: what went is struck out, what came is underlined."""
+    """Two texts as one, word by word, as git marks them: [-what went-], {+what came+}; and coloured."""
     before, after = old.split(), new.split()
     said = Text()
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -78,9 +78,9 @@ def word_diff(old: str, new: str) -> Text:
             said.append(" ".join(before[a:b]) + " ")
             continue
         if before[a:b]:
-            said.append(" ".join(before[a:b]), style="strike red").append(" ")
+            said.append(f"[-{' '.join(before[a:b])}-]", style="red").append(" ")
         if after[c:d]:
-            said.append(" ".join(after[c:d]), style="underline green").append(" ")
+            said.append(f"{{+{' '.join(after[c:d])}+}}", style="green").append(" ")
     return said
 
 

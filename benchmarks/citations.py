@@ -25,7 +25,7 @@ from worker.core.conflicts import find_conflicts
 from worker.core.disagreement import find_disagreements
 from worker.core.hashing import hash_chunk
 from worker.core.labels import classify
-from worker.loader import SAMPLE
+from worker.corpus_files import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ STEPS = (
 def make_records(count: int, twin_every: int, seed: int = 7) -> list[CitationRecord]:
     """Records with texts of some 400 characters; every ``twin_every``-th is a near twin of the one before."""
     chosen = random.Random(seed)  # noqa: S311 -- the same texts every time
-    documents = json.loads(SAMPLE.read_text())["documents"]
+    documents = json.loads(SAMPLES["documents"].read_text())["documents"]
     words = [word.strip(".,;:") for d in documents for chunk in d["chunks"] for word in chunk["text"].split()]
     letters = [word for word in words if word.isalpha() and len(word) > 3]
     records: list[CitationRecord] = []

@@ -17,7 +17,8 @@ from rich.table import Table
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.loader import SAMPLE, load_documents, migrate, read_documents
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
 
 MULTIPLIERS = (1, 2, 4)
 QUERY = encode_embedding(LexicalEmbedder().embed(["hum on channel 18"])[0].tolist())
@@ -51,7 +52,7 @@ def main(
     with devstack.stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
             migrate(connection)
-            load_documents(connection, read_documents(SAMPLE), LexicalEmbedder())
+            load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
         for _ in range(rounds):
             for multiplier in MULTIPLIERS:
                 figures[multiplier].append(measure(stack, multiplier, jobs))

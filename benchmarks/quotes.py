@@ -27,8 +27,8 @@ from rich.table import Table
 
 from worker.core.hashing import hash_chunk
 from worker.core.quotes import QuotedChunk, QuoteFinding, check_quote
+from worker.corpus_files import SAMPLES, read
 from worker.errors import RetrievalError
-from worker.loader import SAMPLE, read_documents
 
 # Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
 console = Console(width=None if sys.stdout.isatty() else 160)
@@ -911,12 +911,14 @@ Exit codes: 0 goals reached, 1 an altered quote was accepted or more than 1 % of
 def run(
     seed: Annotated[int, typer.Option(help="Of passages and changes.")] = 20,
     per_rule: Annotated[int, typer.Option(min=1, help="Quotes by each rule.")] = 100,
-    documents: Annotated[Path, typer.Option(help="Documents of the sample's form.", dir_okay=False)] = SAMPLE,
+    documents: Annotated[Path, typer.Option(help="Documents of the sample's form.", dir_okay=False)] = SAMPLES[
+        "documents"
+    ],
     examples: Annotated[int, typer.Option(min=0, help="Show so many unexpected verdicts of each rule.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
 ) -> None:
     """Check honest and altered quotes of a corpus, rule by rule."""
-    chunks = [chunk["text"] for document in read_documents(documents) for chunk in document["chunks"]]
+    chunks = [text for item in read(documents).items for _, text in item.to_embed()]
     texts = list(dict.fromkeys(chunks))
     start = time.perf_counter()
     lines = measure(texts, seed, per_rule)

@@ -1,4 +1,4 @@
--- The reference schema of a corpus. Idempotent: `retrieval-worker migrate` runs records.sql and then this,
+-- The reference schema of the corpora. Idempotent: `retrieval-worker migrate` runs records.sql and then this,
 -- whole, in one transaction.
 --
 -- A backend with tables of its own needs none of this but SELECT for the worker's role
@@ -29,7 +29,7 @@ AS $$
     NULL)
 $$;
 
--- --- the corpus -----------------------------------------------------------------------------------
+-- --- documents: the corpus with owners --------------------------------------------------------------
 
 CREATE TABLE IF NOT EXISTS public.documents (
   id         text COLLATE "C" PRIMARY KEY,
@@ -74,6 +74,14 @@ CREATE INDEX IF NOT EXISTS document_chunks_embedding_idx ON public.document_chun
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);
 CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (chunk_hash);
 
+-- Full-text search, for the sparse leg: headings weigh more (A) than text (D). The configuration is named, because
+-- only to_tsvector(regconfig, text) is immutable; the corpus's `language` in the settings must be the same.
+ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector GENERATED ALWAYS AS (
+  setweight(to_tsvector('english'::regconfig, coalesce(section, '')), 'A')
+  || to_tsvector('english'::regconfig, text_content)
+) STORED;
+CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks USING gin (text_search);
+
 -- --- who may see what -----------------------------------------------------------------------------
 -- The wording decides the plan: each sub-select is evaluated once (an InitPlan), so that every branch can
 -- use its index.
@@ -104,3 +112,74 @@ CREATE POLICY chunks_visible ON public.document_chunks FOR SELECT USING (
 );
 
 GRANT SELECT ON public.documents, public.document_grants, public.document_chunks TO retrieval_worker;
+
+-- --- docs and examples: reference corpora that everybody may read -----------------------------------
+-- Their text holds code. The parser takes sine.range for a host name, a/b for a path and <c e> for a tag, so the
+-- characters that mislead it become spaces before it sees them.
+
+CREATE TABLE IF NOT EXISTS public.doc_embeddings (
+  id            text COLLATE "C" PRIMARY KEY,
+  page_name     text NOT NULL,
+  page_url      text COLLATE "C" NOT NULL,
+  section_title text NOT NULL,
+  content       text NOT NULL,
+  metadata      jsonb NOT NULL DEFAULT '{}',
+  embedding     vector(768),
+  chunk_hash    bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(content)) STORED,
+  text_search   tsvector GENERATED ALWAYS AS (
+    setweight(to_tsvector('english'::regconfig, page_name || ' ' || section_title), 'A')
+    || to_tsvector('english'::regconfig, translate(content, './<>', '    '))
+  ) STORED,
+  created_at    timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE public.doc_embeddings ALTER COLUMN embedding SET STORAGE PLAIN;
+
+CREATE INDEX IF NOT EXISTS doc_embeddings_embedding_idx ON public.doc_embeddings
+  USING hnsw (embedding vector_cosine_ops) WITH (m = 16, ef_construction = 200);
+CREATE INDEX IF NOT EXISTS doc_embeddings_page_idx ON public.doc_embeddings (page_url);
+CREATE INDEX IF NOT EXISTS doc_embeddings_hash_idx ON public.doc_embeddings (chunk_hash);
+CREATE INDEX IF NOT EXISTS doc_embeddings_text_idx ON public.doc_embeddings USING gin (text_search);
+
+-- What is searched, hashed and cited of an example is one text: title, description, code. A generated column can't
+-- name another one, so the function says it once for all three.
+CREATE OR REPLACE FUNCTION retrieval.example_text(title text, description text, code text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT title || E'\n' || description || E'\n\n' || code $$;
+
+CREATE TABLE IF NOT EXISTS public.example_strudels (
+  id          text COLLATE "C" PRIMARY KEY,
+  title       text NOT NULL,
+  description text NOT NULL,
+  code        text NOT NULL,
+  tags        text[] NOT NULL DEFAULT '{}',
+  url         text NOT NULL DEFAULT '',
+  content     text NOT NULL GENERATED ALWAYS AS (retrieval.example_text(title, description, code)) STORED,
+  embedding   vector(768),
+  chunk_hash  bytea GENERATED ALWAYS AS (
+    retrieval.hash_chunk_v1(retrieval.example_text(title, description, code))
+  ) STORED,
+  text_search tsvector GENERATED ALWAYS AS (
+    setweight(to_tsvector('english'::regconfig, title), 'A')
+    || to_tsvector('english'::regconfig, translate(description || ' ' || code, './<>', '    '))
+  ) STORED,
+  created_at  timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE public.example_strudels ALTER COLUMN embedding SET STORAGE PLAIN;
+
+CREATE INDEX IF NOT EXISTS example_strudels_embedding_idx ON public.example_strudels
+  USING hnsw (embedding vector_cosine_ops) WITH (m = 16, ef_construction = 200);
+CREATE INDEX IF NOT EXISTS example_strudels_hash_idx ON public.example_strudels (chunk_hash);
+CREATE INDEX IF NOT EXISTS example_strudels_text_idx ON public.example_strudels USING gin (text_search);
+
+-- The settings declare both corpora public, so that nobody needs a principal to read a manual. Row-level security
+-- is on all the same: to close one of them is another policy here and `public = false` there.
+ALTER TABLE public.doc_embeddings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.example_strudels ENABLE ROW LEVEL SECURITY;
+
+DROP POLICY IF EXISTS docs_visible ON public.doc_embeddings;
+CREATE POLICY docs_visible ON public.doc_embeddings FOR SELECT USING (true);
+
+DROP POLICY IF EXISTS examples_visible ON public.example_strudels;
+CREATE POLICY examples_visible ON public.example_strudels FOR SELECT USING (true);
+
+GRANT SELECT ON public.doc_embeddings, public.example_strudels TO retrieval_worker;

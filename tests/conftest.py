@@ -12,7 +12,8 @@ import redis
 
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
-from worker.loader import SAMPLE, load_documents, migrate, read_documents
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
 from worker.settings import Settings, config_folder, from_values
 
 if TYPE_CHECKING:
@@ -32,19 +33,20 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
 
 @pytest.fixture(scope="session")
 def sample_template(stack: devstack.Stack) -> str:
-    """Name of a database with the schema and the sample corpus, to be cloned."""
+    """Name of a database with the schema and the sample corpora, to be cloned."""
     name = "sample_template"
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
     with psycopg.connect(stack.postgres.dsn(name), autocommit=True) as connection:
         migrate(connection)
-        load_documents(connection, read_documents(SAMPLE), LexicalEmbedder())
+        for file in SAMPLES.values():
+            load(connection, read(file), LexicalEmbedder())
     return name
 
 
 @pytest.fixture
 def database(stack: devstack.Stack, sample_template: str) -> Iterator[str]:
-    """Name of a fresh database with the schema and the sample corpus."""
+    """Name of a fresh database with the schema and the sample corpora."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template}")

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -269,24 +270,35 @@ def migrate(
 @cli.command()
 def load(
     dsn: AdminDsn,
-    file: Annotated[Path | None, typer.Argument(help="Documents as JSON; default the sample corpus.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="JSON files; default the three sample corpora.")
+    ] = None,
 ) -> None:
-    """Load documents into the reference schema: chunk texts are embedded as the settings say.
+    """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
+
+    A file holds one list, whose name says for which corpus it is (all fields: docs/schema.md):
+
+    {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
+
+    {"docs": [{"id": …, "page_name": …, "page_url": …, "section_title": …, "content": …}]}
+
+    {"examples": [{"id": …, "title": …, "description": …, "code": …, "tags": […], "url": …}]}
 
     Example: [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
     """
     from rich.progress import Progress  # noqa: PLC0415 -- see `demo`
 
-    from worker import settings  # noqa: PLC0415 -- see `demo`
+    from worker import corpus_files, loader, settings  # noqa: PLC0415 -- see `demo`
     from worker.adapters import embedder  # noqa: PLC0415 -- see `demo`
-    from worker.loader import SAMPLE, load_documents, read_documents  # noqa: PLC0415 -- see `demo`
 
-    documents = read_documents(file or SAMPLE)
+    contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
     model = embedder.make(settings.load_embedder())
     with _admin(dsn) as connection, Progress(console=console) as progress:
-        bar = progress.add_task("loading chunks", total=sum(len(document["chunks"]) for document in documents))
-        total = load_documents(connection, documents, model, lambda n: progress.advance(bar, n))
-    console.print(f"{total} chunks of {len(documents)} documents are loaded")
+        for content in contents:
+            bar = progress.add_task(f"loading {content.corpus}", total=content.chunks)
+            loader.load(connection, content, model, partial(progress.advance, bar))
+    for content in contents:
+        console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
 
 
 @contextlib.contextmanager

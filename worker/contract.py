@@ -331,10 +331,11 @@ def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise _first_problem(error) from None
+        raise first_problem(error) from None
 
 
-def _first_problem(error: ValidationError) -> InvalidJob:
+def first_problem(error: ValidationError) -> InvalidJob:
+    """The first of pydantic's problems as a sentence: where, and what was expected there; never a value."""
     first = error.errors(include_input=False, include_url=False)[0]
     kind, location = first["type"], list(first["loc"])
     if kind == "null":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,11 +15,10 @@ from rich.table import Table
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
 from worker.client import Client, RetrieveTopK, TopK, encode_embedding
-from worker.loader import SAMPLE, load_documents, migrate, read_documents
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
 CALLERS = ("alice", "bob")
@@ -43,17 +43,16 @@ def run(console: Console, *, postgres_version: int = 18) -> None:
 
 
 def install_sample(stack: devstack.Stack, console: Console) -> None:
-    """Install the schema and load the sample corpus, with a progress bar."""
-    documents = read_documents(SAMPLE)
-    chunks = sum(len(document["chunks"]) for document in documents)
+    """Install the schema and load the sample corpora, with progress bars."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection,
         Progress(*columns, console=console) as progress,
     ):
         migrate(connection)
-        bar = progress.add_task(f"loading {len(documents)} documents (chunks)", total=chunks)
-        load_documents(connection, documents, LexicalEmbedder(), lambda n: progress.advance(bar, n))
+        for file in map(read, SAMPLES.values()):
+            bar = progress.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
+            load(connection, file, LexicalEmbedder(), partial(progress.advance, bar))
 
 
 def _ask(stack: devstack.Stack, console: Console) -> None:
@@ -115,8 +114,3 @@ def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str 
             },
         }
     )
-
-
-def sample_users() -> Sequence[str]:
-    """Who owns documents of the sample corpus."""
-    return sorted({document["owner"] for document in read_documents(SAMPLE)})

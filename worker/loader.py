@@ -1,26 +1,29 @@
-"""Loads documents into the reference schema: the sample corpus, or a backend's own file of the same form."""
+"""Installs the schema, and loads files into its corpora: the sample's, or a backend's own of the same form."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from worker.errors import SettingsError
 from worker.settings import config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
+    import numpy as np
     import psycopg
+    from numpy.typing import NDArray
 
     from worker.adapters.embedder import Embedder
+    from worker.corpus_files import CorpusFile, DocSection, Document, Example
 
-SAMPLE = Path(__file__).parent / "sample" / "documents.json"
+    Vector = NDArray[np.float32]
+
+_ITEMS_AT_ONCE = 64  # the embedder is asked for all their chunks in one call
 
 _DOCUMENT = """
 INSERT INTO public.documents (id, title, path, kind, owner_id, tenant_id, visibility)
@@ -34,6 +37,21 @@ _GRANT = "INSERT INTO public.document_grants (document_id, grantee) VALUES (%s, 
 _CHUNK = """
 INSERT INTO public.document_chunks (id, document_id, text_content, page, section, coordinates, metadata, embedding)
 VALUES (%(id)s, %(document_id)s, %(text)s, %(page)s, %(section)s, %(coordinates)s, %(metadata)s, %(embedding)s)
+"""
+
+_SECTION = """
+INSERT INTO public.doc_embeddings (id, page_name, page_url, section_title, content, metadata, embedding)
+VALUES (%(id)s, %(page_name)s, %(page_url)s, %(section_title)s, %(content)s, %(metadata)s, %(embedding)s)
+ON CONFLICT (id) DO UPDATE SET page_name = excluded.page_name, page_url = excluded.page_url,
+  section_title = excluded.section_title, content = excluded.content, metadata = excluded.metadata,
+  embedding = excluded.embedding
+"""
+
+_EXAMPLE = """
+INSERT INTO public.example_strudels (id, title, description, code, tags, url, embedding)
+VALUES (%(id)s, %(title)s, %(description)s, %(code)s, %(tags)s, %(url)s, %(embedding)s)
+ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.description, code = excluded.code,
+  tags = excluded.tags, url = excluded.url, embedding = excluded.embedding
 """
 
 
@@ -56,75 +74,83 @@ def set_worker_password(connection: psycopg.Connection[Any], password: str) -> N
     connection.execute(sql.SQL("ALTER ROLE retrieval_worker PASSWORD {}").format(sql.Literal(hashed.decode())))
 
 
-def read_documents(path: Path) -> list[dict[str, Any]]:
-    """Documents of a JSON file (``{"documents": [...]}``; see worker/sample/documents.json).
-
-    Raises:
-        SettingsError: the file can't be read, or isn't of that form.
-    """
-    try:
-        documents = json.loads(path.read_text(encoding="utf-8"))["documents"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise SettingsError(f'{path}: expected a JSON file with {{"documents": [...]}}') from None
-    for i, document in enumerate(documents):
-        missing = {"id", "owner", "chunks"} - document.keys()
-        if missing:
-            raise SettingsError(f"{path}: documents[{i}] has no {', '.join(sorted(missing))}")
-    return list(documents)
-
-
-def load_documents(
+def load(
     connection: psycopg.Connection[Any],
-    documents: Sequence[dict[str, Any]],
+    file: CorpusFile,
     embedder: Embedder,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Put documents, their grants and chunks into the reference schema; documents of the same id are replaced.
+    """Put a file's items into the reference tables of its corpus; items of the same id are replaced.
 
     Args:
         connection: of a role that may write there.
-        documents: as `read_documents` gives them.
-        embedder: makes the embeddings of chunks that bring none.
+        file: as `worker.corpus_files.read` gives it.
+        embedder: makes the chunks' embeddings.
         progress: called with the number of chunks just written.
 
     Returns:
         How many chunks were written.
     """
     register_vector(connection)
-    total = 0
-    for document in documents:
-        with connection.transaction():
-            _load_document(connection, document, embedder)
-        total += len(document["chunks"])
-        progress(len(document["chunks"]))
-    connection.execute("ANALYZE public.documents, public.document_chunks, public.document_grants")
-    return total
+    target = _TARGETS[file.corpus]
+    for start in range(0, len(file.items), _ITEMS_AT_ONCE):
+        items = file.items[start : start + _ITEMS_AT_ONCE]
+        vectors = iter(embedder.embed([text for item in items for _, text in item.to_embed()]))
+        for item in items:
+            with connection.transaction(), connection.cursor() as cursor:
+                written = target.store(cursor, item, vectors)
+            progress(written)
+    connection.execute(f"ANALYZE {target.tables}".encode())
+    return file.chunks
 
 
-def _load_document(connection: psycopg.Connection[Any], document: dict[str, Any], embedder: Embedder) -> None:
-    row = {"title": "", "path": "", "kind": "", "tenant": None, **document}
-    row["visibility"] = document.get("visibility") or ("public" if document.get("public") else "private")
-    connection.execute(_DOCUMENT, row)
-    connection.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document["id"],))
-    connection.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document["id"],))
-    cursor = connection.cursor()
-    cursor.executemany(_GRANT, [(document["id"], grantee) for grantee in document.get("grants", [])])
-    cursor.executemany(_CHUNK, _chunk_rows(document, embedder))
+def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: Iterator[Vector]) -> int:
+    visibility = document.visibility or ("public" if document.public else "private")
+    cursor.execute(_DOCUMENT, {**document.model_dump(), "visibility": visibility})
+    cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
+    cursor.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document.id,))
+    cursor.executemany(_GRANT, [(document.id, grantee) for grantee in document.grants])
+    cursor.executemany(
+        _CHUNK,
+        [
+            {
+                **chunk.model_dump(),
+                "document_id": document.id,
+                "coordinates": Jsonb(chunk.coordinates) if chunk.coordinates is not None else None,
+                "metadata": Jsonb({**document.metadata, **chunk.metadata}),
+                "embedding": next(vectors),
+            }
+            for chunk in document.chunks
+        ],
+    )
+    return len(document.chunks)
 
 
-def _chunk_rows(document: dict[str, Any], embedder: Embedder) -> list[dict[str, Any]]:
-    chunks = document["chunks"]
-    vectors = embedder.embed([chunk["text"] for chunk in chunks])
-    return [
-        {
-            "id": chunk["id"],
-            "document_id": document["id"],
-            "text": chunk["text"],
-            "page": chunk.get("page"),
-            "section": chunk.get("section"),
-            "coordinates": Jsonb(chunk["coordinates"]) if chunk.get("coordinates") is not None else None,
-            "metadata": Jsonb({**document.get("metadata", {}), **chunk.get("metadata", {})}),
-            "embedding": vector,
-        }
-        for chunk, vector in zip(chunks, vectors, strict=True)
-    ]
+def _store_section(cursor: psycopg.Cursor[Any], section: DocSection, vectors: Iterator[Vector]) -> int:
+    cursor.execute(_SECTION, {**section.model_dump(), "metadata": Jsonb(section.metadata), "embedding": next(vectors)})
+    return 1
+
+
+def _store_example(cursor: psycopg.Cursor[Any], example: Example, vectors: Iterator[Vector]) -> int:
+    cursor.execute(_EXAMPLE, {**example.model_dump(), "embedding": next(vectors)})
+    return 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where the items of a corpus go.
+
+    Attributes:
+        tables: what is analysed afterwards.
+        store: writes one item with the next embeddings, one for each of its chunks; returns how many those were.
+    """
+
+    tables: str
+    store: Callable[[psycopg.Cursor[Any], Any, Iterator[Vector]], int]
+
+
+_TARGETS = {
+    "documents": _Target("public.documents, public.document_chunks, public.document_grants", _store_document),
+    "docs": _Target("public.doc_embeddings", _store_section),
+    "examples": _Target("public.example_strudels", _store_example),
+}

@@ -34,6 +34,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[^\x00]{1,63}$")]
 QualifiedName = Annotated[str, StringConstraints(pattern=r"^[^\x00.]{1,63}(\.[^\x00.]{1,63})?$")]
 # Postgres accepts custom settings of two parts only; anything else would be one of its own.
 CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")]
+# Stands in SQL as 'name'::regconfig, which folds capitals and splits at dots.
+TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
@@ -89,6 +91,7 @@ class Columns(Section):
     coordinates: Identifier | None = None
     metadata: Identifier | None = None
     chunk_hash: Identifier | None = None
+    text_search: Identifier | None = None
     path: Identifier | None = None
 
 
@@ -106,6 +109,7 @@ class CorpusSettings(Section):
     table: QualifiedName
     columns: Columns
     public: bool = False
+    language: TextSearchConfiguration = "english"
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
     documents: DocumentsTable | None = None

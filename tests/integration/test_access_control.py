@@ -75,7 +75,7 @@ def test_a_set_up_through_which_rows_could_leak_is_refused(
     role = f"worker_of_{database}"
     admin.execute(
         f"CREATE ROLE {role} LOGIN NOINHERIT;"
-        f"GRANT SELECT ON documents, document_grants, document_chunks TO {role};"
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role};"
         f"GRANT USAGE ON SCHEMA retrieval TO {role}"
     )
     settings = make_settings(database, user=role)

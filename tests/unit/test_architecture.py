@@ -19,7 +19,7 @@ LAYERS = [
     {"errors", "model"},
     {"core"},
     {"contract", "settings"},
-    {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack"},
+    {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
     {"admission", "corpora", "recording", "run_files", "loader", "doctor", "reports"},
     {"retrieval", "exchange"},
     {"replay"},

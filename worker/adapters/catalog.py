@@ -61,6 +61,8 @@ SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
  WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
 """
 
+_CONFIGURATION = "SELECT FROM pg_ts_config WHERE cfgname = %s AND pg_ts_config_is_visible(oid)"
+
 # A relation and, through any depth, the tables and views below a view and the leaves of a partitioned table.
 _BELOW = """
 WITH RECURSIVE below AS (
@@ -108,6 +110,7 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
         if columns is None:
             continue
         problems += _missing_columns(name, corpus, columns)
+        problems += _text_search(connection, name, corpus, columns)
         keys = corpus.columns
         documents = corpus.documents
         if documents is not None:
@@ -152,7 +155,7 @@ def _check_relation(
     quoted = identifier(table).as_string(connection)
     row = connection.execute(_RELATION, (quoted,)).fetchone()
     if row is None:
-        problems.append(f"{label}: there is no table {table}")
+        problems.append(f"{label}: there is no table {table} ('retrieval-worker migrate' makes the reference tables)")
         return None
     oid, kind, owner, owner_name, row_security, security_invoker, readable = row
     if not readable:
@@ -239,6 +242,19 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, st
         for field, column in mapped.items()
         if column not in columns
     ]
+
+
+def _text_search(
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, columns: Mapping[str, str]
+) -> Iterator[str]:
+    """What keeps a corpus from full-text search, where the settings map a column for it."""
+    column = corpus.columns.text_search
+    if column is None:
+        return
+    if columns.get(column, "tsvector") != "tsvector":
+        yield f"corpora.{name}.columns.text_search: {column} is {columns[column]}, expected tsvector"
+    if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
+        yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"
 
 
 def identifier(name: str) -> sql.Identifier:

@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS retrieval.run_records (
   claims_sha256   bytea NOT NULL,
   answer          jsonb NOT NULL,   -- what the answer said besides its chunks
   models          jsonb NOT NULL DEFAULT '{}',
-  query_embedding bytea,            -- 768 little-endian float32, as it was searched
+  query_embedding bytea,            -- 768 little-endian float32, as it was searched; several one after another
   created_at      timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (run, task, step)
 );
@@ -75,10 +75,12 @@ CREATE TABLE IF NOT EXISTS retrieval.run_pins (
   raw_hash     bytea NOT NULL,
   chunk_id     text COLLATE "C" NOT NULL,
   document_id  text COLLATE "C" NOT NULL,
-  score        double precision NOT NULL,
+  score        double precision,   -- cosine similarity; NULL where only the full text was compared
   PRIMARY KEY (run, task, step, rank),
   FOREIGN KEY (run, task, step) REFERENCES retrieval.run_records ON DELETE CASCADE
 );
+
+ALTER TABLE retrieval.run_pins ALTER COLUMN score DROP NOT NULL;
 
 CREATE TABLE IF NOT EXISTS retrieval.run_events (
   run      bigint NOT NULL REFERENCES retrieval.runs ON DELETE CASCADE,

@@ -26,11 +26,15 @@ from worker import errors
 from worker.contract import (
     BuildCitations,
     Citations,
+    Diversity,
     Filters,
+    Hybrid,
+    HybridSearch,
     Job,
     PinnedReplay,
     Replay,
     ReplayBatch,
+    RetrieveHybrid,
     RetrieveTopK,
     RunName,
     RunRef,
@@ -50,11 +54,15 @@ __all__ = [
     "BuildCitations",
     "Citations",
     "Client",
+    "Diversity",
     "Filters",
+    "Hybrid",
+    "HybridSearch",
     "PinnedReplay",
     "Progress",
     "Replay",
     "ReplayBatch",
+    "RetrieveHybrid",
     "RetrieveTopK",
     "RunName",
     "RunRef",
@@ -64,13 +72,14 @@ __all__ = [
     "encode_embedding",
 ]
 
-Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations
+Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations | Hybrid
 """What a job is answered with."""
 
 _TASKS: dict[type[Job], tuple[str, str]] = {
     RetrieveTopK: ("retrieve_top_k", "retrieval"),
     PinnedReplay: ("pinned_replay", "retrieval"),
     BuildCitations: ("build_citations", "retrieval"),
+    RetrieveHybrid: ("retrieve_hybrid", "retrieval"),
 }
 """Task name and queue of each job type."""
 
@@ -237,6 +246,8 @@ class Client:
 
 def _read_answer(value: dict[str, Any]) -> Answer:
     """A result as its type: each has a field that no other has."""
+    if "metrics" in value:
+        return Hybrid.model_validate(value)
     if "results" in value:
         replays = any("digest" in part for part in value["results"])
         return ReplayBatch.model_validate(value) if replays else TopKBatch.model_validate(value)

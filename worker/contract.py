@@ -53,7 +53,7 @@ JobT = TypeVar("JobT", bound="Part")
 class Part(BaseModel):
     """An object inside a job: no unknown fields, no coerced types, and null only where it means something."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, serialize_by_alias=True)
     nullable: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
@@ -311,6 +311,84 @@ class BuildCitations(Job):
         return self
 
 
+Legs = Literal["primary", "contextual", "sparse"]
+MAX_TOP_K = 50
+MAX_SEARCHES = 8
+
+
+class HybridSearch(Part):
+    """One corpus of a hybrid retrieval.
+
+    Attributes:
+        corpus: a corpus named in the worker's settings.
+        top_k: how many chunks are wanted; any integer, clamped to 1-50.
+        filters: what to narrow this corpus to.
+    """
+
+    corpus: Identifier
+    top_k: StrictInt = 5
+    filters: Filters | None = None
+
+    @property
+    def clamped_top_k(self) -> int:
+        """``top_k`` within 1-50."""
+        return max(1, min(self.top_k, MAX_TOP_K))
+
+
+class Diversity(Part):
+    """How to keep an answer from saying one thing many times.
+
+    Attributes:
+        relevance: what counts against likeness to what is chosen already: 1, only relevance; 0, only difference.
+        per_document: at most so many chunks of one document.
+    """
+
+    relevance: Annotated[Number, Field(ge=0, le=1, alias="lambda")] = 1.0
+    per_document: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+
+
+class RetrieveHybrid(Job):
+    """Job of `retrieve_hybrid`: several searches at once over several corpora, made one ranking a corpus.
+
+    Attributes:
+        query: what the user wants.
+        query_embedding: of the query, if the backend has it already; see `EMBEDDING_SCHEMA`.
+        context: what the user is working on; its keywords widen the second search. Empty: no second search.
+        searches: the corpora, each once; default those of the worker's settings.
+        legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
+        fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
+        weights: leg → its weight, for `rrf` and `weighted`.
+        transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
+            `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
+        diversity: null: none.
+    """
+
+    nullable = frozenset({"diversity"})
+
+    query: Annotated[StrictStr, Field(min_length=1, max_length=100_000)]
+    query_embedding: Embedding = None
+    context: StrictStr = ""
+    searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
+    legs: Annotated[list[Legs], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
+    fusion: Literal["similarity", "rrf", "weighted"] = "similarity"
+    weights: dict[Legs, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
+    transform: Literal["none", "glossary", "llm"] = "none"
+    diversity: Diversity | None = None
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if not self.query.strip():
+            raise PydanticCustomError("blank", "query")
+        if len({*self.legs}) < len(self.legs):
+            raise PydanticCustomError("repeated", "legs")
+        if self.legs == ["contextual"]:
+            raise PydanticCustomError("alone", "legs")
+        corpora = [search.corpus for search in self.searches or []]
+        if len({*corpora}) < len(corpora):
+            raise PydanticCustomError("repeated", "searches")
+        return self
+
+
 class VerifyRuns(Part):
     """Job of `verify_runs`, for the schedule only: nothing to say, so nobody else's rights can be asked for."""
 
@@ -338,11 +416,19 @@ def first_problem(error: ValidationError) -> InvalidJob:
     """The first of pydantic's problems as a sentence: where, and what was expected there; never a value."""
     first = error.errors(include_input=False, include_url=False)[0]
     kind, location = first["type"], list(first["loc"])
-    if kind == "null":
-        return InvalidJob("expected a value or no such field, got null", _path([*location, first["msg"]]))
-    if kind == "absent":
-        return InvalidJob("expected this field", _path([*location, first["msg"]]))
+    if kind in _OF_FIELDS:
+        return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
     return InvalidJob(_expectation(kind, first["msg"]), _path(location))
+
+
+_OF_FIELDS = {
+    "null": "expected a value or no such field, got null",
+    "absent": "expected this field",
+    "blank": "expected more than white space",
+    "repeated": "expected each one once",
+    "alone": "expected primary or sparse beside contextual, which only widens them",
+}
+"""What our own validators found; their message is the field."""
 
 
 def _path(location: list[str | int]) -> str:
@@ -406,8 +492,8 @@ class Trace(Result):
     worker_version: str
 
 
-class RankedChunk(Result):
-    """A chunk of a `retrieve_top_k` answer.
+class FoundChunk(Result):
+    """A chunk that a search found.
 
     Attributes:
         rank: place in the answer, from 1.
@@ -420,8 +506,6 @@ class RankedChunk(Result):
         metadata: the chunk's metadata, and mapped columns without a field of their own.
         chunk_hash: `sha256:` and the hex of the text's hash; see `hash-vectors.json`.
         hash_version: which version of the hash `chunk_hash` is.
-        distance: cosine distance from the query, in [0, 2].
-        similarity_score: 1 − `distance`.
     """
 
     rank: int
@@ -434,6 +518,16 @@ class RankedChunk(Result):
     metadata: dict[str, Any]
     chunk_hash: str
     hash_version: int
+
+
+class RankedChunk(FoundChunk):
+    """A chunk of a `retrieve_top_k` answer.
+
+    Attributes:
+        distance: cosine distance from the query, in [0, 2].
+        similarity_score: 1 − `distance`.
+    """
+
     distance: float
     similarity_score: float
 
@@ -554,6 +648,109 @@ class ReplayBatch(Result):
 
     schema_version: Literal[1]
     results: list[Replay | FailedQuery]
+    trace: Trace
+
+
+class LegScore(Result):
+    """How one leg judged a chunk: its own score (higher is better) and its place there, from 1."""
+
+    leg: str
+    score: float
+    rank: int
+
+
+class Scores(Result):
+    """Why a chunk stands where it stands.
+
+    Attributes:
+        legs: of every leg that found it.
+        fused: what the fusion made of them.
+        rerank: a reranker's score; null where none took part.
+        temporal: how recent it is, by the profile's half-life; null where that counts nothing.
+    """
+
+    legs: list[LegScore]
+    fused: float | None
+    rerank: float | None
+    temporal: float | None
+
+
+class FusedChunk(FoundChunk):
+    """A chunk of a hybrid answer.
+
+    Attributes:
+        distance: cosine distance from the query, in [0, 2]; null where only the full text found it.
+        similarity_score: 1 − `distance`, or null.
+        scores: what each leg and each later step made of it.
+    """
+
+    distance: float | None
+    similarity_score: float | None
+    scores: Scores
+
+
+class HybridAnswer(Result):
+    """What one corpus answered.
+
+    Attributes:
+        status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
+        short_reason: null if `ok`; else `filters` were given, no more were found (`visible_rows`), or recorded chunks
+            `changed`.
+        top_k_requested: the search's `top_k`.
+        top_k: the same, clamped to 1-50.
+        chunks: the best first.
+    """
+
+    status: Literal["ok", "short", "empty"]
+    short_reason: Literal["filters", "visible_rows", "changed"] | None
+    top_k_requested: int
+    top_k: int
+    chunks: list[FusedChunk]
+
+
+class HybridMetrics(Result):
+    """How one corpus' legs did.
+
+    Attributes:
+        contextual: whether the second search was `used`, `skipped` (no context) or `failed`.
+        contextual_error: why it failed.
+        primary_count: chunks that the primary leg found.
+        contextual_count: chunks that the contextual leg found.
+        sparse_count: chunks that the sparse leg found.
+        merged_count: chunks that any leg found, each once.
+        duplicate_count: how often a leg found what an earlier one had.
+        dedup_rate: duplicates among all that was found, 0-1.
+        top_similarity: leg → similarity of its best chunk; null where it found none.
+        mean_similarity: leg → mean similarity of its chunks; null where it found none.
+    """
+
+    contextual: Literal["used", "skipped", "failed"]
+    contextual_error: str | None = None
+    primary_count: int
+    contextual_count: int
+    sparse_count: int
+    merged_count: int
+    duplicate_count: int
+    dedup_rate: float
+    top_similarity: dict[str, float | None]
+    mean_similarity: dict[str, float | None]
+
+
+class Hybrid(Result):
+    """Answer of `retrieve_hybrid`.
+
+    Attributes:
+        transformed_query: what was searched for.
+        context_keywords: what the second search added to it.
+        results: corpus → its chunks.
+        metrics: corpus → how its legs did.
+    """
+
+    schema_version: Literal[1]
+    transformed_query: str
+    context_keywords: list[str]
+    results: dict[str, HybridAnswer]
+    metrics: dict[str, HybridMetrics]
     trace: Trace
 
 

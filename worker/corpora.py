@@ -9,7 +9,7 @@ from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from worker.adapters.postgres import Database
     from worker.settings import Settings
@@ -67,3 +67,8 @@ class Corpora:
                 "or a principal where the worker trusts its queue"
             )
         return asker or self._nobody
+
+    def asker_of_all(self, corpora: Sequence[Corpus], identify: Identify) -> Principal:
+        """Who asks several corpora at once; see `asker`."""
+        askers = [self.asker(corpus, identify) for corpus in corpora]
+        return next((asker for asker in askers if asker is not self._nobody), self._nobody)

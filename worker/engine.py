@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.checks import Checks
+from worker.adapters.embedder import make as make_embedder
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
+from worker.hybrid import HybridRetrieval
+from worker.legs import Legs
 from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import Retrieval
 from worker.run_files import RunFiles
+from worker.transforms import transforms
 from worker.verifying import Verifying
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ class Engine:
 
     Attributes:
         retrieval: answers `retrieve_top_k`.
+        hybrid: answers `retrieve_hybrid`.
         replay: answers `pinned_replay`.
         citing: answers `build_citations`.
         files: the files of runs.
@@ -48,6 +53,11 @@ class Engine:
         runs = Runs(self._database)
         recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
+        embedder = make_embedder(settings.embedder)
+        self._legs = Legs(self._database, settings.pool.max_size)
+        self.hybrid = HybridRetrieval(
+            corpora, self._legs, embedder, transforms(settings), recording, settings.hybrid, clock
+        )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
         self.citing = Citing(corpora, runs, self.replay, self.files, clock)
@@ -55,5 +65,6 @@ class Engine:
         self.exchange = Exchange(runs, self.files)
 
     def close(self) -> None:
-        """Close the connections to Postgres."""
+        """Close the connections to Postgres, end threads."""
+        self._legs.close()
         self._database.close()

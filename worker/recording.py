@@ -30,7 +30,7 @@ class Made:
         header: what it says besides chunks and trace.
         pins: its chunks.
         models: name and version of what a model made.
-        query_embedding: 768 little-endian float32, as it was searched.
+        query_embedding: 768 little-endian float32, as it was searched; of several, one after another.
     """
 
     answer: dict[str, Any]
@@ -113,8 +113,8 @@ def claims_digest(asker: Principal) -> bytes:
     return bytes.fromhex(canonical_sha256(dict(asker.claims.items())))
 
 
-def pins_of(corpus: str, candidates: Iterable[Candidate]) -> list[RecordedPin]:
-    """The pins of an answer's chunks, in its order."""
+def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
+    """The pins of an answer's (corpus, candidate), in its order."""
     return [
         RecordedPin(
             Pin(
@@ -128,7 +128,7 @@ def pins_of(corpus: str, candidates: Iterable[Candidate]) -> list[RecordedPin]:
             rank,
             candidate.similarity,
         )
-        for rank, candidate in enumerate(candidates, 1)
+        for rank, (corpus, candidate) in enumerate(answer, 1)
     ]
 
 

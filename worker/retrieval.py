@@ -114,7 +114,12 @@ class Retrieval:
         }
         search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
         answer = {**header, "chunks": ranked(kept), "trace": trace(tracer, search)}
-        return Made(answer, header, pins_of(corpus.name, kept), query_embedding=query.astype("<f4").tobytes())
+        return Made(
+            answer,
+            header,
+            pins_of([(corpus.name, candidate) for candidate in kept]),
+            query_embedding=query.astype("<f4").tobytes(),
+        )
 
     def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
         """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
@@ -151,9 +156,14 @@ def filter_set(filters: Filters | None) -> FilterSet:
     return FilterSet(**lists, metadata=filters.metadata)
 
 
-def trace(tracer: Tracer, search: dict[str, Any] | None = None) -> dict[str, Any]:
+def trace(tracer: Tracer, search: dict[str, Any] | None = None, models: dict[str, str] | None = None) -> dict[str, Any]:
     """A result's `trace`."""
-    return {"stages": tracer.stages, "search": search or {}, "models": {}, "worker_version": WORKER_VERSION}
+    return {
+        "stages": tracer.stages,
+        "search": search or {},
+        "models": models or {},
+        "worker_version": WORKER_VERSION,
+    }
 
 
 def _status(kept: int, k: int) -> str:
@@ -173,20 +183,23 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
 
 def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
     """Candidates, in order, as the contract's chunks."""
-    return [
-        {
-            "rank": rank,
-            "chunk_id": candidate.chunk.id,
-            "document_id": candidate.chunk.document_id,
-            "text": candidate.chunk.text,
-            "page": candidate.chunk.page,
-            "section": candidate.chunk.section,
-            "coordinates": candidate.chunk.coordinates,
-            "metadata": candidate.chunk.metadata,
-            "chunk_hash": candidate.chunk.chunk_hash,
-            "hash_version": candidate.chunk.hash_version,
-            "distance": candidate.distance,
-            "similarity_score": candidate.similarity,
-        }
-        for rank, candidate in enumerate(candidates, 1)
-    ]
+    return [described(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
+
+
+def described(candidate: Candidate, rank: int) -> dict[str, Any]:
+    """One candidate as the contract's chunk."""
+    chunk = candidate.chunk
+    return {
+        "rank": rank,
+        "chunk_id": chunk.id,
+        "document_id": chunk.document_id,
+        "text": chunk.text,
+        "page": chunk.page,
+        "section": chunk.section,
+        "coordinates": chunk.coordinates,
+        "metadata": chunk.metadata,
+        "chunk_hash": chunk.chunk_hash,
+        "hash_version": chunk.hash_version,
+        "distance": candidate.distance,
+        "similarity_score": candidate.similarity,
+    }

@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -19,12 +19,15 @@ from pydantic import (
     Field,
     SecretStr,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from worker.core.keywords import EXTRACTORS
 from worker.errors import SettingsError
 
 PREFIX = "RETRIEVAL_WORKER_"
@@ -178,6 +181,30 @@ class ArtifactSettings(Section):
     url: str = "artifacts"
 
 
+class DefaultSearch(Section):
+    """A corpus that a hybrid retrieval asks unless its job says otherwise."""
+
+    corpus: str
+    top_k: int = Field(5, ge=1, le=50)
+
+
+class HybridSettings(Section):
+    """How `retrieve_hybrid` searches."""
+
+    searches: list[DefaultSearch] = []
+    extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
+    extractor: str = "strudel"
+    glossary: str = "glossary.toml"
+    deadline_seconds: Seconds = 10.0
+
+    @field_validator("extractor")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in EXTRACTORS:
+            raise ValueError(f"expected one of {', '.join(EXTRACTORS)}")
+        return name
+
+
 class VerifySettings(Section):
     """The check of recorded runs against their corpora."""
 
@@ -234,9 +261,17 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
+    hybrid: HybridSettings = HybridSettings()
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _hybrid_names_corpora(self) -> Self:
+        for name in [*(search.corpus for search in self.hybrid.searches), *self.hybrid.extra]:
+            if name not in self.corpora:
+                raise ValueError(f"hybrid: there is no corpus {name}")
+        return self
 
     @property
     def default_corpus(self) -> str:
@@ -269,14 +304,37 @@ def load(path: Path | None = None) -> Settings:
     return from_values(_read(path))
 
 
-def _read(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        path = Path(os.environ.get(CONFIG_VARIABLE) or config_folder() / "worker.toml")
+def read_glossary(name: str) -> dict[str, list[str]]:
+    """The table of terms that `hybrid.glossary` names, a file beside the settings file; empty for no name.
+
+    Raises:
+        SettingsError: it can't be read, or isn't a table of lists of words.
+    """
+    if not name:
+        return {}
+    try:
+        return _Glossary.validate_python(_toml(_settings_file().parent / name))
+    except ValidationError as error:
+        raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
+
+
+_Glossary = TypeAdapter(dict[str, list[str]])
+
+
+def _settings_file() -> Path:
+    return Path(os.environ.get(CONFIG_VARIABLE) or config_folder() / "worker.toml")
+
+
+def _toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            values: dict[str, Any] = tomllib.load(file)
+            return tomllib.load(file)
     except (OSError, ValueError) as error:
         raise SettingsError(f"settings file {path}: {error}") from None
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    values = _toml(path or _settings_file())
     unknown = [name for name in os.environ if name.startswith(PREFIX) and not _is_known(name)]
     if unknown:
         raise SettingsError(f"the setting {min(unknown)} is not known")

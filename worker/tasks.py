@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import kombu.exceptions
 import redis
@@ -13,7 +14,17 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from worker import observe
 from worker.codec import JobResult, Unreadable
-from worker.contract import BuildCitations, Job, JobT, Part, PinnedReplay, RetrieveTopK, VerifyRuns, parse_job
+from worker.contract import (
+    BuildCitations,
+    Job,
+    JobT,
+    Part,
+    PinnedReplay,
+    RetrieveHybrid,
+    RetrieveTopK,
+    VerifyRuns,
+    parse_job,
+)
 from worker.core.shape import check_shape
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.principal import identify
@@ -29,7 +40,7 @@ if TYPE_CHECKING:
     from worker.model import Principal
     from worker.settings import Settings
 
-    Answer = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
+    Answer: TypeAlias = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
 
 log = observe.logger("worker.tasks")
 
@@ -46,6 +57,15 @@ class RetrievalTask(Task):
     max_retries = None  # bounded by `_again`, from settings
 
 
+TASKS: dict[str, tuple[type[Job], Callable[[Engine], Answer[Any]]]] = {
+    "retrieve_top_k": (RetrieveTopK, lambda engine: engine.retrieval.top_k),
+    "pinned_replay": (PinnedReplay, lambda engine: engine.replay.pinned),
+    "build_citations": (BuildCitations, lambda engine: engine.citing.build),
+    "retrieve_hybrid": (RetrieveHybrid, lambda engine: engine.hybrid.retrieve),
+}
+"""What a backend may call: a task's name, the type of its job, and what answers it."""
+
+
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> None:
     """Define the tasks on an app.
 
@@ -54,34 +74,28 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> N
         settings: the worker's settings.
         engine: gives this process's engine, made after fork.
     """
-
-    @app.task(bind=True, base=RetrievalTask, shared=False, name="retrieve_top_k")
-    def retrieve_top_k(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run_job(self, args, kwargs, RetrieveTopK, lambda job, who: engine().retrieval.top_k(job, who), settings)  # noqa: PLW0108 -- made on first use
-
-    @app.task(bind=True, base=RetrievalTask, shared=False, name="pinned_replay")
-    def pinned_replay(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run_job(self, args, kwargs, PinnedReplay, lambda job, who: engine().replay.pinned(job, who), settings)  # noqa: PLW0108 -- made on first use
-
-    @app.task(bind=True, base=RetrievalTask, shared=False, name="build_citations")
-    def build_citations(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run_job(self, args, kwargs, BuildCitations, lambda job, who: engine().citing.build(job, who), settings)  # noqa: PLW0108 -- made on first use
-
+    for name, (model, method) in TASKS.items():
+        _define(app, name, model, partial(_answer, engine, method), settings)
     if settings.verify.every_minutes:
-        _register_verify_runs(app, settings, engine)
+        asker = watcher(settings)
+        _define(app, "verify_runs", VerifyRuns, lambda _, __: _verified(engine(), asker, settings), settings)
 
 
-def _register_verify_runs(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> None:
+def _define(app: Celery, name: str, model: type[JobT], answer: Answer[JobT], settings: Settings) -> None:
+    @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
+    def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
+        return run_job(self, args, kwargs, model, answer, settings)
+
+
+def _answer(engine: Callable[[], Engine], method: Callable[[Engine], Answer[Any]], job: Any, who: Any) -> dict[str, Any]:
+    """The engine is made on first use."""
+    return method(engine())(job, who)
+
+
+def _verified(engine: Engine, asker: Principal | None, settings: Settings) -> dict[str, Any]:
     """The schedule's task. Whoever may write to the queue may start it, and gets two numbers."""
-    asker = watcher(settings)
-
-    @app.task(bind=True, base=RetrievalTask, shared=False, name="verify_runs")
-    def verify_runs(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        def check(_: VerifyRuns, __: object) -> dict[str, Any]:
-            checked = engine().verifying.due(asker, settings.verify.batch)
-            return {"schema_version": 1, "checked": len(checked), "drifted": sum(run.drifted for run in checked)}
-
-        return run_job(self, args, kwargs, VerifyRuns, check, settings)
+    checked = engine.verifying.due(asker, settings.verify.batch)
+    return {"schema_version": 1, "checked": len(checked), "drifted": sum(run.drifted for run in checked)}
 
 
 def run_job(
@@ -201,6 +215,8 @@ def _rows(result: dict[str, Any]) -> int:
         return int(result["checked"])
     if "citations" in result:
         return int(result["citations"]["total_count"])
+    if "metrics" in result:
+        return sum(len(part["chunks"]) for part in result["results"].values())
     if "results" in result:
         return sum(len(part.get("chunks", ())) for part in result["results"])
     return len(result["chunks"])
@@ -209,6 +225,8 @@ def _rows(result: dict[str, Any]) -> int:
 def _summarise_result(result: dict[str, Any]) -> str:
     if "checked" in result:
         return f"drifted={result['drifted']}"
+    if "metrics" in result:
+        return " ".join(f"{name}={part['status']}" for name, part in result["results"].items())
     if "results" in result:
         return f"batch of {len(result['results'])}"
     if "citations" in result:

@@ -57,7 +57,7 @@ class Database:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._timeout_ms = int(settings.search.statement_timeout_seconds * 1000)
+        self._timeout_seconds = settings.search.statement_timeout_seconds
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             settings.database_connection_string.get_secret_value(),
             min_size=1,
@@ -73,12 +73,15 @@ class Database:
         self.types: Mapping[str, CorpusTypes] = check(settings)
         self._pool.open()
 
-    def read(self, principal: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+    def read(
+        self, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None = None
+    ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
 
         Args:
             principal: who asks.
             statements: each with its parameters.
+            timeout_seconds: for each statement, where that is less than the settings say.
 
         Returns:
             The rows of each statement.
@@ -89,7 +92,8 @@ class Database:
             SettingsError: a right, a table or a column is missing.
             InternalError: anything else; the SQLSTATE is named, never a value.
         """
-        return self._with_one_retry(_BEGIN_READ, principal.settings, statements)
+        limits = [] if timeout_seconds is None else [_timeout(min(timeout_seconds, self._timeout_seconds))]
+        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -144,13 +148,17 @@ class Database:
 
     def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
-        values = [("statement_timeout", str(self._timeout_ms)), *settings]
+        values = dict([_timeout(self._timeout_seconds), *settings]).items()
         calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name, _ in values])
         connection.execute(sql.SQL("SELECT ") + calls, [value for _, value in values], prepare=True)
 
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+
+
+def _timeout(seconds: float) -> tuple[str, str]:
+    return "statement_timeout", str(max(1, int(seconds * 1000)))
 
 
 def check(settings: Settings) -> Mapping[str, CorpusTypes]:

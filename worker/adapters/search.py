@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
 from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, parse_hash
@@ -11,10 +13,10 @@ from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
-    from worker.adapters.postgres import Database, Row
+    from worker.adapters.postgres import Database, Row, Statement
     from worker.core.vectors import Vector
     from worker.model import FilterSet, Principal
     from worker.settings import CorpusSettings, SearchSettings
@@ -32,6 +34,7 @@ class Found:
         fetched: candidates that were compared for the exact order.
         corpus_rows: rows of the corpus as Postgres estimates them.
         ef_search: HNSW's search width; 0 where no index was used.
+        scores: the search's own score of each candidate where that isn't the similarity.
     """
 
     candidates: list[Candidate]
@@ -39,6 +42,83 @@ class Found:
     fetched: int
     corpus_rows: int
     ef_search: int
+    scores: Sequence[float] | None = None
+
+
+class Search(Protocol):
+    """One search of one corpus, to be run in a transaction together with others."""
+
+    def statements(self) -> list[Statement]:
+        """What is sent."""
+
+    def read(self, results: Sequence[list[Row]]) -> Found | None:
+        """What was found, from the rows of each statement; None: ask for `exactly`."""
+
+    def exactly(self) -> Search:
+        """The same search without an index."""
+
+
+def search(
+    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
+) -> list[Found]:
+    """Run searches for one caller in one transaction and one round trip; what an index left open, exactly in a second.
+
+    Args:
+        database: where the corpora are.
+        principal: who asks.
+        searches: of any corpora.
+        timeout_seconds: for each statement; default that of the settings.
+    """
+    found = _run(database, principal, searches, timeout_seconds)
+    left = [i for i, one in enumerate(found) if one is None]
+    if left:
+        exact = _run(database, principal, [searches[i].exactly() for i in left], timeout_seconds)
+        for i, one in zip(left, exact, strict=True):
+            found[i] = one
+    return [one for one in found if one is not None]
+
+
+def _run(
+    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
+) -> list[Found | None]:
+    parts = [one.statements() for one in searches]
+    results = iter(database.read(principal, [*chain.from_iterable(parts)], timeout_seconds))
+    return [one.read([next(results) for _ in part]) for one, part in zip(searches, parts, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The chunks nearest to a query; see `Search`.
+
+    Attributes:
+        corpus: where.
+        query: unit vector, shape (768,).
+        k: how many.
+        filters: what to narrow it to.
+        exact: without an index.
+        vectors: bring the chunks' embeddings, too.
+    """
+
+    corpus: Corpus
+    query: Vector
+    k: int
+    filters: FilterSet
+    exact: bool = False
+    vectors: bool = False
+
+    def statements(self) -> list[Statement]:
+        """See `Search`."""
+        return self.corpus.statements_of(self)
+
+    def read(self, results: Sequence[list[Row]]) -> Found | None:
+        """See `Search`."""
+        header, rows = results
+        read = self.corpus.found_exactly if self.exact else self.corpus.found_by_plan
+        return read(self, header[0], rows)
+
+    def exactly(self) -> Nearest:
+        """See `Search`."""
+        return dataclasses.replace(self, exact=True)
 
 
 class Corpus:
@@ -56,7 +136,7 @@ class Corpus:
         self.settings = settings
         self._over_fetch = search.over_fetch
         self._statements = Statements(name, settings, search, types)
-        self._key = id_key(types.id)
+        self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
 
     # --- the search -----------------------------------------------------------------------------
@@ -64,42 +144,36 @@ class Corpus:
     def nearest(
         self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
     ) -> Found:
-        """The ``k`` nearest chunks that ``principal`` may see.
+        """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
+        return search(database, principal, [Nearest(self, query, k, filters, exact=exact)])[0]
 
-        Exact search takes over where the index came back with fewer candidates than were asked for (rows may
-        be left that it did not reach), and where a tie at the cut reaches past what was fetched (which of the
-        tied chunks were seen would be the plan's choice).
+    def statements_of(self, wanted: Nearest) -> list[Statement]:
+        """The size of the corpus and HNSW's settings by it, then the search."""
+        statements = self._statements
+        values = statements.values(wanted.query, wanted.k, wanted.filters)
+        compose = statements.exact if wanted.exact else statements.nearest
+        return [(statements.plan, values), (compose(wanted.filters, wanted.vectors), values)]
+
+    def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
+        """What index or exact search found; None where only exact search can tell.
+
+        That is where the index came back with fewer candidates than were asked for (rows may be left that it did
+        not reach), and where a tie at the cut reaches past what was fetched (which of the tied chunks were seen
+        would be the plan's choice).
         """
-        if not exact:
-            found, complete = self._by_plan(database, principal, query, k, filters)
-            if complete:
-                return found
-        return self._exactly(database, principal, query, k, filters)
-
-    def _by_plan(
-        self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet
-    ) -> tuple[Found, bool]:
-        values = self._statements.values(query, k, filters)
-        (header, rows) = database.read(
-            principal, [(self._statements.plan, values), (self._statements.nearest(filters), values)]
-        )
-        corpus_rows, ef_search = header[0][:2]
+        corpus_rows, ef_search = header[:2]
         exact, fetched, farthest = rows[0][:3]
-        candidates = self._candidates(row[3:] for row in rows)
+        candidates = self._candidates((row[3:] for row in rows), wanted.vectors)
         if exact:
-            return Found(candidates, _EXACT, fetched, corpus_rows, 0), True
-        last = candidates[-1].distance if len(candidates) == k else None
-        tied_past_fetch = last is not None and last >= farthest
+            return Found(candidates, _EXACT, fetched, corpus_rows, 0)
+        tied_past_fetch = len(candidates) == wanted.k and 1.0 - (candidates[-1].similarity or 0.0) >= farthest
         complete = fetched >= self._over_fetch and not tied_past_fetch
-        return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)), complete
+        return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)) if complete else None
 
-    def _exactly(self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet) -> Found:
-        values = self._statements.values(query, k, filters)
-        (header, rows) = database.read(
-            principal, [(self._statements.plan, values), (self._statements.exact(filters), values)]
-        )
-        candidates = self._candidates(rows)
-        return Found(candidates, _EXACT, len(candidates), header[0][0], 0)
+    def found_exactly(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found:
+        """What exact search found."""
+        candidates = self._candidates(rows, wanted.vectors)
+        return Found(candidates, _EXACT, len(candidates), header[0], 0)
 
     # --- pins -----------------------------------------------------------------------------------
 
@@ -134,18 +208,22 @@ class Corpus:
 
     def order(self, chunk: Chunk) -> tuple[Any, Any]:
         """(document, chunk) as the database orders them."""
-        return self._document_key(chunk.document_id), self._key(chunk.id)
+        return self._document_key(chunk.document_id), self.key(chunk.id)
 
     # --- rows to chunks -------------------------------------------------------------------------
 
-    def _candidates(self, rows: Iterable[Row]) -> list[Candidate]:
-        """Rows of (distance, id, document_id, text, fields, metadata columns) in total order.
+    def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
+        """Rows of (distance, vector or NULL, id, document_id, text, fields, metadata columns) in total order.
 
         Stored NULL and zero vectors have no distance (NULL, NaN) and are no candidates.
         """
         return by_similarity(
-            (Candidate(self._chunk(row[1:]), 1.0 - row[0]) for row in rows if row[0] is not None and row[0] == row[0]),
-            self._key,
+            (
+                Candidate(self._chunk(row[2:]), 1.0 - row[0], corpus=self.name, embedding=row[1] if vectors else None)
+                for row in rows
+                if row[0] is not None and row[0] == row[0]
+            ),
+            self.key,
         )
 
     def _chunk(self, row: Row) -> Chunk:

@@ -70,22 +70,28 @@ class Statements:
             size=_estimated_rows(self._types.storage),
         )
 
-    def exact(self, filters: FilterSet) -> bytes:
+    def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
         """Every visible chunk compared; the total order in the database."""
         return self._cached(
-            "exact",
+            ("exact", vectors),
             filters,
             lambda: _render(
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
                 where=all_of([*self._filters.on_chunks(filters), *self._filters.on_chunk_paths(filters)]),
+                columns=self._columns(vectors),
                 **self._names,
             ),
         )
 
-    def nearest(self, filters: FilterSet) -> bytes:
-        """Index or exact, as the database's own statistics and the caller's rights decide."""
-        return self._cached("index", filters, lambda: self._compose_nearest(filters))
+    def nearest(self, filters: FilterSet, vectors: bool = False) -> bytes:
+        """Index or exact, as the database's own statistics and the caller's rights decide.
+
+        Args:
+            filters: what to narrow the search to.
+            vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
+        """
+        return self._cached(("index", vectors), filters, lambda: self._compose_nearest(filters, vectors))
 
     # --- pins: by what a chunk says, and by its id ----------------------------------------------
 
@@ -134,7 +140,7 @@ class Statements:
         """Chunk ids as the column's type; what can't be one names no chunk."""
         return [value for value in (as_type(text, self._types.id) for text in texts) if value is not None]
 
-    def _compose_nearest(self, filters: FilterSet) -> bytes:
+    def _compose_nearest(self, filters: FilterSet, vectors: bool) -> bytes:
         on_chunks = self._filters.on_chunks(filters)
         return _render(
             """
@@ -162,6 +168,7 @@ class Statements:
             where_few=all_of([*on_chunks, *self._few_documents(filters)]),
             where_near=all_of([*on_chunks, *self._filters.on_chunk_paths(filters)]),
             over_fetch=sql.Literal(self._search.over_fetch),
+            columns=self._columns(vectors),
             **self._names,
         )
 
@@ -239,10 +246,8 @@ class Statements:
             sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
             for field, column in named.items()
         ]
-        distance = sql.SQL("c.{} <=> %(query)s AS distance").format(sql.Identifier(columns.embedding))
-        outputs = ["distance", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
+        outputs = ["distance", "vector", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
         return {
-            "columns": sql.SQL(", ").join([distance, *required, *optional, *extra]),
             "fields": sql.SQL(", ").join([*required, *optional, *extra]),
             "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
             "table": identifier(self._settings.table),
@@ -250,9 +255,15 @@ class Statements:
             "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
         }
 
-    def _cached(self, kind: str, filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
+    def _columns(self, vectors: bool) -> sql.Composable:
+        """What a search selects of each chunk."""
+        compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
+        vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self._names)
+        return compared.format(vector=vector, **self._names)
+
+    def _cached(self, kind: tuple[Any, ...], filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
         """Statements by the shape of their filters: values are parameters, so shapes are few."""
-        shape = (kind, *self._filters.shape(filters))
+        shape = (*kind, *self._filters.shape(filters))
         if shape not in self._statements:
             self._statements[shape] = compose()
         return self._statements[shape]

@@ -1,0 +1,369 @@
+"""`retrieve_hybrid`: what a user wants and what the user works on, searched at once, made one ranking a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from worker import observe
+from worker.adapters.fulltext import Matching
+from worker.adapters.search import Nearest
+from worker.contract import SCHEMA_VERSION, HybridSearch
+from worker.core import diversity, vectors
+from worker.core.fusion import FUSIONS, RankedLeg, min_max
+from worker.core.keywords import EXTRACTORS
+from worker.core.leg_figures import figures
+from worker.core.pinning import raw_hash
+from worker.core.trace import Tracer
+from worker.errors import InvalidJob, Unavailable
+from worker.legs import Leg
+from worker.model import Candidate, LegScore, ScoreBreakdown
+from worker.recording import Made, pins_of
+from worker.retrieval import described, filter_set, trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from worker.adapters.embedder import Embedder
+    from worker.adapters.runs import Record
+    from worker.adapters.search import Corpus, Found, Search
+    from worker.contract import Diversity, RetrieveHybrid
+    from worker.core.vectors import Vector
+    from worker.corpora import Corpora, Identify
+    from worker.legs import LegFound, Legs
+    from worker.model import FilterSet, Principal
+    from worker.recording import Recording
+    from worker.settings import HybridSettings
+
+    Transform = Callable[[str], str]
+
+TASK = "retrieve_hybrid"
+DEFAULT_EXTRA = 2
+
+log = observe.logger("worker.hybrid")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One corpus of a job, with what is wanted of it."""
+
+    corpus: Corpus
+    wanted: HybridSearch
+    filters: FilterSet
+    extra: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What is searched for.
+
+    Attributes:
+        text: the query, transformed.
+        keywords: what the context adds to it.
+        primary: the query's vector; None where no leg needs it.
+        contextual: that of query and keywords; None where there is no such search.
+        contextual_error: why there is none though there should be.
+    """
+
+    text: str
+    keywords: Sequence[str]
+    primary: Vector
+    contextual: Vector | None
+    contextual_error: Unavailable | None = None
+
+
+class HybridRetrieval:
+    """Answers `retrieve_hybrid` jobs.
+
+    Args:
+        corpora: what can be searched.
+        legs: runs searches at the same time.
+        embedder: makes vectors of queries.
+        transforms: by their name in a job.
+        recording: answers recorded jobs once.
+        settings: the worker's settings of hybrid retrieval.
+        clock: for the trace only.
+    """
+
+    def __init__(
+        self,
+        corpora: Corpora,
+        legs: Legs,
+        embedder: Embedder,
+        transforms: Mapping[str, Transform],
+        recording: Recording,
+        settings: HybridSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._corpora = corpora
+        self._legs = legs
+        self._embedder = embedder
+        self._transforms = transforms
+        self._recording = recording
+        self._settings = settings
+        self._clock = clock
+
+    def retrieve(self, job: RetrieveHybrid, identify: Identify) -> dict[str, Any]:
+        """Answer `retrieve_hybrid`.
+
+        Raises:
+            InvalidJob: a corpus, filter, embedding or transformation that is not there or wrong.
+            NotAuthorised: nobody that this worker believes is asking, and a corpus is not public.
+            Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
+        """
+        asks = self._asks(job)
+        given = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
+        asker = self._corpora.asker_of_all([ask.corpus for ask in asks], identify)
+
+        def make() -> Made:
+            return self._made(job, asks, given, asker)
+
+        if job.run is None:
+            return make().answer
+        return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))
+
+    # --- from job to answer ---------------------------------------------------------------------
+
+    def _made(self, job: RetrieveHybrid, asks: Sequence[Ask], given: Vector | None, asker: Principal) -> Made:
+        tracer = Tracer(self._clock)
+        queries = self._queries(job, given, tracer)
+        with tracer.stage("search") as counts:
+            names, results = self._search(job, asks, queries, asker)
+            counts |= {"searches": len(asks) * len(names)}
+        failed = {name: result.error for name, result in zip(names, results, strict=True) if result.error}
+        if queries.contextual_error is not None:
+            failed["contextual"] = queries.contextual_error
+        for name, error in failed.items():
+            log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
+        with tracer.stage("fuse"):
+            fused = [self._fused(job, ask, i, names, results) for i, ask in enumerate(asks)]
+        header = {
+            "schema_version": SCHEMA_VERSION,
+            "transformed_query": queries.text,
+            "context_keywords": list(queries.keywords),
+        }
+        state = _contextual_state(job, queries, failed)
+        metrics = {
+            ask.corpus.name: _metrics(legs, merged, state, failed.get("contextual"))
+            for ask, (legs, merged, _) in zip(asks, fused, strict=True)
+        }
+        kept = {ask.corpus.name: cut for ask, (_, _, cut) in zip(asks, fused, strict=True)}
+        results_of = {ask.corpus.name: _answer(ask, kept[ask.corpus.name]) for ask in asks}
+        models = {"embedder": f"{self._embedder.name} {self._embedder.version}"}
+        search = {"legs": [_leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
+        answer = {**header, "results": results_of, "metrics": metrics, "trace": trace(tracer, search, models)}
+        recorded = {
+            **header,
+            "metrics": metrics,
+            "searches": [ask.wanted.model_dump(include={"corpus", "top_k"}) for ask in asks],
+            "filtered": [ask.corpus.name for ask in asks if ask.filters.given],
+            "scores": [asdict(candidate.scores) for cut in kept.values() for candidate in cut],
+            "legs": {ask.corpus.name: _kept_legs(legs) for ask, (legs, _, _) in zip(asks, fused, strict=True)},
+        }
+        searched = [queries.primary] if queries.contextual is None else [queries.primary, queries.contextual]
+        pins = pins_of([(candidate.corpus, candidate) for cut in kept.values() for candidate in cut])
+        return Made(answer, recorded, pins, models, b"".join(vector.astype("<f4").tobytes() for vector in searched))
+
+    def _asks(self, job: RetrieveHybrid) -> list[Ask]:
+        wanted = job.searches or [
+            HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in self._settings.searches
+        ]
+        if not wanted:
+            raise InvalidJob("expected this field: the settings name no searches", "searches")
+        asks = []
+        for i, search in enumerate(wanted):
+            corpus = self._corpora.get(search.corpus, f"searches[{i}].corpus")
+            extra = self._settings.extra.get(corpus.name, DEFAULT_EXTRA)
+            asks.append(Ask(corpus, search, filter_set(search.filters), extra))
+        return asks
+
+    # --- what is searched for -------------------------------------------------------------------
+
+    def _queries(self, job: RetrieveHybrid, given: Vector | None, tracer: Tracer) -> Queries:
+        with tracer.stage("transform") as counts:
+            text = self._transforms[job.transform](job.query)
+            keywords = EXTRACTORS[self._settings.extractor](job.context) if "contextual" in job.legs else []
+            counts |= {"keywords": len(keywords)}
+        with tracer.stage("embed") as counts:
+            texts = [*([] if given is not None else [text]), *([" ".join([text, *keywords])] if keywords else [])]
+            counts |= {"texts": len(texts)}
+            try:
+                embedded = [*self._embedder.embed(texts)] if texts else []
+            except Unavailable as error:
+                if given is None:
+                    raise
+                return Queries(text, keywords, given, None, error)
+        primary = given if given is not None else embedded[0]
+        return Queries(text, keywords, primary, embedded[-1] if keywords else None)
+
+    # --- the legs -------------------------------------------------------------------------------
+
+    def _search(
+        self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal
+    ) -> tuple[list[str], list[LegFound]]:
+        """The job's legs in their order of precedence, and what each found."""
+        legs = [leg for name in job.legs if (leg := _leg(name, job, asks, queries)) is not None]
+        results = self._legs.run(asker, legs, self._settings.deadline_seconds)
+        return [leg.name for leg in legs], results
+
+    def _fused(
+        self, job: RetrieveHybrid, ask: Ask, index: int, names: Sequence[str], results: Sequence[LegFound]
+    ) -> tuple[list[RankedLeg], list[Candidate], list[Candidate]]:
+        """One corpus: its legs, what they found together in order, and what of it is answered."""
+        legs = [
+            _ranked(name, result.found[index])
+            for name, result in zip(names, results, strict=True)
+            if result.found is not None
+        ]
+        merged = FUSIONS[job.fusion](legs, {str(leg): weight for leg, weight in (job.weights or {}).items()})
+        return legs, merged, _refined(merged, ask.wanted.clamped_top_k, job.diversity)
+
+    # --- a record -------------------------------------------------------------------------------
+
+    def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
+        """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
+        tracer = Tracer(self._clock)
+        header = record.answer
+        with tracer.stage("record") as counts:
+            kept = self._still_there(record, asker)
+            counts |= {"recorded": len(record.pins), "kept": sum(map(len, kept.values()))}
+        results = {}
+        for wanted in header["searches"]:
+            name, search = wanted["corpus"], HybridSearch(**wanted)
+            recorded = sum(pin.pin.corpus == name for pin in record.pins)
+            results[name] = _result(search, kept[name], name in header["filtered"], recorded)
+        return {
+            **{name: header[name] for name in ("schema_version", "transformed_query", "context_keywords")},
+            "results": results,
+            "metrics": {wanted["corpus"]: header["metrics"][wanted["corpus"]] for wanted in header["searches"]},
+            "trace": trace(tracer, {"method": "record"}, dict(record.models)),
+        }
+
+    def _still_there(self, record: Record, asker: Principal) -> dict[str, list[Candidate]]:
+        kept: dict[str, list[Candidate]] = {wanted["corpus"]: [] for wanted in record.answer["searches"]}
+        for name, candidates in kept.items():
+            pinned = [
+                (recorded, scores)
+                for recorded, scores in zip(record.pins, record.answer["scores"], strict=True)
+                if recorded.pin.corpus == name
+            ]
+            corpus = self._corpora.get(name)
+            ids = [recorded.pin.chunk_id for recorded, _ in pinned if recorded.pin.chunk_id is not None]
+            visible = {chunk.id: chunk for chunk in corpus.pinned(self._corpora.database, asker, [], ids)}
+            for recorded, scores in pinned:
+                chunk = visible.get(recorded.pin.chunk_id or "")
+                if chunk is not None and raw_hash(chunk.text) == recorded.pin.raw_hash:
+                    candidates.append(Candidate(chunk, recorded.score, _scores(scores), name))
+        return kept
+
+
+def _leg(name: str, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries) -> Leg | None:
+    """A leg over every corpus; None where it has nothing to search for."""
+    bring_vectors = job.diversity is not None
+    searches: list[Search]
+    if name == "sparse":
+        searches = [
+            Matching(ask.corpus, queries.text, queries.primary, _fetch(ask), ask.filters, vectors=bring_vectors)
+            for ask in asks
+        ]
+        return Leg(name, searches)
+    query = queries.primary if name == "primary" else queries.contextual
+    if query is None:
+        return None
+    # The primary fetches more: that, not a weight, is how much it counts where similarity decides.
+    searches = [
+        Nearest(
+            ask.corpus,
+            query,
+            _fetch(ask) if name == "primary" else ask.wanted.clamped_top_k,
+            ask.filters,
+            vectors=bring_vectors,
+        )
+        for ask in asks
+    ]
+    return Leg(name, searches, optional=name == "contextual")
+
+
+def _fetch(ask: Ask) -> int:
+    return ask.wanted.clamped_top_k + ask.extra
+
+
+def _ranked(name: str, found: Found) -> RankedLeg:
+    if found.scores is None:
+        return RankedLeg.dense(name, found.candidates)
+    return RankedLeg(name, tuple(found.candidates), tuple(found.scores))
+
+
+def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> list[Candidate]:
+    """The best ``k``; where diversity is wanted: no text twice, few of one document, little that is alike."""
+    if wanted is None:
+        return list(merged[:k])
+    kept = diversity.without_duplicates(merged).kept
+    relevance = min_max([candidate.scores.fused or 0.0 for candidate in kept])
+    kept = diversity.mmr(kept, relevance, diversity.stacked(kept), len(kept), wanted.relevance).kept
+    if wanted.per_document is not None:
+        kept = diversity.per_document(kept, wanted.per_document).kept
+    return list(kept[:k])
+
+
+# --- what is said of it -------------------------------------------------------------------------
+
+
+def _answer(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
+    return _result(ask.wanted, kept, ask.filters.given, len(kept))
+
+
+def _result(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
+    """One corpus' answer; ``recorded`` chunks were in it when it was made."""
+    k = wanted.clamped_top_k
+    missing = "filters" if filtered else "visible_rows"
+    reason = None if len(kept) == k else missing if recorded < k else "changed"
+    return {
+        "status": "ok" if len(kept) == k else "short" if kept else "empty",
+        "short_reason": reason,
+        "top_k_requested": wanted.top_k,
+        "top_k": k,
+        "chunks": [
+            {**described(candidate, rank), "scores": asdict(candidate.scores)} for rank, candidate in enumerate(kept, 1)
+        ],
+    }
+
+
+def _contextual_state(job: RetrieveHybrid, queries: Queries, failed: Mapping[str, Any]) -> str:
+    if "contextual" in failed:
+        return "failed"
+    return "skipped" if "contextual" not in job.legs or not queries.keywords else "used"
+
+
+def _metrics(
+    legs: Sequence[RankedLeg], merged: Sequence[Candidate], contextual: str, error: Exception | None
+) -> dict[str, Any]:
+    """The figures of one corpus as the contract has them; a leg that did not run found nothing."""
+    told = figures(legs, merged)
+    counts = {leg.leg: leg.count for leg in told.legs}
+    return {
+        "contextual": contextual,
+        "contextual_error": None if error is None else f"{type(error).__name__}: {error}",
+        **{f"{name}_count": counts.get(name, 0) for name in ("primary", "contextual", "sparse")},
+        "merged_count": told.merged,
+        "duplicate_count": told.duplicates,
+        "dedup_rate": told.dedup_rate,
+        "top_similarity": {leg.leg: leg.top_similarity for leg in told.legs},
+        "mean_similarity": {leg.leg: leg.mean_similarity for leg in told.legs},
+    }
+
+
+def _leg_trace(name: str, result: LegFound) -> dict[str, Any]:
+    methods = [found.method for found in result.found or []]
+    return {"leg": name, "duration_ms": round(result.duration_ms, 3), "methods": methods}
+
+
+def _kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
+    """What `tune` needs later: which chunks each leg found, and how it judged them."""
+    return [
+        {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
+    ]
+
+
+def _scores(plain: Mapping[str, Any]) -> ScoreBreakdown:
+    return ScoreBreakdown(**{**plain, "legs": tuple(LegScore(**leg) for leg in plain["legs"])})

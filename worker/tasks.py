@@ -87,7 +87,9 @@ def _define(app: Celery, name: str, model: type[JobT], answer: Answer[JobT], set
         return run_job(self, args, kwargs, model, answer, settings)
 
 
-def _answer(engine: Callable[[], Engine], method: Callable[[Engine], Answer[Any]], job: Any, who: Any) -> dict[str, Any]:
+def _answer(
+    engine: Callable[[], Engine], method: Callable[[Engine], Answer[Any]], job: Any, who: Any
+) -> dict[str, Any]:
     """The engine is made on first use."""
     return method(engine())(job, who)
 

@@ -219,7 +219,12 @@ class Corpus:
         """
         return by_similarity(
             (
-                Candidate(self._chunk(row[2:]), 1.0 - row[0], corpus=self.name, embedding=row[1] if vectors else None)
+                Candidate(
+                    self._chunk(row[2:]),
+                    1.0 - row[0],
+                    corpus=self.name,
+                    embedding=row[1].to_numpy() if vectors else None,
+                )
                 for row in rows
                 if row[0] is not None and row[0] == row[0]
             ),

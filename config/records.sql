@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS retrieval.run_records (
   job             jsonb NOT NULL,   -- without principal, token and embedding
   job_sha256      bytea NOT NULL,   -- of the whole job without its token
   claims_sha256   bytea NOT NULL,
-  answer          jsonb NOT NULL,   -- what the answer said besides its chunks
+  answer          json NOT NULL,    -- what the answer said besides its chunks; json keeps the order of its fields
   models          jsonb NOT NULL DEFAULT '{}',
   query_embedding bytea,            -- 768 little-endian float32, as it was searched; several one after another
   created_at      timestamptz NOT NULL DEFAULT now(),
@@ -81,6 +81,7 @@ CREATE TABLE IF NOT EXISTS retrieval.run_pins (
 );
 
 ALTER TABLE retrieval.run_pins ALTER COLUMN score DROP NOT NULL;
+ALTER TABLE retrieval.run_records ALTER COLUMN answer TYPE json;
 
 CREATE TABLE IF NOT EXISTS retrieval.run_events (
   run      bigint NOT NULL REFERENCES retrieval.runs ON DELETE CASCADE,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from worker.recording import Recording
 
 TASK = "retrieve_top_k"
-HEADER = ("schema_version", "status", "short_reason", "k_requested", "k", "corpus")
 WORKER_VERSION = version("retrieval-worker")
 
 
@@ -139,9 +138,7 @@ class Retrieval:
         if len(kept) < len(record.pins):
             header["status"] = _status(len(kept), header["k"])
             header["short_reason"] = header["short_reason"] or "changed"
-        # In the contract's order of fields: jsonb does not keep it.
-        ordered = {name: header[name] for name in HEADER}
-        return {**ordered, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
+        return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
 
 
 def filter_set(filters: Filters | None) -> FilterSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Json, Jsonb
 
 from worker.core.hashing import format_hash, parse_hash
 from worker.core.pinning import Pin
@@ -210,7 +210,7 @@ def _record_values(record: Record) -> dict[str, Any]:
         "job": Jsonb(record.job),
         "job_sha256": record.job_sha256,
         "claims_sha256": record.claims_sha256,
-        "answer": Jsonb(record.answer),
+        "answer": Json(record.answer),
         "models": Jsonb(record.models),
         "query_embedding": record.query_embedding,
         "ranks": ranks,

@@ -266,13 +266,6 @@ class Settings(BaseSettings):
     embedder: EmbedderSettings = EmbedderSettings()
     log: LogSettings = LogSettings()
 
-    @model_validator(mode="after")
-    def _hybrid_names_corpora(self) -> Self:
-        for name in [*(search.corpus for search in self.hybrid.searches), *self.hybrid.extra]:
-            if name not in self.corpora:
-                raise ValueError(f"hybrid: there is no corpus {name}")
-        return self
-
     @property
     def default_corpus(self) -> str:
         """The first corpus of the file."""

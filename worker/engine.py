@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
+from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
 from worker.citing import Citing
@@ -18,7 +19,7 @@ from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import Retrieval
 from worker.run_files import RunFiles
-from worker.transforms import transforms
+from worker.transforms import Transforms
 from worker.verifying import Verifying
 
 if TYPE_CHECKING:
@@ -53,10 +54,15 @@ class Engine:
         runs = Runs(self._database)
         recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
-        embedder = make_embedder(settings.embedder)
         self._legs = Legs(self._database, settings.pool.max_size)
         self.hybrid = HybridRetrieval(
-            corpora, self._legs, embedder, transforms(settings), recording, settings.hybrid, clock
+            corpora,
+            self._legs,
+            make_embedder(settings.embedder),
+            Transforms(settings, make_model(settings.language_model)),
+            recording,
+            settings.hybrid,
+            clock,
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))

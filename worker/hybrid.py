@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from worker.model import FilterSet, Principal
     from worker.recording import Recording
     from worker.settings import HybridSettings
-
-    Transform = Callable[[str], str]
+    from worker.transforms import Transforms
 
 TASK = "retrieve_hybrid"
 DEFAULT_EXTRA = 2
@@ -60,8 +59,9 @@ class Queries:
     Attributes:
         text: the query, transformed.
         keywords: what the context adds to it.
-        primary: the query's vector; None where no leg needs it.
+        primary: the query's vector.
         contextual: that of query and keywords; None where there is no such search.
+        models: what took part, and its name and version.
         contextual_error: why there is none though there should be.
     """
 
@@ -69,6 +69,7 @@ class Queries:
     keywords: Sequence[str]
     primary: Vector
     contextual: Vector | None
+    models: Mapping[str, str]
     contextual_error: Unavailable | None = None
 
 
@@ -79,7 +80,7 @@ class HybridRetrieval:
         corpora: what can be searched.
         legs: runs searches at the same time.
         embedder: makes vectors of queries.
-        transforms: by their name in a job.
+        transforms: what may be done to queries first.
         recording: answers recorded jobs once.
         settings: the worker's settings of hybrid retrieval.
         clock: for the trace only.
@@ -90,7 +91,7 @@ class HybridRetrieval:
         corpora: Corpora,
         legs: Legs,
         embedder: Embedder,
-        transforms: Mapping[str, Transform],
+        transforms: Transforms,
         recording: Recording,
         settings: HybridSettings,
         clock: Callable[[], float],
@@ -149,9 +150,13 @@ class HybridRetrieval:
         }
         kept = {ask.corpus.name: cut for ask, (_, _, cut) in zip(asks, fused, strict=True)}
         results_of = {ask.corpus.name: _answer(ask, kept[ask.corpus.name]) for ask in asks}
-        models = {"embedder": f"{self._embedder.name} {self._embedder.version}"}
         search = {"legs": [_leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
-        answer = {**header, "results": results_of, "metrics": metrics, "trace": trace(tracer, search, models)}
+        answer = {
+            **header,
+            "results": results_of,
+            "metrics": metrics,
+            "trace": trace(tracer, search, dict(queries.models)),
+        }
         recorded = {
             **header,
             "metrics": metrics,
@@ -162,7 +167,9 @@ class HybridRetrieval:
         }
         searched = [queries.primary] if queries.contextual is None else [queries.primary, queries.contextual]
         pins = pins_of([(candidate.corpus, candidate) for cut in kept.values() for candidate in cut])
-        return Made(answer, recorded, pins, models, b"".join(vector.astype("<f4").tobytes() for vector in searched))
+        return Made(
+            answer, recorded, pins, queries.models, b"".join(vector.astype("<f4").tobytes() for vector in searched)
+        )
 
     def _asks(self, job: RetrieveHybrid) -> list[Ask]:
         wanted = job.searches or [
@@ -181,7 +188,7 @@ class HybridRetrieval:
 
     def _queries(self, job: RetrieveHybrid, given: Vector | None, tracer: Tracer) -> Queries:
         with tracer.stage("transform") as counts:
-            text = self._transforms[job.transform](job.query)
+            text, models = self._transforms.apply(job.transform, job.query)
             keywords = EXTRACTORS[self._settings.extractor](job.context) if "contextual" in job.legs else []
             counts |= {"keywords": len(keywords)}
         with tracer.stage("embed") as counts:
@@ -192,9 +199,11 @@ class HybridRetrieval:
             except Unavailable as error:
                 if given is None:
                     raise
-                return Queries(text, keywords, given, None, error)
+                return Queries(text, keywords, given, None, models, error)
         primary = given if given is not None else embedded[0]
-        return Queries(text, keywords, primary, embedded[-1] if keywords else None)
+        if texts:
+            models = {**models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
+        return Queries(text, keywords, primary, embedded[-1] if keywords else None, models)
 
     # --- the legs -------------------------------------------------------------------------------
 

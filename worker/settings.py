@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AliasChoices,
@@ -227,6 +227,19 @@ class EmbedderSettings(Section):
     max_retries: int = Field(2, ge=0, le=10)
 
 
+class LanguageModelSettings(Section):
+    """What words queries anew."""
+
+    kind: Literal["none", "openai"] = "none"
+    api: Literal["responses", "chat"] = "responses"
+    model: str = "gpt-5-mini"
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    max_output_tokens: int = Field(1024, ge=16, le=100_000)
+    timeout_seconds: Seconds = 30.0
+    max_retries: int = Field(2, ge=0, le=10)
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -264,6 +277,7 @@ class Settings(BaseSettings):
     hybrid: HybridSettings = HybridSettings()
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
+    language_model: LanguageModelSettings = LanguageModelSettings()
     log: LogSettings = LogSettings()
 
     @property

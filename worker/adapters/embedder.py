@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from worker.adapters.provider import client, provider_errors
 from worker.core import lexical
 from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
@@ -53,20 +54,10 @@ class OpenAIEmbedder:
     """
 
     def __init__(self, settings: EmbedderSettings) -> None:
-        try:
-            import openai  # noqa: PLC0415 -- an extra: only who uses it installs it
-        except ImportError:
-            raise SettingsError("the embedder openai needs: pip install 'retrieval-worker[llm]'") from None
         self.name = settings.model
         self.version = settings.version
-        self._errors = openai
         self._settings = settings
-        self._client = openai.OpenAI(
-            api_key=settings.api_key.get_secret_value() if settings.api_key else "none",
-            base_url=settings.base_url,
-            timeout=settings.timeout_seconds,
-            max_retries=settings.max_retries,
-        )
+        self._client = client(settings, "the embedder openai")
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
@@ -80,18 +71,11 @@ class OpenAIEmbedder:
         return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
 
     def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        openai = self._errors
         wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
-        try:
+        with provider_errors("the embeddings server"):
             answer = self._client.embeddings.create(
                 model=self.name, input=list(texts), encoding_format="base64", **wanted
             )
-        except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
-            raise Unavailable(f"the embeddings server failed ({type(error).__name__})") from None
-        except openai.APIStatusError as error:
-            raise SettingsError(f"the embeddings server refused the request (HTTP {error.status_code})") from None
-        except openai.OpenAIError as error:
-            raise Unavailable(f"the embeddings server failed ({type(error).__name__})") from None
         vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")

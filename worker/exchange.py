@@ -33,7 +33,7 @@ class FiledPin(Filed):
     """A pin; see `worker.core.pinning.Pin`."""
 
     rank: Annotated[int, Field(ge=1, lt=2**31)]
-    score: Annotated[float, Field(allow_inf_nan=False)]
+    score: Annotated[float, Field(allow_inf_nan=False)] | None
     corpus: Text
     chunk_hash: ChunkHash
     hash_version: Annotated[int, Field(ge=1, lt=2**15)]

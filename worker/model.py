@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 DIMENSIONS = 768
 """Length of every embedding, in the queries and in the corpora."""
 
@@ -40,11 +43,61 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class LegScore:
+    """How one leg judged a chunk.
+
+    Attributes:
+        leg: the leg's name.
+        score: in the leg's own unit; higher is better.
+        rank: its place in the leg, from 1.
+    """
+
+    leg: str
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBreakdown:
+    """Why a candidate stands where it stands; ``dataclasses.asdict`` gives its form in the contract.
+
+    Attributes:
+        legs: of every leg that found it, in the order of the legs.
+        fused: what the fusion made of them; ``None`` before it, and where it had nothing to go by.
+        rerank: a reranker's score, or ``None``.
+        temporal: how recent it is, by the profile's half-life, or ``None``.
+    """
+
+    legs: tuple[LegScore, ...] = ()
+    fused: float | None = None
+    rerank: float | None = None
+    temporal: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that a search proposes. ``similarity`` is cosine similarity in [-1, 1]: higher is better."""
+    """A chunk that a search proposes.
+
+    Attributes:
+        chunk: the chunk.
+        similarity: cosine similarity to the query, in [-1, 1]: higher is better. ``None`` where nothing compared
+            the vectors (a full-text search of chunks without one): after all that are known. Fusion keeps it.
+        scores: what each leg and each later step made of it.
+        corpus: where it was found, ``""`` if only one corpus is searched. Ids are unique within a corpus.
+        embedding: the chunk's vector, shape (768,), only where a refinement needs it. What a candidate is does
+            not depend on it.
+    """
 
     chunk: Chunk
-    similarity: float
+    similarity: float | None
+    scores: ScoreBreakdown = ScoreBreakdown()
+    corpus: str = ""
+    embedding: NDArray[np.floating[Any]] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def distance(self) -> float | None:
+        """Cosine distance (1 - similarity), or ``None`` where the similarity is unknown."""
+        return None if self.similarity is None else 1.0 - self.similarity
 
 
 @dataclass(frozen=True, slots=True)

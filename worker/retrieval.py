@@ -185,7 +185,7 @@ def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
             "metadata": candidate.chunk.metadata,
             "chunk_hash": candidate.chunk.chunk_hash,
             "hash_version": candidate.chunk.hash_version,
-            "distance": 1.0 - candidate.similarity,
+            "distance": candidate.distance,
             "similarity_score": candidate.similarity,
         }
         for rank, candidate in enumerate(candidates, 1)

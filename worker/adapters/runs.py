@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPin:
-    """A pin of a record: where in the answer it stood, and its similarity."""
+    """A pin of a record: where in the answer it stood, and its similarity where that is known."""
 
     pin: Pin
     rank: int
-    score: float
+    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def pin_of(
         chunk_id=chunk_id,
         document_id=document_id,
         corpus=corpus,
-        weight=min(1.0, max(0.0, score)),
+        weight=None if score is None else min(1.0, max(0.0, score)),
     )
 
 

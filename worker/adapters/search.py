@@ -88,7 +88,8 @@ class Corpus:
         candidates = self._candidates(row[3:] for row in rows)
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0), True
-        tied_past_fetch = len(candidates) == k and 1.0 - candidates[-1].similarity >= farthest
+        last = candidates[-1].distance if len(candidates) == k else None
+        tied_past_fetch = last is not None and last >= farthest
         complete = fetched >= self._over_fetch and not tied_past_fetch
         return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)), complete
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,12 +26,23 @@ def id_key(database_type: str) -> Callable[[str], Any]:
 
 
 def by_similarity(candidates: Iterable[Candidate], key: Callable[[str], Any]) -> list[Candidate]:
-    """Candidates of one corpus in total order: similarity descending, then chunk id."""
-    return sorted(candidates, key=lambda candidate: (-candidate.similarity, key(candidate.chunk.id)))
+    """Candidates of one corpus in total order: similarity descending (unknown ones last), then chunk id."""
+    return sorted(candidates, key=lambda candidate: (descending(candidate.similarity), key(candidate.chunk.id)))
+
+
+def descending(score: float | None) -> float:
+    """A sort key: higher is better, unknown is last.
+
+    >>> sorted([0.1, None, 0.9], key=descending)
+    [0.9, 0.1, None]
+    """
+    return math.inf if score is None else -score
 
 
 def within_distance(candidates: Sequence[Candidate], max_distance: float | None) -> list[Candidate]:
-    """Those whose cosine distance (1 - similarity) is at most ``max_distance``."""
+    """Those whose cosine distance is at most ``max_distance``; an unknown distance is within no bound."""
     if max_distance is None:
         return list(candidates)
-    return [candidate for candidate in candidates if 1.0 - candidate.similarity <= max_distance]
+    return [
+        candidate for candidate in candidates if candidate.distance is not None and candidate.distance <= max_distance
+    ]

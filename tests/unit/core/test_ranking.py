@@ -20,7 +20,7 @@ bigints = st.integers(-(2**63), 2**63 - 1)
 similarities = st.sampled_from([1.0, 0.5, 0.5 - 2**-53, 0.0, -0.0, -1.0])
 
 
-def candidate(chunk_id: str, similarity: float) -> Candidate:
+def candidate(chunk_id: str, similarity: float | None) -> Candidate:
     chunk = Chunk(chunk_id, "d", "text", None, None, None, {}, hash_chunk("text"), 1)
     return Candidate(chunk, similarity)
 
@@ -58,6 +58,14 @@ def test_higher_similarity_comes_first() -> None:
     """Higher is better, and the id decides only between equals."""
     found = [candidate("a", 0.1), candidate("c", 0.9), candidate("b", 0.9), candidate("d", -0.5)]
     assert ids(by_similarity(found, id_key("text"))) == ["b", "c", "a", "d"]
+
+
+def test_an_unknown_similarity_comes_last_and_is_within_no_bound() -> None:
+    """What nothing compared is no better than the farthest that was; a bound keeps only what is known to be near."""
+    found = [candidate("a", None), candidate("c", -1.0), candidate("b", None)]
+    assert ids(by_similarity(found, id_key("text"))) == ["c", "a", "b"]
+    assert ids(within_distance(found, 2.0)) == ["c"]
+    assert within_distance(found, None) == found
 
 
 def test_zero_has_no_sign() -> None:

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.fusion import FUSIONS, RankedLeg, identity, min_max, rrf, similarity, weighted
+from worker.core.ranking import id_key
+from worker.model import Candidate, Chunk, LegScore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.core.fusion import Fusion
+
+NAMES = ["primary", "contextual", "sparse"]
+# Few values, so that ties are the rule; of a grid on which differences are exact, so that a rounding error is none.
+scores = st.integers(-8, 8).map(lambda number: number / 8)
+lists = st.dictionaries(st.integers(1, 9).map(str), scores, max_size=9)
+searches = st.lists(lists, min_size=1, max_size=3)
+weights = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10).map(lambda number: number / 10))
+methods = pytest.mark.parametrize("fuse", FUSIONS.values(), ids=FUSIONS.keys())
+
+
+def candidate(chunk_id: str, score: float | None = None, corpus: str = "") -> Candidate:
+    return Candidate(Chunk(chunk_id, "d", "text", None, None, None, {}, f"sha256:{chunk_id}", 1), score, corpus=corpus)
+
+
+def leg(name: str, found: Mapping[str, float], corpus: str = "") -> RankedLeg:
+    """A dense leg: its scores are the similarities."""
+    pairs = [(candidate(chunk_id, score, corpus), score) for chunk_id, score in found.items()]
+    return RankedLeg.scored(name, pairs, id_key("bigint"))
+
+
+def legs(found: Sequence[Mapping[str, float]]) -> list[RankedLeg]:
+    return [leg(name, one) for name, one in zip(NAMES, found, strict=False)]
+
+
+def ids(candidates: Sequence[Candidate]) -> list[str]:
+    return [one.chunk.id for one in candidates]
+
+
+def fused(candidates: Sequence[Candidate]) -> dict[str, float | None]:
+    return {one.chunk.id: one.scores.fused for one in candidates}
+
+
+# --- examples -----------------------------------------------------------------------------------
+
+PRIMARY = {"1": 0.95, "2": 0.90, "3": 0.85}
+CONTEXTUAL = {"2": 0.88, "4": 0.87, "5": 0.82}
+
+
+def test_similarity_merges_as_the_guide_does() -> None:
+    """The primary's score of a duplicate wins, and everything is ordered by similarity."""
+    merged = similarity([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])
+    assert [(one.chunk.id, one.similarity, one.scores.fused) for one in merged] == [
+        ("1", 0.95, 0.95),
+        ("2", 0.90, 0.90),
+        ("4", 0.87, 0.87),
+        ("3", 0.85, 0.85),
+        ("5", 0.82, 0.82),
+    ]
+    assert merged[1].scores.legs == (LegScore("primary", 0.90, 2), LegScore("contextual", 0.88, 1))
+
+
+def test_rrf_is_the_papers_formula() -> None:
+    """Cormack 2009: the sum of 1 / (60 + rank) over the lists that have it, ranks from 1."""
+    expected = {
+        "2": Fraction(1, 62) + Fraction(1, 61),
+        "1": Fraction(1, 61),
+        "4": Fraction(1, 62),
+        "3": Fraction(1, 63),
+        "5": Fraction(1, 63),
+    }
+    merged = rrf([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])
+    assert ids(merged) == list(expected)  # 3 and 5 are equal: the primary's is first
+    assert fused(merged) == pytest.approx({key: float(value) for key, value in expected.items()}, rel=1e-15)
+
+
+def test_rrf_takes_weights() -> None:
+    """Each leg's share is multiplied; a leg without a weight counts once."""
+    merged = rrf([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)], {"contextual": 0.5})
+    assert fused(merged)["2"] == pytest.approx(float(Fraction(1, 62) + Fraction(1, 122)), rel=1e-15)
+    assert fused(merged)["4"] == pytest.approx(float(Fraction(1, 124)), rel=1e-15)
+
+
+def test_weighted_normalises_each_leg() -> None:
+    """(score - lowest) / (highest - lowest) per leg, 0.6 of the primary and 0.4 of the contextual."""
+    merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])
+    expected = {
+        "2": 0.6 * 0.5 + 0.4 * 1.0,
+        "1": 0.6 * 1.0,
+        "4": 0.4 * (0.87 - 0.82) / (0.88 - 0.82),
+        "3": 0.0,
+        "5": 0.0,
+    }
+    assert ids(merged) == list(expected)
+    assert fused(merged) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "normalised"),
+    [([], []), ([0.3], [1.0]), ([-2.0, -2.0], [1.0, 1.0]), ([30.0, 20.0, 10.0], [1.0, 0.5, 0.0])],
+)
+def test_equal_scores_are_all_the_best_of_their_leg(values: list[float], normalised: list[float]) -> None:
+    """A leg with one hit says as much for it as a leg says for its first of many."""
+    assert min_max(values) == normalised
+
+
+@methods
+def test_equal_values_come_in_the_order_of_the_legs(fuse: Fusion) -> None:
+    """The primary's first, then the rank: the id decides only inside a leg."""
+    merged = fuse([leg("one", {"9": 0.5, "8": 0.5}), leg("two", {"1": 0.5, "2": 0.5})], {"one": 0.0, "two": 0.0})
+    assert ids(merged) == ["8", "9", "1", "2"]
+
+
+@methods
+def test_one_id_in_two_corpora_is_two_chunks(fuse: Fusion) -> None:
+    """Ids are unique within a corpus only; legs over several corpora may share a name."""
+    merged = fuse([leg("primary", {"1": 0.5}, "docs"), leg("primary", {"1": 0.5}, "examples")], {})
+    assert [identity(one) for one in merged] == [("docs", "1"), ("examples", "1")]
+    assert [len(one.scores.legs) for one in merged] == [1, 1]
+
+
+def test_what_one_leg_does_not_know_another_may() -> None:
+    """A full-text search compares no vectors: the similarity is that of the first leg that did."""
+    vector = np.ones(2, dtype=np.float32)
+    known = dataclasses.replace(candidate("1", 0.5), embedding=vector)
+    sparse = RankedLeg("sparse", (candidate("1"), candidate("2")), (0.3, 0.1))
+    merged = rrf([sparse, RankedLeg.dense("primary", [known])])
+    assert [one.similarity for one in merged] == [0.5, None]
+    assert merged[0].embedding is vector
+
+
+def test_an_unknown_similarity_is_merged_last() -> None:
+    """What was found by its words alone has nothing to be merged by."""
+    sparse = RankedLeg("sparse", (candidate("7"), candidate("1")), (0.3, 0.1))
+    merged = similarity([sparse, leg("primary", {"1": -1.0, "2": -0.5})])
+    assert [(one.chunk.id, one.scores.fused) for one in merged] == [("2", -0.5), ("1", -1.0), ("7", None)]
+
+
+def test_a_dense_leg_has_only_what_it_compared() -> None:
+    """Its scores are the similarities."""
+    dense = RankedLeg.dense("primary", [candidate("1", 0.5), candidate("2")])
+    assert (ids(dense.candidates), dense.scores) == (["1"], (0.5,))
+
+
+@pytest.mark.parametrize(
+    ("chunk_ids", "values"),
+    [(["1"], ()), ([], (1.0,)), (["1"], (float("nan"),)), (["1"], (float("inf"),)), (["1", "1"], (1.0, 0.5))],
+)
+def test_a_leg_that_is_no_ranked_list_is_refused(chunk_ids: list[str], values: tuple[float, ...]) -> None:
+    """One finite score a candidate, each chunk once: anything else would have no total order."""
+    with pytest.raises(ValueError, match="leg odd: expected"):
+        RankedLeg("odd", tuple(map(candidate, chunk_ids)), values)
+
+
+# --- properties ---------------------------------------------------------------------------------
+
+
+@methods
+@given(found=searches, given_weights=weights, seed=st.integers(0, 99))
+def test_no_order_of_the_input_changes_anything(
+    fuse: Fusion, found: list[dict[str, float]], given_weights: dict[str, float], seed: int
+) -> None:
+    """Rows in any order, weights in any order: the same list, scores and all, to the last bit."""
+    chance = random.Random(seed)
+
+    def shuffled(values: dict[str, float]) -> dict[str, float]:
+        return dict(chance.sample(list(values.items()), len(values)))
+
+    assert fuse(legs([shuffled(one) for one in found]), shuffled(given_weights)) == fuse(legs(found), given_weights)
+
+
+@pytest.mark.parametrize("fuse", [rrf, weighted])
+@given(found=searches, given_weights=weights, seed=st.integers(0, 99))
+def test_the_order_of_the_legs_decides_only_between_equals(
+    fuse: Fusion, found: list[dict[str, float]], given_weights: dict[str, float], seed: int
+) -> None:
+    """A sum is the same to the last bit whichever leg comes first."""
+    in_order = legs(found)
+    other = random.Random(seed).sample(in_order, len(in_order))
+    assert fused(fuse(other, given_weights)) == fused(fuse(in_order, given_weights))
+
+
+@methods
+@given(found=searches, given_weights=weights)
+def test_the_order_is_total_and_nothing_is_lost(
+    fuse: Fusion, found: list[dict[str, float]], given_weights: dict[str, float]
+) -> None:
+    """Each chunk once; fused values fall; equals stand as the first leg that has them does."""
+    merged = fuse(legs(found), given_weights)
+    assert sorted(ids(merged)) == sorted(set().union(*found))
+
+    def key(one: Candidate) -> tuple[float, int, int]:
+        first = one.scores.legs[0]
+        assert one.scores.fused is not None
+        return -one.scores.fused, NAMES.index(first.leg), first.rank
+
+    keys = [key(one) for one in merged]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == len(keys)
+
+
+@methods
+@given(found=searches, given_weights=weights)
+def test_what_the_legs_said_is_kept(
+    fuse: Fusion, found: list[dict[str, float]], given_weights: dict[str, float]
+) -> None:
+    """Every leg's score and rank, and the similarity of the first leg that found it."""
+    in_order = legs(found)
+    for one in fuse(in_order, given_weights):
+        said = [
+            LegScore(leg.name, score, rank)
+            for leg in in_order
+            for rank, (other, score) in enumerate(zip(leg.candidates, leg.scores, strict=True), 1)
+            if other.chunk.id == one.chunk.id
+        ]
+        assert list(one.scores.legs) == said
+        assert one.similarity == said[0].score
+
+
+@methods
+@given(found=lists, given_weights=weights)
+def test_an_empty_leg_costs_nothing(fuse: Fusion, found: dict[str, float], given_weights: dict[str, float]) -> None:
+    """An empty editor: the primary alone, in its own order."""
+    alone = fuse([leg("primary", found)], given_weights)
+    assert fuse([leg("primary", found), leg("contextual", {})], given_weights) == alone
+    assert fuse([leg("contextual", {}), leg("primary", found)], given_weights) == alone
+
+
+@methods
+@given(found=st.lists(st.dictionaries(st.integers(1, 9).map(str), scores, min_size=1), min_size=1, max_size=3),
+       given_weights=weights, data=st.data())  # fmt: skip
+def test_a_better_place_in_a_leg_is_never_a_worse_one_in_the_end(
+    fuse: Fusion, found: list[dict[str, float]], given_weights: dict[str, float], data: st.DataObject
+) -> None:
+    """Raising a chunk's score in one leg, and with it its rank, lets no other chunk pass it."""
+    which = data.draw(st.integers(0, len(found) - 1))
+    chunk_id = data.draw(st.sampled_from(sorted(found[which])))
+    raised = [dict(one) for one in found]
+    raised[which][chunk_id] = data.draw(scores.filter(lambda score: score >= found[which][chunk_id]))
+    before = ids(fuse(legs(found), given_weights))
+    after = ids(fuse(legs(raised), given_weights))
+    behind = before[before.index(chunk_id) :]
+    assert set(after[: after.index(chunk_id)]).isdisjoint(behind)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-import unicodedata
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from worker.core.words import STOP_WORDS, WORD, folded
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -25,19 +24,8 @@ if TYPE_CHECKING:
 
 NAME, VERSION = "lexical", "1"
 
-_WORD = re.compile(r"\w+")
 _NGRAM_SIZES = (3, 4, 5)
 _NGRAM_WEIGHT = 0.35
-# Function words: they say nothing of what a text is about.
-_STOP_WORDS = frozenset(
-    word
-    for line in (
-        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into",
-        "is it its may me my no not of on or our she should so than that the their them then there these they this",
-        "to up us was we were what when where which who why will with would you your",
-    )
-    for word in line.split()
-)
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -67,8 +55,7 @@ def _embed(text: str) -> NDArray[np.float64]:
 
 def _features(text: str) -> dict[str, float]:
     """Words with 1 + log(count), and the n-grams of each word with a smaller weight."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    words = Counter(word for word in _WORD.findall(folded) if word not in _STOP_WORDS)
+    words = Counter(word for word in WORD.findall(folded(text, "NFKC")) if word not in STOP_WORDS)
     features: defaultdict[str, float] = defaultdict(float)
     for word, count in words.items():
         weight = 1.0 + math.log(count)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.diversity import cut, mmr, per_document, stacked, without_duplicates
+from worker.model import Candidate, Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.core.diversity import Selection
+
+
+def candidate(name: str, document: str = "d", text: str = "", corpus: str = "") -> Candidate:
+    chunk = Chunk(name, document, text, None, None, None, {}, f"sha256:{text or name}", 1)
+    return Candidate(chunk, 0.5, corpus=corpus)
+
+
+def kept(selection: Selection) -> list[str]:
+    return [one.chunk.id for one in selection.kept]
+
+
+def dropped(selection: Selection) -> list[tuple[str, str]]:
+    return [(one.candidate.chunk.id, one.reason) for one in selection.dropped]
+
+
+# --- maximal marginal relevance -----------------------------------------------------------------
+
+# Unit vectors whose cosines are round; the query is (1, 0, 0), so that each relevance is the first component.
+VECTORS = {"A": (0.8, 0.6, 0), "B": (0.8, 0.6, 0), "C": (0.6, -0.8, 0), "D": (0.8, -0.6, 0), "F": (0.6, 0, 0.8)}
+
+
+def chosen(names: str, k: int, lambda_: float) -> Selection:
+    vectors = np.array([VECTORS[name] for name in names])
+    return mmr([candidate(name) for name in names], vectors[:, 0], vectors, k, lambda_)
+
+
+@pytest.mark.parametrize(
+    ("names", "lambda_", "order"),
+    [
+        # 1: A 0.40 (B too, later). 2: B 0.4 - 0.5 * 1 = -0.1, C 0.3 - 0.5 * 0 = 0.3.
+        ("ABC", 0.5, "ACB"),
+        # 2: B 0.56 - 0.3 * 1 = 0.26, C 0.42 - 0.3 * 0 = 0.42, D 0.56 - 0.3 * 0.28 = 0.476, F 0.42 - 0.3 * 0.48 = 0.276.
+        # 3: B 0.26 (like A, not only like D: 0.28), C 0.42 - 0.3 * 0.96 = 0.132, F 0.42 - 0.3 * 0.48 = 0.276.
+        # 4: B 0.26, C 0.132.
+        ("ABCDF", 0.7, "ADFBC"),
+        # Relevance alone: the incoming order breaks ties.
+        ("ABCDF", 1.0, "ABDCF"),
+        # Novelty alone. 1: the first. 2: C 0 (B -1, D -0.28, F -0.48). 3: F -0.48 (B -1, D -0.96). 4: D -0.96.
+        ("ABCDF", 0.0, "ACFDB"),
+    ],
+)
+def test_mmr_is_the_papers_formula(names: str, lambda_: float, order: str) -> None:
+    """Carbonell 1998: the highest of lambda * relevance - (1 - lambda) * (highest cosine to what was chosen)."""
+    assert kept(chosen(names, len(names), lambda_)) == list(order)
+
+
+def test_mmr_says_what_it_left() -> None:
+    """In the order in which it came."""
+    selection = chosen("ABCDF", 2, 0.7)
+    assert (kept(selection), dropped(selection)) == (
+        ["A", "D"],
+        [("B", "beyond k"), ("C", "beyond k"), ("F", "beyond k")],
+    )
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 9])
+def test_mmr_chooses_no_more_than_there_is(k: int) -> None:
+    """Any k is good."""
+    assert len(chosen("ABCDF", k, 0.5).kept) == min(k, 5)
+    assert mmr([], [], np.zeros((0, 3)), k, 0.5).kept == ()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_the_length_of_a_vector_is_nothing(scale: float) -> None:
+    """Only the direction counts, also where a float32 could not square it."""
+    vectors = np.array(list(VECTORS.values()), dtype=np.float32)
+    candidates = [candidate(name) for name in VECTORS]
+    scaled = vectors * np.float32(scale)
+    assert kept(mmr(candidates, [1.0] * 5, scaled, 5, 0.3)) == kept(mmr(candidates, [1.0] * 5, vectors, 5, 0.3))
+
+
+def test_a_candidate_without_a_vector_is_like_nothing() -> None:
+    """It is neither punished nor in anyone's way."""
+    vectors = np.array([(1.0, 0.0), (0.0, 0.0), (1.0, 0.0)])
+    assert kept(mmr([candidate(name) for name in "abc"], [1.0, 0.9, 1.0], vectors, 3, 0.5)) == ["a", "b", "c"]
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_every_choice_is_the_best_there_was(n: int, seed: int, lambda_: float) -> None:
+    """By the formula, computed anew from scratch for each choice."""
+    chance = np.random.default_rng(seed)
+    vectors, relevance = chance.normal(size=(n, 4)), chance.random(n)
+
+    def cosine(i: int, j: int) -> float:
+        return float(vectors[i] @ vectors[j]) / math.hypot(*vectors[i]) / math.hypot(*vectors[j])
+
+    def marginal(i: int, before: Sequence[int]) -> float:
+        return lambda_ * relevance[i] - (1 - lambda_) * max((cosine(i, j) for j in before), default=0.0)
+
+    order = [int(name) for name in kept(mmr([candidate(str(i)) for i in range(n)], relevance, vectors, n, lambda_))]
+    for place, choice in enumerate(order):
+        before, rest = order[:place], order[place:]
+        assert marginal(choice, before) >= max(marginal(i, before) for i in rest) - 1e-12
+
+
+@given(st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_the_incoming_order_decides_only_between_equals(n: int, seed: int) -> None:
+    """Another order of the same candidates gives the same choice: no sum depends on where a row stands."""
+    chance = np.random.default_rng(seed)
+    vectors, relevance = chance.normal(size=(n, 768)).astype(np.float32), chance.random(n)
+    other = chance.permutation(n)
+    here = mmr([candidate(str(i)) for i in range(n)], relevance, vectors, n // 2, 0.5)
+    there = mmr([candidate(str(i)) for i in other], relevance[other], vectors[other], n // 2, 0.5)
+    assert kept(there) == kept(here)
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_equals_come_in_their_incoming_order(n: int, seed: int) -> None:
+    """The same vector many times over, with the same relevance: a rounding error never reorders them."""
+    vectors = np.tile(np.random.default_rng(seed).normal(size=768), (n, 1))
+    names = [str(i) for i in range(n)]
+    assert kept(mmr([candidate(name) for name in names], [0.3] * n, vectors, n, 0.7)) == names
+
+
+@pytest.mark.parametrize(("relevance", "rows"), [([1.0], 2), ([1.0, 1.0], 1), ([1.0], 1)])
+def test_mmr_needs_one_of_each(relevance: list[float], rows: int) -> None:
+    """A list that is too short would be stretched silently."""
+    with pytest.raises(ValueError, match="one relevance and one embedding"):
+        mmr([candidate("a"), candidate("b")], relevance, np.ones((rows, 3)), 1, 0.5)
+
+
+def test_vectors_are_stacked_in_order() -> None:
+    """Zeros stand where there is none."""
+    having = dataclasses.replace(candidate("a"), embedding=np.array([1, 2], dtype=np.float32))
+    assert stacked([candidate("b"), having]).tolist() == [[0.0, 0.0], [1.0, 2.0]]
+    assert stacked([candidate("b")]).shape == (1, 0)
+    assert stacked([]).shape == (0, 0)
+    assert kept(mmr([candidate("b")], [1.0], stacked([candidate("b")]), 1, 0.5)) == ["b"]
+
+
+# --- caps, duplicates, the cut ------------------------------------------------------------------
+
+
+def test_at_most_so_many_of_a_document() -> None:
+    """The best of each stay; a document is one of a corpus."""
+    found = [candidate(name, document) for name, document in zip("abcdef", "xxyxyx", strict=True)]
+    other = candidate("g", "x", corpus="examples")
+    selection = per_document([*found, other], 2)
+    assert kept(selection) == ["a", "b", "c", "e", "g"]
+    assert dropped(selection) == [("d", "capped"), ("f", "capped")]
+
+
+def test_the_first_of_several_that_say_the_same_stays() -> None:
+    """Wherever the others stand."""
+    found = [candidate("a", text="hum"), candidate("b", "e", "hum"), candidate("c"), candidate("d", text="hum")]
+    selection = without_duplicates(found)
+    assert (kept(selection), dropped(selection)) == (["a", "c"], [("b", "duplicate"), ("d", "duplicate")])
+
+
+@pytest.mark.parametrize(("k", "count"), [(0, 0), (2, 2), (3, 3), (9, 3)])
+def test_what_is_beyond_k_is_said(k: int, count: int) -> None:
+    """Nothing leaves without a reason."""
+    selection = cut([candidate(name) for name in "abc"], k)
+    assert kept(selection) == list("abc")[:count]
+    assert dropped(selection) == [(name, "beyond k") for name in "abc"[count:]]
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("uvw"))), st.integers(1, 3))
+def test_every_candidate_is_kept_or_dropped_once(found: list[tuple[str, str]], most: int) -> None:
+    """In the incoming order on either side."""
+    candidates = [candidate(str(i), document, text) for i, (document, text) in enumerate(found)]
+    for selection in (without_duplicates(candidates), per_document(candidates, most), cut(candidates, most)):
+        left = [one.candidate for one in selection.dropped]
+        assert sorted([*selection.kept, *left], key=lambda one: int(one.chunk.id)) == candidates
+        assert list(selection.kept) == [one for one in candidates if one in selection.kept]
+        assert left == [one for one in candidates if one in left]

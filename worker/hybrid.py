@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 TASK = "retrieve_hybrid"
 DEFAULT_EXTRA = 2
 
+_PRECEDENCE = ("primary", "contextual", "sparse")
+"""Of legs that rank a chunk alike, the earlier one's order stands, whatever the order in the job."""
+
 log = observe.logger("worker.hybrid")
 
 
@@ -211,7 +214,7 @@ class HybridRetrieval:
         self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal
     ) -> tuple[list[str], list[LegFound]]:
         """The job's legs in their order of precedence, and what each found."""
-        legs = [leg for name in job.legs if (leg := _leg(name, job, asks, queries)) is not None]
+        legs = [leg for name in _PRECEDENCE if name in job.legs and (leg := _leg(name, job, asks, queries)) is not None]
         results = self._legs.run(asker, legs, self._settings.deadline_seconds)
         return [leg.name for leg in legs], results
 

@@ -80,8 +80,8 @@ def mmr(
         candidates: best first.
         relevance: of each; best on the scale of cosines, so that ``lambda_`` means what it says (similarities, or
             fused scores by `fusion.min_max`).
-        embeddings: of each, shape (len(candidates), dimensions), finite, of any length; a row of zeros is like
-            nothing.
+        embeddings: of each, shape (len(candidates), dimensions), of any length within float32's range; a row of
+            zeros is like nothing.
         k: how many to choose, 0 or more.
         lambda_: 1 for relevance alone, 0 for novelty alone.
 
@@ -142,9 +142,7 @@ def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], k:
 
 
 def _unit(embeddings: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Rows of length 1, in float64, each scaled by its largest component first; zeros stay zeros."""
+    """Rows of length 1, in float64, which holds the square of any float32; zeros stay zeros."""
     rows = np.asarray(embeddings, dtype=np.float64)
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    scaled = rows / np.where(largest > 0, largest, 1.0)
-    lengths = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return scaled / np.where(lengths > 0, lengths, 1.0)
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return rows / np.where(lengths > 0, lengths, 1.0)

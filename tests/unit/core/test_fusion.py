@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from fractions import Fraction
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -187,6 +188,13 @@ def test_the_order_of_the_legs_decides_only_between_equals(
     in_order = legs(found)
     other = random.Random(seed).sample(in_order, len(in_order))
     assert fused(fuse(other, given_weights)) == fused(fuse(in_order, given_weights))
+
+
+def test_a_sum_has_one_value_in_any_order() -> None:
+    """1/61 + 1/61 + 1/62 from left to right is not 1/62 + 1/61 + 1/61: the sum is made before it is rounded."""
+    in_order = legs([{"1": 0.5}, {"1": 0.5}, {"2": 0.75, "1": 0.5}])
+    assert sum([1 / 61, 1 / 61, 1 / 62]) != sum([1 / 62, 1 / 61, 1 / 61])
+    assert len({fused(rrf(other))["1"] for other in permutations(in_order)}) == 1
 
 
 @methods

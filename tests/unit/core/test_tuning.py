@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.tuning import Example, LegList, Quality, tune
+from worker.core.tuning import Example, LegList, Quality, _distance, tune
 
 METHODS = ["weighted", "rrf"]
 lists = st.permutations("abcde").map(lambda ids: ids[:4])
@@ -43,6 +43,17 @@ def test_of_equally_good_weights_the_nearest_are_proposed() -> None:
     """0.5 and 0.5 would leave the primary's first ahead; one step further is as good as the rest of the way."""
     proposal = tune([example("abc", "xyz", "x")], {"primary": 0.6, "contextual": 0.4}, k=3, steps=20)
     assert proposal.weights == {"contextual": 0.55, "primary": 0.45}
+
+
+def test_the_nearest_weights_are_so_by_their_shares() -> None:
+    """11 to 9 is 0.55 to 0.45: the next that put b before x are 0.7 to 0.3, and not the farthest from the nines."""
+    proposal = tune([example("abc", "xyz", "b")], {"primary": 11.0, "contextual": 9.0}, k=2, steps=20)
+    assert proposal.weights == {"contextual": 0.3, "primary": 0.7}
+
+
+def test_no_rounding_error_chooses_between_equally_near_weights() -> None:
+    """One step to either side is the same distance."""
+    assert _distance((0.5, 0.5), (0.6, 0.4)) == _distance((0.7, 0.3), (0.6, 0.4))
 
 
 def test_recall_decides_between_equal_ndcg() -> None:

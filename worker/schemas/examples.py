@@ -39,6 +39,7 @@ from worker.core.citations import CitationRecord, create_citations_json
 from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.pinning import digest
 from worker.model import DIMENSIONS
+from worker.schemas.hybrid_examples import hybrid_examples
 
 if TYPE_CHECKING:
     from worker.schemas.registry import Schema
@@ -72,6 +73,7 @@ def examples() -> dict[str, tuple[str, Any]]:
         f"{result}.batch": (result, _dump(_batch_answer())),
         **_replay_examples(),
         **_citation_examples(),
+        **hybrid_examples(),
         "message": ("message", _message(_filtered_job())),
         "success": ("success", _record("SUCCESS", _dump(_answer()))),
         "failure": ("failure", _record("FAILURE", _error("InvalidJob", "filters.pages[0]: expected an integer"))),

@@ -8,11 +8,13 @@ from typing import Any
 from worker.contract import (
     BuildCitations,
     Citations,
+    Hybrid,
     Job,
     Part,
     PinnedReplay,
     Replay,
     ReplayBatch,
+    RetrieveHybrid,
     RetrieveTopK,
     TopK,
     TopKBatch,
@@ -42,6 +44,7 @@ TASKS = (
     TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),
     TaskContract("pinned_replay", "retrieval", PinnedReplay, Replay | ReplayBatch),
     TaskContract("build_citations", "retrieval", BuildCitations, Citations),
+    TaskContract("retrieve_hybrid", "retrieval", RetrieveHybrid, Hybrid),
 )
 
 RULES: dict[type[Part], tuple[Schema, ...]] = {

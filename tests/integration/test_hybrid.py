@@ -1,0 +1,371 @@
+"""`retrieve_hybrid` on a real Postgres with the sample corpora."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.provider import running
+
+from worker.adapters.embedder import LexicalEmbedder
+from worker.contract import Hybrid, PinnedReplay, RetrieveHybrid, parse_job
+from worker.core import lexical
+from worker.engine import Engine
+from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
+from worker.legs import Leg, Legs
+from worker.model import Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import psycopg
+
+    from worker.adapters.postgres import Row, Statement
+    from worker.adapters.search import Found
+    from worker.settings import Settings
+
+    Admin = psycopg.Connection[Any]
+    MakeSettings = Callable[..., Settings]
+
+EDITOR = 'sound("bd").fast(2)'
+RUN = {"subject_id": "song-1", "run_id": "r1"}
+NOWHERE = "http://127.0.0.1:1/v1"
+
+
+def asker(user: str) -> Principal:
+    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    made = Engine(settings, time.perf_counter)
+    yield made
+    made.close()
+
+
+def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", **fields: Any) -> dict[str, Any]:
+    job = parse_job(RetrieveHybrid, {"query": query, **fields})
+    answer = engine.hybrid.retrieve(job, lambda: asker(user) if user else None)
+    Hybrid.model_validate(json.loads(json.dumps(answer)))
+    return answer
+
+
+def ids(answer: dict[str, Any], corpus: str = "docs") -> list[str]:
+    return [chunk["chunk_id"] for chunk in answer["results"][corpus]["chunks"]]
+
+
+def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name != "trace"}
+
+
+# --- the two searches ---------------------------------------------------------------------------
+
+
+def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
+    """Seed 003's flow: transform, keywords, four searches, one ranking a corpus."""
+    answer = ask(engine, user=None, context=EDITOR, transform="glossary")
+    assert answer["transformed_query"] == "hi-hat, percussion, drums, rhythm"
+    assert answer["context_keywords"] == ["bd", "fast"]
+    assert list(answer["results"]) == ["docs", "examples"]
+    for corpus, top_k, extra in (("docs", 5, 2), ("examples", 3, 1)):
+        result, metrics = answer["results"][corpus], answer["metrics"][corpus]
+        assert (result["status"], result["top_k"], len(result["chunks"])) == ("ok", top_k, top_k)
+        assert (metrics["primary_count"], metrics["contextual_count"]) == (top_k + extra, top_k)
+        assert metrics["contextual"] == "used"
+        assert metrics["merged_count"] == top_k + extra + top_k - metrics["duplicate_count"]
+        assert metrics["dedup_rate"] == metrics["duplicate_count"] / (top_k + extra + top_k)
+        similarities = [chunk["similarity_score"] for chunk in result["chunks"]]
+        assert similarities == sorted(similarities, reverse=True)
+        assert [chunk["rank"] for chunk in result["chunks"]] == list(range(1, top_k + 1))
+
+
+def test_the_primarys_similarity_wins_and_every_legs_score_is_told(engine: Engine) -> None:
+    """A chunk that both legs found keeps the primary's similarity; both judgements stay beside it."""
+    answer = ask(engine, context=EDITOR)
+    both = [chunk for chunk in answer["results"]["docs"]["chunks"] if len(chunk["scores"]["legs"]) == 2]
+    assert both
+    for chunk in both:
+        primary, contextual = chunk["scores"]["legs"]
+        assert (primary["leg"], contextual["leg"]) == ("primary", "contextual")
+        assert chunk["similarity_score"] == chunk["scores"]["fused"] == primary["score"]
+        assert chunk["distance"] == 1.0 - chunk["similarity_score"]
+
+
+def test_an_empty_editor_costs_nothing(engine: Engine) -> None:
+    """No keywords, no second search, no second embedding; the primary's best are the answer."""
+    answer = ask(engine, context="// nothing here yet")
+    assert answer["context_keywords"] == []
+    assert {metrics["contextual"] for metrics in answer["metrics"].values()} == {"skipped"}
+    stages = {stage["stage"]: stage["counts"] for stage in answer["trace"]["stages"]}
+    assert (stages["embed"]["texts"], stages["search"]["searches"]) == (1, 2)
+    assert [leg["leg"] for leg in answer["trace"]["search"]["legs"]] == ["primary"]
+    assert without_trace(answer) == without_trace(ask(engine))
+
+
+def test_an_embedding_that_comes_along_is_used_as_it_is(engine: Engine) -> None:
+    """The same vector, the same answer; only the context is embedded here."""
+    vector = LexicalEmbedder().embed(["add hi-hats"])[0].tolist()
+    given = ask(engine, query_embedding=vector, context=EDITOR)
+    assert without_trace(given) == without_trace(ask(engine, context=EDITOR))
+    assert ids(ask(engine, query="anything else", query_embedding=vector)) == ids(ask(engine))
+
+
+def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
+    """Filters of one corpus are not those of another; `top_k` is clamped and told."""
+    searches = [
+        {"corpus": "examples", "top_k": 0},
+        {"corpus": "documents", "top_k": 9, "filters": {"document_ids": ["handbook-safety"]}},
+        {"corpus": "docs", "top_k": 999},
+    ]
+    answer = ask(engine, query="first aid", searches=searches)
+    assert list(answer["results"]) == ["examples", "documents", "docs"]
+    told = [(part["top_k_requested"], part["top_k"]) for part in answer["results"].values()]
+    assert told == [(0, 1), (9, 9), (999, 50)]
+    narrowed = answer["results"]["documents"]
+    assert {chunk["document_id"] for chunk in narrowed["chunks"]} == {"handbook-safety"}
+    assert (narrowed["status"], narrowed["short_reason"]) == ("short", "filters")
+
+
+@pytest.mark.parametrize("fusion", ["similarity", "rrf", "weighted"])
+def test_every_fusion_is_repeatable(engine: Engine, fusion: str) -> None:
+    """The same job, the same bytes but for the trace; a leg's place in the list of legs changes nothing."""
+    answers = [ask(engine, context=EDITOR, fusion=fusion, weights={"primary": 2, "contextual": 1}) for _ in range(5)]
+    assert len({json.dumps(without_trace(answer)) for answer in answers}) == 1
+    turned = ask(
+        engine, context=EDITOR, fusion=fusion, legs=["contextual", "primary"], weights={"contextual": 1, "primary": 2}
+    )
+    assert without_trace(turned) == without_trace(answers[0])
+
+
+def test_weights_decide_whose_ranking_it_is(engine: Engine) -> None:
+    """With all the weight on one leg, its order is the answer's."""
+    primary = ask(engine, context=EDITOR, fusion="rrf", weights={"primary": 1, "contextual": 0})
+    contextual = ask(engine, context=EDITOR, fusion="rrf", weights={"primary": 0, "contextual": 1})
+    assert ids(primary) == ids(ask(engine))
+    assert ids(contextual) == ids(ask(engine, query="add hi-hats bd fast"))
+    assert ids(primary) != ids(contextual)
+
+
+def test_diversity_drops_what_says_the_same(engine: Engine) -> None:
+    """At most n of a document; no text twice; lambda 1 changes no order, lambda 0 spreads."""
+    searches = [{"corpus": "documents", "top_k": 10}]
+    plain = ask(engine, query="microphone phantom power", searches=searches)
+    hashes = [chunk["chunk_hash"] for chunk in plain["results"]["documents"]["chunks"]]
+    assert len({*hashes}) < len(hashes)
+    relevant = ask(engine, query="microphone phantom power", searches=searches, diversity={"lambda": 1})
+    chunks = relevant["results"]["documents"]["chunks"]
+    assert len({chunk["chunk_hash"] for chunk in chunks}) == len(chunks) == 10
+    assert [c["similarity_score"] for c in chunks] == sorted((c["similarity_score"] for c in chunks), reverse=True)
+    capped = ask(engine, query="microphone phantom power", searches=searches, diversity={"per_document": 1})
+    documents = [chunk["document_id"] for chunk in capped["results"]["documents"]["chunks"]]
+    assert len({*documents}) == len(documents)
+    spread = ask(engine, query="microphone phantom power", searches=searches, diversity={"lambda": 0})
+    assert ids(spread, "documents")[0] == ids(relevant, "documents")[0]
+    assert ids(spread, "documents") != ids(relevant, "documents")
+
+
+# --- who may see what ---------------------------------------------------------------------------
+
+
+def test_each_caller_gets_what_it_may_see(engine: Engine) -> None:
+    """Both legs ask as the caller; nobody gets the public corpora only."""
+    searches = [{"corpus": "documents", "top_k": 50}, {"corpus": "docs", "top_k": 3}]
+    asked: dict[str, Any] = {"query": "hum on channel 18", "context": EDITOR, "searches": searches}
+    alice, bob = (ask(engine, user, **asked) for user in ("alice", "bob"))
+    assert "handbook-desk-notes-006" in ids(alice, "documents")
+    assert "handbook-desk-notes-006" not in ids(bob, "documents")
+    assert ids(alice) == ids(bob)
+    with pytest.raises(NotAuthorised):
+        ask(engine, None, **asked)
+
+
+# --- what fails ---------------------------------------------------------------------------------
+
+
+def test_a_contextual_search_that_fails_leaves_the_primary(
+    make_settings: MakeSettings, database: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The embeddings server is away, the query brought its vector: primary alone, said with its cause."""
+    embedder = {"kind": "openai", "base_url": NOWHERE, "max_retries": 0, "timeout_seconds": 1}
+    away = Engine(make_settings(database, embedder=embedder), time.perf_counter)
+    vector = LexicalEmbedder().embed(["add hi-hats"])[0].tolist()
+    answer = ask(away, query_embedding=vector, context=EDITOR)
+    metrics = answer["metrics"]["docs"]
+    assert metrics["contextual"] == "failed"
+    assert metrics["contextual_error"].startswith("Unavailable: the embeddings server failed")
+    assert ids(answer) == ids(ask(away, query_embedding=vector))
+    with pytest.raises(Unavailable, match="embeddings server"):
+        ask(away, context=EDITOR)
+    away.close()
+    capfd.readouterr()
+
+
+@dataclasses.dataclass
+class Sleeping:
+    """A search that takes a while: real Postgres, nothing found."""
+
+    seconds: float
+    started: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def statements(self) -> list[Statement]:
+        self.started.set()
+        return [(b"SELECT pg_sleep(%(seconds)s)", {"seconds": self.seconds})]
+
+    def read(self, results: Sequence[list[Row]]) -> Found:
+        raise AssertionError(f"{results}: it should have been ended by its deadline")
+
+    def exactly(self) -> Sleeping:
+        return self
+
+
+def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None:
+    """One deadline for all; Postgres ends the late statement itself, so no connection stays taken."""
+    database = engine._database
+    legs = Legs(database, 2)
+    late = Leg("contextual", [Sleeping(60)], optional=True)
+    nothing = Leg("primary", [])
+    started = time.monotonic()
+    first, second = legs.run(asker("alice"), [nothing, late], 0.3)
+    assert time.monotonic() - started < 30
+    assert (list(first.found or []), second.found) == ([], None)
+    assert isinstance(second.error, TimedOut)
+    with pytest.raises(TimedOut):
+        legs.run(asker("alice"), [nothing, dataclasses.replace(late, optional=False)], 0.3)
+    with pytest.raises(TimedOut):
+        legs.run(asker("alice"), [Leg("primary", [Sleeping(60)]), late], 0.3)
+    legs.close()
+    assert ids(ask(engine, context=EDITOR))
+
+
+def test_legs_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
+    """Two sessions sleep at once: a leg has a connection of its own."""
+    legs = Legs(engine._database, 2)
+    sleepers = [Leg("primary", [Sleeping(60)], optional=True), Leg("contextual", [Sleeping(60)], optional=True)]
+    thread = threading.Thread(target=legs.run, args=(asker("alice"), sleepers, 20.0))
+    thread.start()
+    asleep = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    deadline = time.monotonic() + 15
+    while len(pids := admin.execute(asleep).fetchall()) < 2:
+        assert time.monotonic() < deadline, "the legs did not run at the same time"
+    for (pid,) in pids:
+        admin.execute("SELECT pg_cancel_backend(%s)", (pid,))
+    thread.join()
+    legs.close()
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown corpus": ({"searches": [{"corpus": "nowhere"}]}, "searches[0].corpus"),
+    "a filter that is not mapped": (
+        {"searches": [{"corpus": "docs", "filters": {"pages": [1]}}]},
+        "filters.pages",
+    ),
+    "no language model": ({"transform": "llm"}, "transform"),
+    "an embedding that is none": ({"query_embedding": [0.0] * 768}, "query_embedding"),
+}
+
+
+@pytest.mark.parametrize(("fields", "path"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_job_names_its_field(engine: Engine, fields: dict[str, Any], path: str) -> None:
+    """One sentence with the path."""
+    with pytest.raises(InvalidJob) as caught:
+        ask(engine, **fields)
+    assert caught.value.path == path
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def test_a_recorded_answer_is_given_again_byte_for_byte(engine: Engine, admin: Admin) -> None:
+    """Whatever becomes of the embeddings: scores, metrics and order are those of the first time."""
+    fields: dict[str, Any] = {"context": EDITOR, "fusion": "weighted", "diversity": {"lambda": 0.5}, "run": RUN}
+    first = ask(engine, **fields)
+    admin.execute("UPDATE doc_embeddings SET embedding = (SELECT embedding FROM doc_embeddings LIMIT 1)")
+    again = ask(engine, **fields)
+    assert json.dumps(without_trace(again)) == json.dumps(without_trace(first))
+    assert again["trace"]["search"] == {"method": "record"}
+    assert again["trace"]["models"] == {"embedder": "lexical 1"}
+    row = admin.execute("SELECT octet_length(query_embedding) FROM retrieval.run_records").fetchone()
+    assert row == (2 * 4 * 768,)
+
+
+def test_what_changed_is_left_out_of_a_recorded_answer(engine: Engine, admin: Admin) -> None:
+    """Authorised and compared now, corpus by corpus."""
+    first = ask(engine, run=RUN)
+    gone = ids(first)[1]
+    admin.execute("UPDATE doc_embeddings SET content = content || ' more' WHERE id = %s", (gone,))
+    again = ask(engine, run=RUN)
+    assert ids(again) == [chunk for chunk in ids(first) if chunk != gone]
+    result = again["results"]["docs"]
+    assert (result["status"], result["short_reason"]) == ("short", "changed")
+    assert again["results"]["examples"] == first["results"]["examples"]
+
+
+def test_a_run_over_several_corpora_replays_to_one_digest(engine: Engine, admin: Admin) -> None:
+    """Pins of every corpus, in the answer's order; index, embeddings and row order may change."""
+    first = ask(engine, context=EDITOR, run=RUN)
+    chunks = [chunk for part in first["results"].values() for chunk in part["chunks"]]
+
+    def replay() -> dict[str, Any]:
+        return engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: asker("alice"))
+
+    answer = replay()
+    assert [chunk["chunk_id"] for chunk in answer["chunks"]] == [chunk["chunk_id"] for chunk in chunks]
+    assert {pin["verdict"] for pin in answer["pins"]} == {"exact"}
+    digests = {answer["digest"]}
+    for statement in (
+        "UPDATE doc_embeddings SET embedding = NULL",
+        "DROP INDEX doc_embeddings_embedding_idx",
+        "VACUUM FULL example_strudels",
+        "CLUSTER doc_embeddings USING doc_embeddings_hash_idx",
+    ):
+        admin.execute(statement)
+        digests.add(replay()["digest"])
+    assert len(digests) == 1
+    admin.execute("DELETE FROM example_strudels WHERE id = %s", (chunks[-1]["chunk_id"],))
+    assert replay()["missing"] == 1
+
+
+def test_a_model_that_worded_the_query_need_not_be_there_again(make_settings: MakeSettings, database: str) -> None:
+    """`llm`: its text is searched, told and recorded; the run is answered with the server switched off."""
+    fields: dict[str, Any] = {"query": "make it less harsh", "transform": "llm", "run": RUN}
+    with running() as provider:
+        model = {"kind": "openai", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}
+        engine = Engine(make_settings(database, language_model=model), time.perf_counter)
+        first = ask(engine, **fields)
+        (sent,) = provider.requests
+    assert (sent["path"], sent["input"], sent["store"]) == ("/v1/responses", "make it less harsh", False)
+    assert first["transformed_query"] == "low-pass filter, cutoff"
+    assert first["trace"]["models"]["transform"] == "openai gpt-5-mini"
+    assert without_trace(ask(engine, **fields)) == without_trace(first)
+    with pytest.raises(Unavailable, match="language model's server failed"):
+        ask(engine, query="make it less harsh", transform="llm")
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, "Unavailable"), (503, "Unavailable"), (401, "SettingsError"), (400, "SettingsError")]
+)
+def test_a_models_failure_is_one_of_ours_and_quotes_nothing(
+    make_settings: MakeSettings, database: str, status: int, error: str
+) -> None:
+    """Busy and broken servers are tried again by the queue, refusals are the operator's matter."""
+    with running() as provider:
+        provider.status = status
+        model = {"kind": "openai", "api": "chat", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}
+        engine = Engine(make_settings(database, language_model=model), time.perf_counter)
+        with pytest.raises(Exception, match="language model") as caught:
+            ask(engine, query="make it less harsh", transform="llm")
+        engine.close()
+    assert type(caught.value).__name__ == error
+    assert "secret" not in str(caught.value)
+    assert provider.requests[0]["messages"][1] == {"role": "user", "content": "make it less harsh"}
+
+
+def test_a_query_of_function_words_has_a_vector(engine: Engine) -> None:
+    """Nothing divides by zero where the embedder finds nothing to go by."""
+    assert lexical.embed(["is it"])[0].any()
+    assert len(ids(ask(engine, query="is it"))) == 5

@@ -14,7 +14,7 @@ from worker.recording import Made, owner_of
 from worker.retrieval import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from worker.adapters.runs import Runs
     from worker.adapters.search import Corpus
@@ -120,8 +120,9 @@ class Replay:
         with tracer.stage("fill") as counts:
             order = _fill_order(job)
             room = top_k - len(pinned) if order != "none" else 0
-            hashes = {pin.chunk_hash for pin in unique(asked)}
-            fill = corpus.fill(self._corpora.database, asker, order, room, hashes) if room > 0 else []
+            # Also by what they hash to now: a chunk pinned under an older version must not come again.
+            taken = {pin.chunk_hash for pin in asked} | {place.payload.chunk_hash for _, place in pinned}
+            fill = corpus.fill(self._corpora.database, asker, order, room, taken) if room > 0 else []
             counts |= {"filled": len(fill)}
         chunks = [
             *(_from(place.payload, outcome.pin, rank) for rank, (outcome, place) in enumerate(pinned, 1)),
@@ -132,14 +133,13 @@ class Replay:
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""
         chunks = self._chunks(corpus, asker, pins)
-        outcomes: dict[Pin, Outcome] = {}
+        of_version: dict[int, Iterator[Outcome]] = {}
         for version in sorted({pin.hash_version for pin in pins}):
             if version not in NORMALISERS:
                 raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
             places = [_place(corpus, chunk, version) for chunk in chunks]
-            of_version = [pin for pin in pins if pin.hash_version == version]
-            outcomes |= zip(of_version, resolve(of_version, places), strict=True)
-        return [outcomes[pin] for pin in pins]
+            of_version[version] = iter(resolve([pin for pin in pins if pin.hash_version == version], places))
+        return [next(of_version[pin.hash_version]) for pin in pins]
 
     def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
         """Every visible chunk with a pin's hash or id."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,7 +53,8 @@ class Place:
         chunk_id: its id (a source without ids: its position).
         document_id: its document or source.
         text: what it says.
-        order: (document, chunk) as the corpus orders them, for a choice that does not depend on the plan.
+        order: (document, chunk) as the corpus orders them, for a choice that does not depend on the plan; no two
+            chunks that differ in anything share it.
     """
 
     chunk_hash: str
@@ -96,29 +96,34 @@ def unique(pins: Iterable[Pin]) -> list[Pin]:
 
 
 def answered(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, Place]]:
-    """The outcomes that are answered with a chunk, in the order of the pins, each chunk once."""
-    places: dict[int, tuple[Outcome, Place]] = {}
+    """The outcomes that are answered with a chunk, in the order of the pins, each chunk once.
+
+    A chunk is told by its place in the order: pins of two hash versions that mean one chunk met it as two `Place`s.
+    """
+    places: dict[tuple[Any, ...], tuple[Outcome, Place]] = {}
     for outcome in outcomes:
         if outcome.verdict in RETURNED and outcome.place is not None:
-            places.setdefault(id(outcome.place), (outcome, outcome.place))
+            places.setdefault(outcome.place.order, (outcome, outcome.place))
     return list(places.values())
 
 
 def resolve(pins: Sequence[Pin], places: Iterable[Place]) -> list[Outcome]:
-    """What became of each pin, given every visible place that has a pin's hash or a pin's chunk id."""
-    by_hash: defaultdict[str, list[Place]] = defaultdict(list)
-    by_id: defaultdict[str, list[Place]] = defaultdict(list)
+    """What became of each pin, given every visible place that has a pin's hash or a pin's chunk id, or more."""
+    by_hash: dict[str, list[Place]] = {pin.chunk_hash: [] for pin in pins}
+    by_id: dict[str, list[Place]] = {pin.chunk_id: [] for pin in pins if pin.chunk_id is not None}
     for place in places:
-        by_hash[place.chunk_hash].append(place)
-        by_id[place.chunk_id].append(place)
-    return [_outcome(pin, by_hash.get(pin.chunk_hash, []), by_id) for pin in pins]
+        if place.chunk_hash in by_hash:
+            by_hash[place.chunk_hash].append(place)
+        if place.chunk_id in by_id:
+            by_id[place.chunk_id].append(place)
+    return [_outcome(pin, by_hash[pin.chunk_hash], by_id) for pin in pins]
 
 
 def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Sequence[Place]]) -> Outcome:
     count = len(same_text)
     if pin.chunk_id is None:
         return _bare(pin, same_text, count)
-    here = _own_place(pin, by_id.get(pin.chunk_id, ()))
+    here = _own_place(pin, by_id[pin.chunk_id])
     if here is not None and here.chunk_hash == pin.chunk_hash:
         unchanged = pin.raw_hash is None or raw_hash(here.text) == pin.raw_hash
         return Outcome(pin, "exact" if unchanged else "normalised", here, count)
@@ -142,7 +147,7 @@ def _bare(pin: Pin, same_text: Sequence[Place], count: int) -> Outcome:
 
 
 def _lowest(places: Sequence[Place]) -> Place:
-    return min(places, key=_order)
+    return places[0] if len(places) == 1 else min(places, key=_order)
 
 
 def _order(place: Place) -> tuple[Any, ...]:
@@ -164,5 +169,5 @@ def digest(chunks: Iterable[tuple[str, str, str, bool]]) -> str:
 
     RFC 8785 of strings and booleans is what `json.dumps` writes without spaces and escapes for ASCII's sake.
     """
-    canonical = json.dumps([list(chunk) for chunk in chunks], ensure_ascii=False, separators=(",", ":"))
+    canonical = json.dumps(list(chunks), ensure_ascii=False, separators=(",", ":"))
     return PREFIX + hashlib.sha256(canonical.encode()).hexdigest()

@@ -6,6 +6,7 @@ python -m benchmarks.pins --rows 100000
 from __future__ import annotations
 
 import cProfile
+import gc
 import io
 import pstats
 import random
@@ -243,6 +244,8 @@ def main(
             load(admin, rows)
         settings = settings_for(server.dsn(user="retrieval_worker"))
         engine = Engine(settings, time.perf_counter)
+        gc.collect()
+        gc.freeze()  # as a worker's process does once it is ready
         try:
             missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)
             for case in missed if profiles else []:

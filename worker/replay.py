@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
 from worker.core.citations import is_intact, read_citations_json
 from worker.core.hashing import HASH_VERSION, NORMALISERS, hash_chunk
@@ -273,7 +275,8 @@ def _answer(
     chunks: list[dict[str, Any]], outcomes: Sequence[Outcome], filled: int, truncated: int, skipped: int, tracer: Tracer
 ) -> dict[str, Any]:
     with tracer.stage("digest"):
-        hashed = digest((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
+        rows = ((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
+        hashed = digest(rows, orjson.dumps)
     return {
         "schema_version": SCHEMA_VERSION,
         "chunks": chunks,

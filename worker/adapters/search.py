@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from worker.settings import CorpusSettings, SearchSettings
 
 _INDEX, _EXACT = "index", "exact"
+_FIELDS = 8
+"""Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +149,10 @@ class Corpus:
         )
 
     def _chunk(self, row: Row) -> Chunk:
-        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, *extra = row
+        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
         named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
-        named.update(zip(self.settings.metadata_columns, extra, strict=True))
+        if len(row) > _FIELDS:
+            named.update(zip(self.settings.metadata_columns, row[_FIELDS:], strict=True))
         return Chunk(
             id=str(chunk_id),
             document_id=str(document_id),

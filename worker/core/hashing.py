@@ -27,6 +27,9 @@ def normalise(text: str) -> str:
     >>> normalise("  two\n\nwords ")
     'two words'
     """
+    # Text as most chunks have it needs no new string: of all white space only the space itself is printable.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
     return " ".join(text.split())
 
 

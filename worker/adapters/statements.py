@@ -135,7 +135,10 @@ class Statements:
     def pins(self, hashes: Iterable[str], ids: Iterable[str]) -> dict[str, Any]:
         """The parameters of `pinned` and `fill`; an id that can't be of the column's type names no chunk."""
         values = (as_type(text, self._types.id) for text in ids)
-        return {"hashes": parse_hashes(hashes), "ids": json.dumps([str(value) for value in values if value is not None])}
+        return {
+            "hashes": parse_hashes(hashes),
+            "ids": json.dumps([str(value) for value in values if value is not None]),
+        }
 
     def _compose_nearest(self, filters: FilterSet) -> bytes:
         on_chunks = self._filters.on_chunks(filters)
@@ -267,7 +270,8 @@ _COLLATABLE = frozenset({"text", "character varying", "character", "name"})
 # Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
 # keeps the planner at its default guess of few items, for which it checks rights row by row (config/schema.sql).
 _HASHES = sql.SQL(
-    "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32) FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
+    "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32)"
+    " FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
 )
 _IDS = "ARRAY(SELECT value::{type} FROM jsonb_array_elements_text(%(ids)s::jsonb) AS value)"
 

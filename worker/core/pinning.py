@@ -23,7 +23,7 @@ RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambig
 class Pin(NamedTuple):
     """What is needed to find a chunk again, and to say what changed.
 
-    A tuple, as `Place` and `Outcome`: a job makes thousands of them, and frozen dataclasses are made three times slower.
+    A tuple, as `Place` and `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
 
     Attributes:
         chunk_hash: ``sha256:`` + hex of the normalised text.
@@ -164,9 +164,7 @@ def compact_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def digest(
-    chunks: Iterable[tuple[str, str, str, bool]], dumps: Callable[[list[Any]], bytes] = compact_json
-) -> str:
+def digest(chunks: Iterable[tuple[str, str, str, bool]], dumps: Callable[[list[Any]], bytes] = compact_json) -> str:
     """One hash of a replay: two replays are the same if their digests are.
 
     Args:

@@ -232,6 +232,7 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "normalised": list(finding.normalised),
         "spans": [list(span) for span in finding.spans],
+        "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
     }
 

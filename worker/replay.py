@@ -114,7 +114,7 @@ class Replay:
         named = job.corpus or next((pin.corpus for pin in asked if pin.corpus), None)
         corpus = self._corpora.get(named)
         asker = self._corpora.asker(corpus, identify)
-        pins, truncated, top_k = _cut(job, asked)
+        pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("resolve") as counts:
             outcomes = self.outcomes(corpus, asker, pins)
             counts |= {"pins": len(pins)}
@@ -161,10 +161,10 @@ class Replay:
     def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], identify: Identify) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         asked = self._pins(job, identify)
-        pins, truncated, top_k = _cut(job, asked)
+        pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("hash") as counts:
             places, skipped = _inline_places(sources)
-            counts |= {"chunks": len(places), "skipped": skipped}
+            counts |= {"chunks": len(places), "skipped": skipped, **_count_sources(sources)}
         with tracer.stage("resolve"):
             outcomes = resolve(pins, places)
         pinned = answered(outcomes)
@@ -202,11 +202,13 @@ def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
     ]
 
 
-def _cut(job: PinnedReplay, asked: Sequence[Pin]) -> tuple[list[Pin], int, int]:
+def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
     """Pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
-    pins = unique(asked)
-    default = len(pins) or DEFAULT_FILL
-    top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
+    with tracer.stage("pins") as counts:
+        pins = unique(asked)
+        default = len(pins) or DEFAULT_FILL
+        top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
+        counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
     return pins[:top_k], max(0, len(pins) - top_k), top_k
 
 
@@ -228,6 +230,15 @@ def _inline_places(sources: Sequence[InlineSource]) -> tuple[list[Place], int]:
             order = (source_id, chunk_id or "", text, source.weight)
             places.append(Place(hash_chunk(text), chunk_id or "", source_id, text, order, source.weight))
     return places, skipped
+
+
+def _count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
+    """How many sources there are, and how many have a default in place of what they lack."""
+    return {
+        "sources": len(sources),
+        "unnamed": sum(not (source.id or source.name) for source in sources),
+        "unweighted": sum("weight" not in source.model_fields_set for source in sources),
+    }
 
 
 def _inline_chunk(chunk: Any) -> tuple[str | None, str | None]:

@@ -123,7 +123,8 @@ def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Sequence[
         return _bare(pin, same_text, count)
     here = _own_place(pin, by_id[pin.chunk_id])
     if here is not None and here.chunk_hash == pin.chunk_hash:
-        unchanged = pin.raw_hash is None or raw_hash(here.text) == pin.raw_hash
+        # Bytes that nobody recorded can't be said to be the same.
+        unchanged = pin.raw_hash == raw_hash(here.text)
         return Outcome(pin, "exact" if unchanged else "normalised", here, count)
     if count:
         return Outcome(pin, "moved" if count == 1 else "ambiguous", _lowest(same_text), count)

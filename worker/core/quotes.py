@@ -103,6 +103,11 @@ class QuoteFinding:
         return () if self.verdict == "misattributed" or not self.places else self.places[0].spans
 
     @property
+    def chunk(self) -> int | None:
+        """Index of the chunk whose text the spans are of; several chunks may have the hash that was named."""
+        return None if self.verdict == "misattributed" or not self.places else self.places[0].chunk
+
+    @property
     def normalised(self) -> tuple[str, ...]:
         """What was normalised to find it in the chunk named."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].normalised

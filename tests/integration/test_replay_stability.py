@@ -62,9 +62,7 @@ def ids(chunks: list[dict[str, Any]]) -> list[str]:
 # --- how often ----------------------------------------------------------------------------------
 
 
-def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(
-    engine: Engine, recorded: list[dict[str, Any]]
-) -> None:
+def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(engine: Engine, recorded: list[dict[str, Any]]) -> None:
     """Counted at ten, at a hundred and at ten thousand; each is the run's own chunks."""
     job = parse_job(PinnedReplay, {"run": RUN})
     who = asker()

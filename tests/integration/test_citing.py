@@ -88,6 +88,16 @@ def test_a_citations_document_replays_to_the_runs_digest(engine: Engine) -> None
     assert digest(citations=document) == digest(run=RUN)
 
 
+def test_a_document_whose_text_is_not_its_hash_replays_the_sources_text_and_never_as_exact(engine: Engine) -> None:
+    """The hash and the chunk still tell which text was meant; nobody knows its bytes any more."""
+    chunk = retrieve(engine)[0]
+    document = cite(engine, "alice", records=[record(chunk, text="forged", section=None)], verify=False)["citations"]
+    job = parse_job(PinnedReplay, {"citations": document})
+    answer = engine.replay.pinned(job, lambda: asker("alice"))
+    assert [pin["verdict"] for pin in answer["pins"]] == ["normalised"]
+    assert [found["text"] for found in answer["chunks"]] == [chunk["text"]]
+
+
 def test_earlier_versions_are_kept_and_owners_kept_apart(engine: Engine, tmp_path: Path) -> None:
     """Another document moves the earlier one aside; the same one again changes nothing; bob's is another file."""
     chunks = retrieve(engine)

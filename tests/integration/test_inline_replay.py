@@ -397,6 +397,7 @@ def test_the_order_of_sources_and_chunks_changes_nothing(
 
 
 storable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+any_text = storable | texts  # some that differ only in white space
 any_sources = st.lists(
     st.fixed_dictionaries(
         {

@@ -138,7 +138,7 @@ def test_a_chunk_that_two_pins_mean_is_answered_once() -> None:
 
 def test_a_chunk_that_pins_of_two_hash_versions_mean_is_answered_once() -> None:
     """Each version compares chunks by its own hash: two places, and still one chunk."""
-    older = Pin("sha256:older", hash_version=0, chunk_id="c1", document_id="d1")
+    older = Pin("sha256:older", hash_version=0, raw_hash=raw_hash(TEXT), chunk_id="c1", document_id="d1")
     outcomes = [
         *resolve([knowing("c1")], [place("c1")]),
         *resolve([older], [place("c1")._replace(chunk_hash=older[0])]),

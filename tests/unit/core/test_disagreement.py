@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from worker.core import disagreement
 from worker.core.citations import CitationRecord
-from worker.core.disagreement import (
-    MAX_PAIRS,
-    MAX_VARIANTS,
-    compare,
-    find_disagreements,
-    read_sentence,
-    split_sentences,
-)
+from worker.core.disagreement import find_disagreements
+from worker.core.disagreement.comparing import compare
+from worker.core.disagreement.pairing import MAX_PAIRS, MAX_VARIANTS
+from worker.core.disagreement.reading import read_sentence
+from worker.core.disagreement.sentences import split_sentences
+from worker.core.disagreement.suspects import find_suspects
+from worker.core.disagreement.vocabulary import BASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -359,13 +358,14 @@ def test_looking_for_suspects_first_loses_nothing(given_texts: list[str]) -> Non
     records = records_of(*given_texts)
     found = find_disagreements(records)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disagreement, "_suspects", lambda texts: [(i, [(0, len(t))]) for i, (_, t) in enumerate(texts)])
+        everything = [(i, [(0, len(record.text))]) for i, record in enumerate(records)]
+        patch.setattr(disagreement, "find_suspects", lambda _: everything)
         assert find_disagreements(records) == found
 
 
 def test_looking_for_suspects_first_spares_the_others(sample: list[CitationRecord]) -> None:
     """Of the sample's 105 chunks only those with a near twin are read."""
-    suspects = disagreement._suspects([(record.source_id, record.text) for record in sample])
+    suspects = find_suspects([(record.source_id, record.text) for record in sample])
     assert 2 * len(PLANTED) <= len(suspects) < len(sample) // 3
 
 
@@ -458,5 +458,5 @@ def test_sentences_cover_a_text_but_for_white_space(text: str) -> None:
 )
 def test_a_skeleton_is_what_is_said_without_its_values(text: str, skeleton: list[str]) -> None:
     """Stems in order, a sign for a number and one for a date; articles, auxiliaries and negations are gone."""
-    expected = [disagreement._BASES.get(word, word) for word in skeleton]
+    expected = [BASES.get(word, word) for word in skeleton]
     assert list(read_sentence(text).skeleton) == expected

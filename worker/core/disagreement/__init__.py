@@ -9,7 +9,8 @@ What to read, each importing only from those before it:
 
 - `vocabulary`, `units`: the words and units that are known, as data.
 - `sentences`: where the sentences of a text stand.
-- `words`, `claims`, `reading`: what a word is; what a sentence says; how it is read.
+- `words`, `tokens`: what a word is; the words, numbers and signs of a sentence.
+- `claims`, `quantities`, `dates`, `reading`: what a sentence says, and how it is read.
 - `comparing`: in what two sentences disagree.
 - `pairing`: which of many alike sentences are compared.
 - `suspects`: which texts are worth reading at all.

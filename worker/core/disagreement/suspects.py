@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 _LETTERS = bytes(ord("i") if chr(i) in "yY" else ord(chr(i).lower()) if chr(i).isalpha() else 0 for i in range(128))
 _LAST_ASCII = 127
 _FOLD = _LETTERS + bytes(128)
-_IS_STOP = np.isin(np.arange(256), [ord(sign) for sign in ".!?"])
+_STOPS = b".!?"
 _ENDS_WORD = np.array([i > _LAST_ASCII or chr(i) in "\0\t\n\v\f\r \"')]" for i in range(256)])
 _IS_SMALL = np.array([chr(i) in "abcdefghijklmnopqrstuvwxyz" for i in range(256)])
 _NEW_LINE = re.compile(
     rb"\n[ \t]*+(?:[#|][^\n]*+|(?=[\n\r>]|[-*+]\s|\xe2\x80[\xa2\x93]\s|\d{1,3}[.)]\s))",
 )
 _WORD_BYTES = 8
-_MASKS = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtype=np.uint64)
+_PADDING = bytes(_WORD_BYTES)
+_EACH_BYTE, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_PREFIX, _SHORT = np.uint64((1 << 8 * PREFIX_LENGTH) - 1), np.uint64(1 << 8 * (PREFIX_LENGTH - 1))
 _SPREAD, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-_TABLE_SHIFTS = (np.uint64(48), np.uint64(40), np.uint64(32))
-_TABLE_MASK = np.uint64(0xFFFF)
+_TABLE_SHIFTS = (np.uint64(49), np.uint64(43))
+_TABLE_MASK = np.uint64(0x7FFF)
 
 
 def find_suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span]]]:
@@ -50,7 +52,7 @@ def find_suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span
     blob, begins = _joined([text for _, text in texts])
     sums, starts, ends = _pieces(blob, begins)
     owners = np.searchsorted(begins, starts, side="right") - 1
-    starts, ends = _reach(starts, ends, owners, np.append(begins, len(blob)))
+    starts, ends = _reach(starts, ends, owners, np.append(begins, len(blob) - len(_PADDING)))
     _, group, counts = np.unique(sums, return_inverse=True, return_counts=True)
     repeated = np.flatnonzero(counts[group] > 1)
     members: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -87,10 +89,10 @@ def _in_characters(text: str, begin: int, spans: list[Span]) -> list[Span]:
 
 
 def _joined(texts: Sequence[str]) -> tuple[bytes, _Places]:
-    """All texts, each after a new line, and where each begins."""
+    """All texts, each after a new line, with padding after the last; and where each begins."""
     parts = [b"\n" + text.encode() if text.isascii() else _folded_bytes(text) for text in texts]
     begins = np.cumsum([0, *map(len, parts)])[:-1]
-    return b"".join(parts), begins
+    return b"".join([*parts, _PADDING]), begins
 
 
 def _folded_bytes(text: str) -> bytes:
@@ -119,15 +121,17 @@ _FOREIGN = 1.3
 """Bytes a character of a text that is not in Latin script, at least."""
 
 
+# Large arrays are changed in place: the memory of a new one costs more than what is done in it.
+
+
 def _pieces(blob: bytes, begins: _Places) -> tuple[NDArray[np.uint64], _Places, _Places]:
     """Sum, start and end of each piece that weighs anything."""
-    padded = blob.translate(_FOLD) + bytes(_WORD_BYTES)
-    letters = np.frombuffer(padded, np.uint8) != 0
-    # The first byte is a new line, the last is padding: words begin and end inside.
-    edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
-    starts, lengths = edges[::2], edges[1::2] - edges[::2]
-    eight = np.ndarray(len(padded) - _WORD_BYTES + 1, dtype="<u8", buffer=padded, strides=(1,))[starts]
-    weights = _weights(eight & _MASKS[np.minimum(lengths, _WORD_BYTES)], lengths)
+    folded = blob.translate(_FOLD)
+    letters = np.frombuffer(folded, np.uint8) != 0
+    # The first byte is a new line, the last ones are padding: words begin and end inside.
+    starts = np.flatnonzero(letters[1:] > letters[:-1])
+    starts += 1
+    weights = _weights(_words(folded, starts))
     cuts = _cuts(blob, begins)
     first_words = np.searchsorted(starts, cuts)
     filled = np.flatnonzero(first_words[:-1] < first_words[1:])
@@ -136,27 +140,50 @@ def _pieces(blob: bytes, begins: _Places) -> tuple[NDArray[np.uint64], _Places, 
     return sums[weighing], cuts[filled][weighing], cuts[filled + 1][weighing]
 
 
-def _weights(words: NDArray[np.uint64], lengths: _Places) -> NDArray[np.uint64]:
+def _words(folded: bytes, starts: _Places) -> NDArray[np.uint64]:
+    """The letters of each word, up to eight, as one number; its lowest byte is the first letter."""
+    at_each_byte = np.ndarray(len(folded) - _WORD_BYTES + 1, dtype="<u8", buffer=folded, strides=(1,))
+    words: NDArray[np.uint64] = at_each_byte.take(starts)
+    # Of the bytes that are zero, the lowest has the lowest high bit here; below it the word's letters are.
+    ends = words - _EACH_BYTE
+    ends &= ~words
+    ends &= _HIGH_BITS
+    ends &= -ends
+    ends >>= np.uint64(7)
+    ends -= np.uint64(1)
+    words &= ends
+    return words
+
+
+def _weights(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """What each word adds to a sum, by its first letters: any order of the same words gives the same sum."""
-    weights = (words & _MASKS[PREFIX_LENGTH]) * _SPREAD
+    weights = words & _PREFIX
+    weights *= _SPREAD
     weights ^= weights >> np.uint64(29)
     weights *= _MIX
-    weightless = lengths < PREFIX_LENGTH
+    weightless = words < _SHORT
     spread = words * _SPREAD
     for shift, table in zip(_TABLE_SHIFTS, _TABLES, strict=True):
-        weightless |= table[(spread >> shift) & _TABLE_MASK] == words
-    return np.where(weightless, np.uint64(0), weights)
+        places = spread >> shift
+        places &= _TABLE_MASK
+        weightless |= table.take(places.view(np.int64)) == words
+    weights[weightless] = 0
+    return weights
 
 
 def _cuts(blob: bytes, begins: _Places) -> _Places:
     """Where pieces end and the next begin, the ends of all included."""
-    data = np.frombuffer(blob + b"\n\n", np.uint8)
-    stops = np.flatnonzero(_IS_STOP[data])
+    data, end = np.frombuffer(blob, np.uint8), len(blob) - len(_PADDING)
+    is_stop = data == _STOPS[0]
+    for stop in _STOPS[1:]:
+        is_stop |= data == stop
+    stops = np.flatnonzero(is_stop)
     # "e.g. twice": before a small letter no sentence begins.
     stops = stops[_ENDS_WORD[data[stops + 1]] & ~_IS_SMALL[data[stops + 2]]]
-    lines = [place for match in _NEW_LINE.finditer(blob) for place in match.span()]
-    cuts: _Places = np.unique(np.concatenate([begins, stops + 1, np.array(lines, np.intp), [len(blob)]]))
-    return cuts
+    lines = [place for match in _NEW_LINE.finditer(blob, 0, end) for place in match.span()]
+    cuts: _Places = np.concatenate([begins, stops + 1, np.array(lines, np.intp), [end]])
+    cuts.sort(kind="stable")
+    return cuts[np.diff(cuts, prepend=-1) > 0]
 
 
 def _weightless_tables() -> tuple[NDArray[np.uint64], ...]:

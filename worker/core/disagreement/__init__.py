@@ -86,9 +86,11 @@ def _overlapping(spans: Iterable[Span], others: Sequence[Span]) -> Iterator[Span
     """Spans that share a character with one of some others; both in order, none inside another."""
     i = 0
     for start, end in spans:
-        while i < len(others) and others[i][1] <= start:
+        while others[i][1] <= start:
             i += 1
-        if i < len(others) and others[i][0] < end:
+            if i == len(others):
+                return
+        if others[i][0] < end:
             yield start, end
 
 

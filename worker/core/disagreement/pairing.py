@@ -34,9 +34,11 @@ class Entry(NamedTuple):
 
 def disagreeing(group: Sequence[Entry]) -> Iterator[tuple[Difference, Entry, Entry]]:
     """Pairs of a group (sentences with one skeleton) that disagree and stand in two sources."""
+    if len({entry.source for entry in group}) == 1:
+        return
     sentences = {id(entry.sentence): entry.sentence for entry in group}
     keys = {identity: sentence.key for identity, sentence in sentences.items()}
-    if len({*keys.values()}) == 1 or len({entry.source for entry in group}) == 1:
+    if len({*keys.values()}) == 1:
         return
     variants: defaultdict[Hashable, list[Entry]] = defaultdict(list)
     # By what they say and not by index: any order of the records gives the same pairs.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from worker.core.disagreement.vocabulary import ABBREVIATIONS, BEFORE_NUMBERS, BEGINNINGS, MONTHS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from worker.core.conflicts import Span
 
 _BREAK = re.compile(
@@ -25,7 +27,7 @@ _LAST_WORD = re.compile(r"(?:\A|\s|[(\[\"'“‘])([\w.]+)\Z")
 _LOOK_BACK = 16
 
 
-def split_sentences(text: str) -> list[Span]:
+def split_sentences(text: str) -> Iterator[Span]:
     """Where the sentences of a text stand, without the white space around them, in time linear in the text.
 
     A full stop ends none after an abbreviation, an initial or an ordinal before a month, inside a number, or
@@ -35,22 +37,21 @@ def split_sentences(text: str) -> list[Span]:
     >>> [text[start:end] for start, end in split_sentences(text)]
     ['Dr. Groß measured 0.5 kHz on 3. May, e.g. twice.', 'It hums!']
     """
-    spans: list[Span] = []
     start = 0
     for match in _BREAK.finditer(text):
         if match["stop"] is None or _ends_sentence(text, match):
-            _add_trimmed(spans, text, start, match.end())
+            yield from _trimmed(text, start, match.end())
             start = match.end()
-    _add_trimmed(spans, text, start, len(text))
-    return spans
+    yield from _trimmed(text, start, len(text))
 
 
-def _add_trimmed(spans: list[Span], text: str, start: int, end: int) -> None:
+def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
+    """A span without the white space around it; none of white space alone."""
     piece = text[start:end]
     stripped = piece.strip()
     if stripped:
         start += len(piece) - len(piece.lstrip())
-        spans.append((start, start + len(stripped)))
+        yield start, start + len(stripped)
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:

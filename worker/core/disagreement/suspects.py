@@ -49,10 +49,10 @@ def find_suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span
     """Which of some (source, text) hold pieces much like one of another source, and not the same; and where."""
     if len({source for source, _ in texts}) <= 1:
         return []
-    blob, begins = _joined([text for _, text in texts])
-    sums, starts, ends = _pieces(blob, begins)
-    owners = np.searchsorted(begins, starts, side="right") - 1
-    starts, ends = _reach(starts, ends, owners, np.append(begins, len(blob) - len(_PADDING)))
+    blob, bounds = _joined([text for _, text in texts])
+    sums, starts, ends = _pieces(blob, bounds)
+    owners = np.searchsorted(bounds, starts, side="right") - 1
+    starts, ends = _reach(starts, ends, owners, bounds)
     _, group, counts = np.unique(sums, return_inverse=True, return_counts=True)
     repeated = np.flatnonzero(counts[group] > 1)
     members: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -65,8 +65,7 @@ def find_suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span
         if len(sources) > 1 and len({blob[start:end] for _, start, end in alike}) > 1:
             for owner, start, end in alike:
                 found[owner].append((start, end))
-    places = begins.tolist()
-    return [(i, _in_characters(texts[i][1], places[i] + 1, sorted(found[i]))) for i in sorted(found)]
+    return [(i, _in_characters(texts[i][1], blob, bounds[i : i + 2], sorted(found[i]))) for i in sorted(found)]
 
 
 def _reach(starts: _Places, ends: _Places, owners: _Places, bounds: _Places) -> tuple[_Places, _Places]:
@@ -77,22 +76,23 @@ def _reach(starts: _Places, ends: _Places, owners: _Places, bounds: _Places) -> 
     return before, after
 
 
-def _in_characters(text: str, begin: int, spans: list[Span]) -> list[Span]:
-    """Spans of the joined bytes as spans of a text that begins there; all of it where it was not joined as it is."""
+def _in_characters(text: str, blob: bytes, bounds: _Places, spans: list[Span]) -> list[Span]:
+    """Spans of the joined bytes as spans of a text; all of it where it was not joined as it is."""
+    begin, end = bounds[0] + 1, bounds[1]
+    places = np.maximum(np.array(spans) - begin, 0)
     if not text.isascii():
-        raw = text.encode("utf-8", "surrogatepass")
-        if _folded_bytes(text)[1:] != raw:
+        joined = blob[begin:end]
+        if joined != text.encode("utf-8", "surrogatepass"):
             return [(0, len(text))]
-        before = [0, *np.cumsum((np.frombuffer(raw, np.uint8) & 0xC0) != 0x80).tolist()]  # noqa: PLR2004 -- UTF-8
-        return [(before[max(0, start - begin)], before[end - begin]) for start, end in spans]
-    return [(max(0, start - begin), end - begin) for start, end in spans]
+        begins_character = (np.frombuffer(joined, np.uint8) & 0xC0) != 0x80  # noqa: PLR2004 -- UTF-8
+        places = np.append(0, np.cumsum(begins_character))[places]
+    return [(start, end) for start, end in places.tolist()]
 
 
 def _joined(texts: Sequence[str]) -> tuple[bytes, _Places]:
-    """All texts, each after a new line, with padding after the last; and where each begins."""
+    """All texts, each after a new line, with padding after the last; where each begins, and where the last ends."""
     parts = [b"\n" + text.encode() if text.isascii() else _folded_bytes(text) for text in texts]
-    begins = np.cumsum([0, *map(len, parts)])[:-1]
-    return b"".join([*parts, _PADDING]), begins
+    return b"".join([*parts, _PADDING]), np.cumsum([0, *map(len, parts)])
 
 
 def _folded_bytes(text: str) -> bytes:
@@ -124,7 +124,7 @@ _FOREIGN = 1.3
 # Large arrays are changed in place: the memory of a new one costs more than what is done in it.
 
 
-def _pieces(blob: bytes, begins: _Places) -> tuple[NDArray[np.uint64], _Places, _Places]:
+def _pieces(blob: bytes, bounds: _Places) -> tuple[NDArray[np.uint64], _Places, _Places]:
     """Sum, start and end of each piece that weighs anything."""
     folded = blob.translate(_FOLD)
     letters = np.frombuffer(folded, np.uint8) != 0
@@ -132,7 +132,7 @@ def _pieces(blob: bytes, begins: _Places) -> tuple[NDArray[np.uint64], _Places, 
     starts = np.flatnonzero(letters[1:] > letters[:-1])
     starts += 1
     weights = _weights(_words(folded, starts))
-    cuts = _cuts(blob, begins)
+    cuts = _cuts(blob, bounds)
     first_words = np.searchsorted(starts, cuts)
     filled = np.flatnonzero(first_words[:-1] < first_words[1:])
     sums: NDArray[np.uint64] = np.add.reduceat(weights, first_words[filled]) if len(filled) else np.zeros(0, np.uint64)
@@ -171,17 +171,17 @@ def _weights(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return weights
 
 
-def _cuts(blob: bytes, begins: _Places) -> _Places:
-    """Where pieces end and the next begin, the ends of all included."""
-    data, end = np.frombuffer(blob, np.uint8), len(blob) - len(_PADDING)
+def _cuts(blob: bytes, bounds: _Places) -> _Places:
+    """Where pieces end and the next begin, the bounds of texts included."""
+    data = np.frombuffer(blob, np.uint8)
     is_stop = data == _STOPS[0]
     for stop in _STOPS[1:]:
         is_stop |= data == stop
     stops = np.flatnonzero(is_stop)
     # "e.g. twice": before a small letter no sentence begins.
     stops = stops[_ENDS_WORD[data[stops + 1]] & ~_IS_SMALL[data[stops + 2]]]
-    lines = [place for match in _NEW_LINE.finditer(blob, 0, end) for place in match.span()]
-    cuts: _Places = np.concatenate([begins, stops + 1, np.array(lines, np.intp), [end]])
+    lines = [place for match in _NEW_LINE.finditer(blob, 0, int(bounds[-1])) for place in match.span()]
+    cuts: _Places = np.concatenate([bounds, stops + 1, np.array(lines, np.intp)])
     cuts.sort(kind="stable")
     return cuts[np.diff(cuts, prepend=-1) > 0]
 

@@ -46,7 +46,7 @@ def test_sentences_end_where_they_end(sentences: list[str]) -> None:
 @given(texts)
 def test_sentences_cover_a_text_but_for_white_space(text: str) -> None:
     """In order, none inside another, without white space around them, and nothing left out."""
-    spans = split_sentences(text)
+    spans = list(split_sentences(text))
     places = [0, *(place for span in spans for place in span), len(text)]
     assert places == sorted(places)
     assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)

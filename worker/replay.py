@@ -120,9 +120,7 @@ class Replay:
         with tracer.stage("fill") as counts:
             order = _fill_order(job)
             room = top_k - len(pinned) if order != "none" else 0
-            # Also by what they hash to now: a chunk pinned under an older version must not come again.
-            taken = {pin.chunk_hash for pin in asked} | {place.payload.chunk_hash for _, place in pinned}
-            fill = corpus.fill(self._corpora.database, asker, order, room, taken) if room > 0 else []
+            fill = corpus.fill(self._corpora.database, asker, order, room, _taken(asked, pinned)) if room > 0 else []
             counts |= {"filled": len(fill)}
         chunks = [
             *(_from(place.payload, outcome.pin, rank) for rank, (outcome, place) in enumerate(pinned, 1)),
@@ -194,6 +192,11 @@ class Replay:
             *(_from_place(place, pinned=False) for place in fill),
         ]
         return _answer(chunks, outcomes, len(fill), truncated, skipped, tracer)
+
+
+def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome, Place]]) -> set[str]:
+    """Hashes that must not come again as fill; a chunk pinned under an older version by what it hashes to now."""
+    return {pin.chunk_hash for pin in asked} | {place.payload.chunk_hash for _, place in pinned}
 
 
 def _place(corpus: Corpus, chunk: Chunk, version: int) -> Place:

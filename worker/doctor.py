@@ -85,7 +85,7 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
         yield Finding(
             "advice",
             subject,
-            f"no index for full-text search: CREATE INDEX ON {corpus.table} USING gin ({text_search})",
+            f"no GIN index: CREATE INDEX ON {corpus.table} USING gin ({text_search})",
         )
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")

@@ -17,8 +17,9 @@ from worker.core.hashing import format_hash, hash_chunk
 from worker.corpus_files import SAMPLES, Example, read
 from worker.doctor import examine
 from worker.engine import Engine
-from worker.errors import SettingsError
+from worker.errors import NotAuthorised, SettingsError
 from worker.loader import load, migrate
+from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,21 +42,17 @@ def engine(settings: Settings) -> Iterator[Engine]:
     made.close()
 
 
-def ask(engine: Engine, corpus: str, question: str, **fields: Any) -> dict[str, Any]:
-    """A question of nobody."""
+def ask(engine: Engine, corpus: str, question: str, who: Principal | None = None, **fields: Any) -> dict[str, Any]:
+    """A question, of nobody unless said."""
     query = lexical.embed([question])[0].tolist()
     job = parse_job(RetrieveTopK, {"query_embedding": query, "corpus": corpus, **fields})
-    return engine.retrieval.top_k(job, lambda: None)
+    return engine.retrieval.top_k(job, lambda: who)
 
 
 def test_a_section_of_the_manual_is_a_chunk_of_its_page(engine: Engine) -> None:
     """The page's address is the document, its heading the section, and what else it has is in `metadata`."""
-    chunk = ask(engine, "docs", "euclidean rhythm rotation")["chunks"][0]
-    assert (chunk["chunk_id"], chunk["document_id"], chunk["section"]) == (
-        "docs-euclid-002",
-        "/manual/euclid",
-        "Rotation",
-    )
+    (chunk,) = ask(engine, "docs", "euclidean rhythm rotation", filters={"sections": ["Rotation"]})["chunks"]
+    assert (chunk["chunk_id"], chunk["document_id"]) == ("docs-euclid-002", "/manual/euclid")
     assert chunk["metadata"] == {"position": 2, "page_name": "Euclidean Rhythms", "page_url": "/manual/euclid"}
     assert chunk["chunk_hash"] == hash_chunk(chunk["text"])
 
@@ -148,10 +145,11 @@ def test_a_policy_and_a_setting_close_a_corpus(
     docs = settings.corpora["docs"].model_dump() | {"public": False}
     engine = Engine(make_settings(database, corpora={"docs": docs}), time.perf_counter)
     try:
-        query = lexical.embed(["euclidean rhythm rotation"])[0].tolist()
-        job = parse_job(RetrieveTopK, {"query_embedding": query, "principal": {"user_id": "alice"}})
-        nobody = engine.retrieval._corpora._nobody
-        pages = {chunk["document_id"] for chunk in engine.retrieval.top_k(job, lambda: nobody)["chunks"]}
+        with pytest.raises(NotAuthorised):
+            ask(engine, "docs", "euclidean rhythm rotation")
+        alice = Principal({"user_id": "alice"}, (("app.user_id", "alice"),), "alice")
+        chunks = ask(engine, "docs", "euclidean rhythm rotation", who=alice)["chunks"]
+        pages = {chunk["document_id"] for chunk in chunks}
     finally:
         engine.close()
     assert pages

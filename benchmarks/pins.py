@@ -170,7 +170,7 @@ def _text(row: int) -> str:
     return f"Report {document}, part {place}. " + TEXT * (3 + row % 3)
 
 
-def _settings(dsn: str) -> Settings:
+def settings_for(dsn: str) -> Settings:
     values = tomllib.loads((config_folder() / "worker.toml").read_text(encoding="utf-8"))
     settings = from_values({**values, "database_connection_string": dsn, "broker_url": "redis://not-used"})
     # The environment outranks arguments, but a benchmark must never run on the database that it names.
@@ -241,7 +241,7 @@ def main(
     ):
         with console.status(f"loading {rows:,} chunks"):
             load(admin, rows)
-        settings = _settings(server.dsn(user="retrieval_worker"))
+        settings = settings_for(server.dsn(user="retrieval_worker"))
         engine = Engine(settings, time.perf_counter)
         try:
             missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)

@@ -89,21 +89,38 @@ CREATE TABLE IF NOT EXISTS retrieval.run_events (
   PRIMARY KEY (run, sequence)
 );
 
+-- What the last check of a run against its corpora found; see `retrieval-worker verify`.
+CREATE TABLE IF NOT EXISTS retrieval.run_checks (
+  run        bigint PRIMARY KEY REFERENCES retrieval.runs ON DELETE CASCADE,
+  checked_at timestamptz NOT NULL DEFAULT now(),
+  counts     jsonb NOT NULL   -- verdict → pins
+);
+CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
+
 -- A foreign run is an unknown run: the owner is stated inside each transaction, like the caller of a search.
+-- `retrieval.audit` is stated by the check of all runs alone, which returns counts and no content.
 ALTER TABLE retrieval.runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_records ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_pins ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.run_checks ENABLE ROW LEVEL SECURITY;
 
 DROP POLICY IF EXISTS own ON retrieval.runs;
 CREATE POLICY own ON retrieval.runs
   USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+DROP POLICY IF EXISTS audit ON retrieval.runs;
+CREATE POLICY audit ON retrieval.runs FOR SELECT
+  USING ((SELECT current_setting('retrieval.audit', true)) = 'on');
+-- EXISTS, not IN: the planner may then ask for the one run instead of hashing all of an owner's.
 DROP POLICY IF EXISTS own ON retrieval.run_records;
-CREATE POLICY own ON retrieval.run_records USING (run IN (SELECT id FROM retrieval.runs));
+CREATE POLICY own ON retrieval.run_records USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 DROP POLICY IF EXISTS own ON retrieval.run_pins;
-CREATE POLICY own ON retrieval.run_pins USING (run IN (SELECT id FROM retrieval.runs));
+CREATE POLICY own ON retrieval.run_pins USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 DROP POLICY IF EXISTS own ON retrieval.run_events;
-CREATE POLICY own ON retrieval.run_events USING (run IN (SELECT id FROM retrieval.runs));
+CREATE POLICY own ON retrieval.run_events USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+DROP POLICY IF EXISTS own ON retrieval.run_checks;
+CREATE POLICY own ON retrieval.run_checks USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 
-GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events
-  TO retrieval_worker;
+GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events,
+  retrieval.run_checks TO retrieval_worker;
+GRANT UPDATE (checked_at, counts) ON retrieval.run_checks TO retrieval_worker;

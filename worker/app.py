@@ -58,6 +58,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "task_default_queue": RETRIEVAL_QUEUE,
         "task_queues": [Queue(name, routing_key=name) for name in (RETRIEVAL_QUEUE, PIPELINE_QUEUE)],
         "task_routes": {"run_pipeline": {"queue": PIPELINE_QUEUE}},
+        "beat_schedule": beat_schedule(settings),
         "task_soft_time_limit": worker.soft_time_limit_seconds,
         "task_time_limit": worker.time_limit_seconds,
         "worker_prefetch_multiplier": worker.prefetch_multiplier,
@@ -78,6 +79,17 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "result_backend_always_retry": True,
         "result_backend_max_retries": 10,
     }
+
+
+def beat_schedule(settings: Settings) -> dict[str, Any]:
+    """What `celery -A worker.app beat` sends: the check of recorded runs, if the settings ask for it."""
+    seconds = settings.verify.every_minutes * 60
+    if not seconds:
+        return {}
+    # A tick that no worker took before the next one is no use any more. Celery would send the task's own time
+    # limits as the header that every job is refused for.
+    options = {"expires": seconds, "time_limit": None, "soft_time_limit": None}
+    return {"verify-runs": {"task": "verify_runs", "schedule": seconds, "args": ({},), "options": options}}
 
 
 class _Process:

@@ -16,23 +16,22 @@ from worker.core.pinning import Pin, answered, raw_hash, unique
 from worker.core.quotes import QuotedChunk, check_quote
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob, NotAuthorised
-from worker.recording import owner_of, run_path
+from worker.recording import owner_of
 from worker.retrieval import trace
+from worker.run_files import CITATIONS, run_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from worker.adapters.artifacts import Artifacts
     from worker.adapters.runs import RecordedPin, Runs
-    from worker.contract import BuildCitations, CitedChunk, Quote
+    from worker.contract import BuildCitations, CitedChunk, Quote, RunRef
     from worker.core.conflicts import Conflict
     from worker.core.pinning import Outcome
     from worker.core.quotes import QuoteFinding
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
     from worker.replay import Replay
-
-ARTIFACT = "citations.json"
+    from worker.run_files import RunFiles
 
 
 class Citing:
@@ -42,17 +41,17 @@ class Citing:
         corpora: the sources.
         runs: records to cite.
         replay: finds pinned chunks again.
-        artifacts: where documents are kept.
+        files: where documents are kept.
         clock: for the trace only; no result depends on it.
     """
 
     def __init__(
-        self, corpora: Corpora, runs: Runs, replay: Replay, artifacts: Artifacts, clock: Callable[[], float]
+        self, corpora: Corpora, runs: Runs, replay: Replay, files: RunFiles, clock: Callable[[], float]
     ) -> None:
         self._corpora = corpora
         self._runs = runs
         self._replay = replay
-        self._artifacts = artifacts
+        self._files = files
         self._clock = clock
 
     def build(self, job: BuildCitations, identify: Identify) -> dict[str, Any]:
@@ -65,7 +64,9 @@ class Citing:
         """
         tracer = Tracer(self._clock)
         asker = _Asker(identify)
-        path = run_path(job.run) if job.run is not None and job.store else None
+        kept_under = job.run if job.store else None
+        if kept_under is not None:
+            run_path(kept_under)  # a wrong id fails before anything is done
         with tracer.stage("records") as counts:
             records = self._records(job, asker)
             counts |= {"records": len(records)}
@@ -78,7 +79,7 @@ class Citing:
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
         document = create_citations_json(records)
         with tracer.stage("store"):
-            artifact = self._store(path, document, asker)
+            artifact = self._store(kept_under, document, asker)
         return {
             "schema_version": SCHEMA_VERSION,
             "citations": document,
@@ -157,14 +158,12 @@ class Citing:
 
     # --- the artifact ---------------------------------------------------------------------------
 
-    def _store(self, path: str | None, document: dict[str, Any], asker: _Asker) -> str | None:
+    def _store(self, run: RunRef | None, document: dict[str, Any], asker: _Asker) -> str | None:
         """Keep the document; its path as the caller knows it."""
-        if path is None:
+        if run is None:
             return None
         content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
-        name = f"{path}/{ARTIFACT}"
-        self._artifacts.write(owner_of(asker.known()), name, content)
-        return name
+        return self._files.keep(owner_of(asker.known()), run, CITATIONS, content)
 
 
 class _Asker:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.commands.runs import runs, verify
+from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,11 @@ cli = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong settings.",
+    "Exit codes: 0 done, 1 failed (or: something drifted), 2 wrong usage, 69 Postgres or Redis is away, "
+    "78 wrong settings.",
 )
+cli.add_typer(runs, name="runs")
+cli.command()(verify)
 # Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
 console = Console(width=None if sys.stdout.isatty() else 120)
 
@@ -51,6 +55,8 @@ def main() -> None:
         sys.exit(130)
     except SettingsError as error:
         _fail(error, 78)
+    except (Unavailable, TimedOut) as error:
+        _fail(error, 69)
     except RetrievalError as error:
         _fail(error, 1)
 
@@ -89,7 +95,8 @@ def up(
     with contextlib.ExitStack() as running:
         stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
         demonstration.install_sample(stack, console)
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
+        artifacts = stack.root / "artifacts"
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts))
         log = stack.root / "worker.log"
         running.enter_context(devstack.celery_worker(environment, log, f"--autoscale={autoscale}"))
         password = secrets.token_urlsafe(12)
@@ -111,7 +118,11 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
 
 [bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
   export CELERY_BROKER_URL={stack.redis.url(0)} CELERY_RESULT_BACKEND={stack.redis.url(1)}
-  retrieval-worker query "What causes the hum on channel 18?" --as alice
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")}
+  export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
+  retrieval-worker cite song-1 r1 --as alice --out citations.json
+  retrieval-worker replay song-1 r1 --as alice --citations citations.json
 
 or from Python
   from worker.client import Client, RetrieveTopK, encode_embedding
@@ -132,22 +143,30 @@ def query(
     caller: Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")],
     backend: Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")] = "",
     corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
+    record: Annotated[
+        tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
+    ] = None,
     k: Annotated[int, typer.Option(help="How many chunks (10 to 15).")] = 15,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as it came.")] = False,
 ) -> None:
     """Enqueue one retrieve_top_k job and print its answer.
 
-    Example: [bold]retrieval-worker query "hum on channel 18" --as alice --broker redis://localhost:6379/0[/bold]
+    Example: [bold]retrieval-worker query "hum on channel 18" --as alice --record song-1 r1[/bold]
     """
     from worker import settings  # noqa: PLC0415 -- see `demo`
     from worker.adapters import embedder  # noqa: PLC0415 -- see `demo`
     from worker.client import Client, RetrieveTopK, TopK, encode_embedding  # noqa: PLC0415 -- see `demo`
+    from worker.contract import parse_job  # noqa: PLC0415 -- see `demo`
     from worker.demo import as_table  # noqa: PLC0415 -- see `demo`
 
     vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
-    wanted = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
-    job = RetrieveTopK.model_validate({**wanted, "corpus": corpus} if corpus else wanted)
+    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
+    if corpus:
+        wanted["corpus"] = corpus
+    if record:
+        wanted["run"] = _run_name(*record)
+    job = parse_job(RetrieveTopK, wanted)
     start = time.perf_counter()
     answer = Client(broker, backend or None).call(job, timeout=timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
@@ -155,6 +174,38 @@ def query(
         print(answer.model_dump_json(indent=1))  # noqa: T201 -- for another program to read
     else:
         console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
+
+
+def _run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
+    return {"subject_id": subject, "run_id": run, **({"step": step} if step else {})}
+
+
+@cli.command()
+def cite(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")],
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")],
+    backend: Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")] = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 30.0,
+) -> None:
+    """Cite a recorded run: its chunks, checked against the sources, kept as the run's citations.json.
+
+    Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
+    """
+    from worker import reports  # noqa: PLC0415 -- see `demo`
+    from worker.client import BuildCitations, Citations, Client  # noqa: PLC0415 -- see `demo`
+    from worker.contract import parse_job  # noqa: PLC0415 -- see `demo`
+
+    cited = _run_name(subject, run, step)
+    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": _run_name(subject, run)})
+    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
+    console.print(reports.citations_table(f"{subject} / {run}, as {caller}", answer))
+    if out is not None:
+        reports.write_document(out, answer.citations)
 
 
 @cli.command()
@@ -175,12 +226,13 @@ def replay(
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
     from worker import reports  # noqa: PLC0415 -- see `demo`
-    from worker.client import Client, PinnedReplay, Replay, RunRef  # noqa: PLC0415 -- see `demo`
+    from worker.client import Client, PinnedReplay, Replay  # noqa: PLC0415 -- see `demo`
+    from worker.contract import parse_job  # noqa: PLC0415 -- see `demo`
 
     old_texts = reports.texts_of(reports.read_document(citations)) if citations else {}
-    name = RunRef.model_validate({"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
     client, asker = Client(broker, backend or None), {"user_id": caller}
-    answer = client.call(PinnedReplay(principal=asker, run=name), timeout=timeout)
+    job = parse_job(PinnedReplay, {"principal": asker, "run": _run_name(subject, run, step)})
+    answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
     now = client.call(PinnedReplay(principal=asker, required_chunk_hashes=edited), timeout=timeout)

@@ -44,7 +44,7 @@ EMBEDDING_SCHEMA: dict[str, Any] = {
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
 
-JobT = TypeVar("JobT", bound="Job")
+JobT = TypeVar("JobT", bound="Part")
 
 
 # --- jobs ---------------------------------------------------------------------------------------
@@ -311,6 +311,10 @@ class BuildCitations(Job):
         return self
 
 
+class VerifyRuns(Part):
+    """Job of `verify_runs`, for the schedule only: nothing to say, so nobody else's rights can be asked for."""
+
+
 def parse_job(model: type[JobT], data: Any) -> JobT:
     """Validate one decoded job object.
 
@@ -319,6 +323,11 @@ def parse_job(model: type[JobT], data: Any) -> JobT:
     """
     if not isinstance(data, dict):
         raise InvalidJob("expected one job object as the only positional argument")
+    return parse_part(model, data)
+
+
+def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
+    """The same of any object of the contract."""
     try:
         return model.model_validate(data)
     except ValidationError as error:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
+from worker.adapters.checks import Checks
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
 from worker.citing import Citing
 from worker.corpora import Corpora
+from worker.exchange import Exchange
 from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import Retrieval
+from worker.run_files import RunFiles
+from worker.verifying import Verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +34,9 @@ class Engine:
         retrieval: answers `retrieve_top_k`.
         replay: answers `pinned_replay`.
         citing: answers `build_citations`.
+        files: the files of runs.
+        verifying: checks recorded runs in bulk.
+        exchange: runs as files, out and in.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
@@ -42,7 +49,10 @@ class Engine:
         recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
         self.replay = Replay(corpora, runs, recording, clock)
-        self.citing = Citing(corpora, runs, self.replay, Artifacts(settings.artifacts), clock)
+        self.files = RunFiles(runs, Artifacts(settings.artifacts))
+        self.citing = Citing(corpora, runs, self.replay, self.files, clock)
+        self.verifying = Verifying(corpora, Checks(self._database), self.replay)
+        self.exchange = Exchange(runs, self.files)
 
     def close(self) -> None:
         """Close the connections to Postgres."""

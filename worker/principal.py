@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from worker.contract import Job
-    from worker.settings import Limits, PrincipalSettings, Settings, TokenSettings
+    from worker.settings import Limits, Settings, TokenSettings
 
 _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
 
@@ -43,26 +43,38 @@ def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, setti
     if job.principal is not None:
         if not settings.trust_queue:
             raise NotAuthorised("principal: this worker does not trust its queue; send a principal_token")
-        return _principal(job.principal, settings.principal, settings.limits, "principal")
+        return as_principal(job.principal, settings, "principal")
     if job.principal_token is not None:
         claims = _verified_claims(job.principal_token, raw, task=task, task_id=task_id, settings=settings)
         try:
-            return _principal(claims, settings.principal, settings.limits, "principal_token")
+            return as_principal(claims, settings, "principal_token")
         except InvalidJob as error:
             raise NotAuthorised(error.message) from None
     return None
 
 
-def _principal(claims: Mapping[str, Any], mapping: PrincipalSettings, limits: Limits, path: str) -> Principal:
+def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Principal:
+    """The principal of claims that are believed.
+
+    Args:
+        claims: claim → a string, an integer, a boolean or a list of strings; those that nothing maps are ignored.
+        settings: the worker's settings.
+        path: how errors name the claims.
+
+    Raises:
+        InvalidJob: a claim of a wrong type.
+        NotAuthorised: no mapped claim among them.
+    """
+    mapping = settings.principal
     mapped = {
-        name: _claim(claims[name], join_path(path, name), limits)
+        name: _claim(claims[name], join_path(path, name), settings.limits)
         for name in mapping.settings
         if claims.get(name) is not None
     }
     if all(value in {"", ()} for value in mapped.values()):
         raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
-    settings = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
-    return Principal(mapped, settings, _as_setting(mapped.get(mapping.owner_claim)))
+    stated = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
+    return Principal(mapped, stated, _as_setting(mapped.get(mapping.owner_claim)))
 
 
 def _claim(value: Any, path: str, limits: Limits) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.runs import Runs
-    from worker.contract import Job, RunRef
+    from worker.contract import Job
     from worker.model import Candidate, Principal
 
 _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
@@ -77,7 +77,7 @@ class Recording:
         found = self._runs.find(owner, job.run, task, step)
         if not found:
             made = make()
-            if self._runs.add(owner, job.run, _record(task, step, job, asker, made)):
+            if self._runs.add(owner, job.run, [_record(task, step, job, asker, made)]):
                 return made.answer
             # Somebody recorded the same in the meantime: there is one answer, and that is it.
             found = self._runs.find(owner, job.run, task, step)
@@ -144,16 +144,3 @@ def _record(task: str, step: str, job: Job, asker: Principal, made: Made) -> Rec
         query_embedding=made.query_embedding,
         pins=made.pins,
     )
-
-
-def run_path(run: RunRef) -> str:
-    """Where a run's files are: ``runs/{subject_id}/{run_id}``.
-
-    Raises:
-        InvalidJob: an id that would lead elsewhere.
-    """
-    for name in ("subject_id", "run_id"):
-        value = getattr(run, name)
-        if value in {".", ".."} or any(character in value for character in '/\\:*?"<>|') or not value.isprintable():
-            raise InvalidJob("expected an id that can be the name of a folder", f"run.{name}")
-    return f"runs/{run.subject_id}/{run.run_id}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from worker.contract import Replay
+    from worker.contract import Citations, Replay
 
 _STYLES = {
     "exact": "green",
@@ -53,8 +53,24 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     return table
 
 
+def citations_table(title: str, answer: Citations) -> Table:
+    """One row a citation: whether its text is what its hash says, and what became of its source."""
+    conflicts = f"{len(answer.conflicts)} conflicts; " if answer.conflicts else ""
+    where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
+    table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
+    for name in ("verdict", "source", "section"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what it says", ratio=1)
+    for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
+        verdict = check.verdict or "missing"
+        said = Text(_short(citation["text"]), overflow="ellipsis")
+        row = (citation["source_id"], citation["section"] or "", said)
+        table.add_row(Text(verdict if check.integrity else f"{verdict}, altered", style=_STYLES[verdict]), *row)
+    return table
+
+
 def word_diff(old: str, new: str) -> Text:
-    """Two texts as one, word by word: what went is struck out, what came is underlined."""
+    """Two texts as one, word by word, as git marks them: [-what went-], {+what came+}; and coloured."""
     before, after = old.split(), new.split()
     said = Text()
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -62,9 +78,9 @@ def word_diff(old: str, new: str) -> Text:
             said.append(" ".join(before[a:b]) + " ")
             continue
         if before[a:b]:
-            said.append(" ".join(before[a:b]), style="strike red").append(" ")
+            said.append(f"[-{' '.join(before[a:b])}-]", style="red").append(" ")
         if after[c:d]:
-            said.append(" ".join(after[c:d]), style="underline green").append(" ")
+            said.append(f"{{+{' '.join(after[c:d])}+}}", style="green").append(" ")
     return said
 
 
@@ -87,6 +103,18 @@ def read_document(path: Path) -> dict[str, Any]:
     except InvalidJob as error:
         raise SettingsError(f"{path}: {error.message}") from None
     return dict(document)
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """A citations document as a file.
+
+    Raises:
+        SettingsError: it can't be written.
+    """
+    try:
+        path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
 
 
 def texts_of(document: Mapping[str, Any]) -> dict[str, str]:

@@ -74,6 +74,8 @@ class PrincipalSettings(Section):
     def _owner_is_mapped(self) -> PrincipalSettings:
         if self.owner_claim not in self.settings:
             raise ValueError(f"principal.owner_claim: {self.owner_claim!r} is not in principal.settings")
+        if any(setting.startswith("retrieval.") for setting in self.settings.values()):
+            raise ValueError("principal.settings: the settings retrieval.… are the worker's own")
         return self
 
 
@@ -176,6 +178,14 @@ class ArtifactSettings(Section):
     url: str = "artifacts"
 
 
+class VerifySettings(Section):
+    """The check of recorded runs against their corpora."""
+
+    every_minutes: float = Field(0, ge=0, le=100_000)
+    batch: int = Field(1000, ge=1, le=100_000)
+    principal: dict[str, str | int | bool | list[str]] = {}
+
+
 class EmbedderSettings(Section):
     """Where text becomes vectors: for the command line, and for jobs that carry text."""
 
@@ -224,6 +234,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
+    verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     log: LogSettings = LogSettings()
 

@@ -13,11 +13,12 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from worker import observe
 from worker.codec import JobResult, Unreadable
-from worker.contract import BuildCitations, JobT, PinnedReplay, RetrieveTopK, parse_job
+from worker.contract import BuildCitations, Job, JobT, Part, PinnedReplay, RetrieveTopK, VerifyRuns, parse_job
 from worker.core.shape import check_shape
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.principal import identify
 from worker.quiet import summarise
+from worker.verifying import watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,22 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> N
     def build_citations(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
         return run_job(self, args, kwargs, BuildCitations, lambda job, who: engine().citing.build(job, who), settings)  # noqa: PLW0108 -- made on first use
 
+    if settings.verify.every_minutes:
+        _register_verify_runs(app, settings, engine)
+
+
+def _register_verify_runs(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> None:
+    """The schedule's task. Whoever may write to the queue may start it, and gets two numbers."""
+    asker = watcher(settings)
+
+    @app.task(bind=True, base=RetrievalTask, shared=False, name="verify_runs")
+    def verify_runs(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
+        def check(_: VerifyRuns, __: object) -> dict[str, Any]:
+            checked = engine().verifying.due(asker, settings.verify.batch)
+            return {"schema_version": 1, "checked": len(checked), "drifted": sum(run.drifted for run in checked)}
+
+        return run_job(self, args, kwargs, VerifyRuns, check, settings)
+
 
 def run_job(
     task: RetrievalTask,
@@ -89,8 +106,8 @@ def run_job(
         raw = _only_argument(args, kwargs)
         check_shape(raw, settings.limits)
         job = parse_job(model, raw)
-        run = {"run_id": job.run.run_id} if job.run is not None else {}
-        result = answer(job, lambda: identify(job, raw, task=task.name, task_id=task.request.id, settings=settings))
+        run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
+        result = answer(job, lambda: _asker(job, raw, task, settings))
         summary = _summarise_result(result)
         done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
@@ -114,6 +131,13 @@ def run_job(
         ) from None
     _log("job done", task, started, **run, rows=_rows(result), outcome=summary)
     return done
+
+
+def _asker(job: Part, raw: dict[str, Any], task: RetrievalTask, settings: Settings) -> Principal | None:
+    """Who asks; nobody in a job that has no such field."""
+    if not isinstance(job, Job):
+        return None
+    return identify(job, raw, task=task.name, task_id=task.request.id, settings=settings)
 
 
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -173,6 +197,8 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
 
 def _rows(result: dict[str, Any]) -> int:
     """Chunks in an answer, of whichever task."""
+    if "checked" in result:
+        return int(result["checked"])
     if "citations" in result:
         return int(result["citations"]["total_count"])
     if "results" in result:
@@ -181,6 +207,8 @@ def _rows(result: dict[str, Any]) -> int:
 
 
 def _summarise_result(result: dict[str, Any]) -> str:
+    if "checked" in result:
+        return f"drifted={result['drifted']}"
     if "results" in result:
         return f"batch of {len(result['results'])}"
     if "citations" in result:

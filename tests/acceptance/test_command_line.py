@@ -8,16 +8,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
-from worker.client import BuildCitations, Client, RetrieveTopK, RunName, RunRef, encode_embedding
+from worker.client import Client, RetrieveTopK, RunRef, encode_embedding
 from worker.core import lexical
-from worker.devstack import celery_worker
+from worker.corpus_files import SAMPLES
+from worker.devstack import celery_beat, celery_worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from worker.devstack import Stack
 
 COMMAND = [sys.executable, "-m", "worker.cli"]
@@ -121,9 +126,9 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     [
         (["no-such-command"], 2, "No such command"),
         (["demo", "--postgres", "12"], 78, "expected 16 or 18"),
-        (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 1, "Postgres does not answer"),
+        (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 69, "Postgres does not answer"),
         (["load", "/no/such/file.json", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 78, "/no/such/file.json"),
-        (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 1, "Redis is away"),
+        (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
         (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )
@@ -164,31 +169,106 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any) -> Non
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
 
 
-def test_a_run_is_replayed_and_shows_what_changed(
-    stack: Stack, admin: Any, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any
+def test_retrieve_cite_change_replay(
+    stack: Stack, database: str, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any
 ) -> None:
-    """Retrieve with a run, cite, change the corpus, replay: the diff shows what was edited and what is gone."""
+    """The main flow as the README types it; the diff shows, word by word, what was edited, and what is gone."""
     broker.flushall()
-    run_name = RunRef(subject_id="song-1", run_id="r1")
-    alice = {"user_id": "alice"}
-    environment = worker_environment(ARTIFACTS__URL=str(tmp_path))
-    urls = {"CELERY_BROKER_URL": stack.redis.url(0), "CELERY_RESULT_BACKEND": stack.redis.url(1)}
-    query = encode_embedding(lexical.embed(["hum on channel 18"])[0].tolist())
-    client = Client(stack.redis.url(0), stack.redis.url(1))
-    command = ["replay", "song-1", "r1", "--as", "alice"]
+    environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
+    document = tmp_path / "citations.json"
+    name = ["song-1", "r1", "--as", "alice"]
+
+    def type_in(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(*arguments, **{**environment, "MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)})
+
     with celery_worker(environment, worker_log, "--concurrency=1"):
-        found = client.call(RetrieveTopK(query_embedding=query, principal=alice, run=run_name), timeout=30)
-        cite = RunName(subject_id="song-1", run_id="r1")
-        client.call(BuildCitations(principal=alice, cite=cite, run=run_name), timeout=30)
-        same = run(*command, **urls)
+        found = type_in("query", "hum on channel 18", "--as", "alice", "--record", "song-1", "r1", "--json")
+        first, second = json.loads(found.stdout)["chunks"][:2]
+        cited = type_in("cite", *name, "--out", str(document))
+        assert (cited.returncode, cited.stdout.count("exact")) == (0, 15), cited.stdout + cited.stderr
+        assert "runs/song-1/r1/citations.json" in cited.stdout
+        same = type_in("replay", *name)
         assert (same.returncode, same.stdout.count("exact")) == (0, 15), same.stdout + same.stderr
-        first, second = (chunk.chunk_id for chunk in found.chunks[:2])
-        admin.execute("UPDATE document_chunks SET text_content = 'entirely ' || text_content WHERE id = %s", (first,))
-        admin.execute("DELETE FROM document_chunks WHERE id = %s", (second,))
-        (document,) = tmp_path.glob("*/runs/song-1/r1/citations.json")
-        changed = run(*command, "--citations", str(document), **urls)
-    client.close()
+        assert type_in("verify", "--as", "alice").returncode == 0
+        edited = _edited_sample(tmp_path, first["chunk_id"], second["chunk_id"])
+        assert type_in("load", str(edited)).returncode == 0
+        changed = type_in("replay", *name, "--citations", str(document))
     assert changed.returncode == 1
     assert "entirely" in changed.stdout
     verdicts = ("exact", "edited", "missing")
     assert [changed.stdout.count(f"│ {verdict} ") for verdict in verdicts] == [13, 1, 1]
+    drifted = type_in("verify", "song-1", "--as", "alice")
+    assert (drifted.returncode, "1 of 1 runs drifted" in drifted.stdout) == (1, True)
+    told = json.loads(type_in("verify", "--as", "alice", "--json").stdout)
+    assert told["verdicts"] == {"edited": 1, "exact": 13, "missing": 1}
+
+
+def _edited_sample(folder: Path, edited: str, removed: str) -> Path:
+    """The sample corpus with one chunk that says something else, and one left out."""
+    documents = json.loads(SAMPLES["documents"].read_text())
+    for document in documents["documents"]:
+        document["chunks"] = [chunk for chunk in document["chunks"] if chunk["id"] != removed]
+        for chunk in document["chunks"]:
+            if chunk["id"] == edited:
+                chunk["text"] = f"entirely {chunk['text']}"
+    file = folder / "edited.json"
+    file.write_text(json.dumps(documents))
+    return file
+
+
+def test_a_run_goes_out_and_comes_in_from_the_command_line(admin: Any, worker_environment: Any, tmp_path: Path) -> None:
+    """List, keep a file, export, import; mistakes are one line."""
+    environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
+    lyrics, exported = tmp_path / "lyrics.json", tmp_path / "run.json"
+    lyrics.write_text('{"verse": 1}')
+    kept = run("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
+    assert kept.stdout == "runs/song-1/r1/lyrics.json\n", kept.stderr
+    assert run("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
+    done = run("runs", "export", "song-1", "r1", "--as", "alice", "--out", str(exported), **environment)
+    assert done.returncode == 0, done.stderr
+    admin.execute("DELETE FROM retrieval.runs")
+    done = run("runs", "import", str(exported), "--as", "alice", **environment)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert json.loads(exported.read_text())["files"].keys() == {"lyrics.json"}
+    for arguments, said in (
+        (["runs", "export", "song-1", "no", "--as", "alice"], "no such run"),
+        (["runs", "export", "song-1", "r1", "--as", "bob"], "no such run"),
+        (["runs", "import", str(lyrics), "--as", "alice"], "runs export"),
+        (["runs", "keep", "song-1", "..", str(lyrics), "--as", "alice"], "name of a folder"),
+        (["verify", "no", "--as", "alice"], "no such run"),
+    ):
+        wrong = run(*arguments, **environment)
+        assert (wrong.returncode, wrong.stdout) == (1, ""), arguments
+        assert said in wrong.stderr
+        assert "Traceback" not in wrong.stderr
+    nobody = run("verify", **environment)
+    assert (nobody.returncode, "verify.principal" in nobody.stderr) == (78, True)
+
+
+def test_the_schedule_checks_runs_with_the_rights_of_the_settings(
+    stack: Stack, admin: Any, broker: Any, worker_environment: Any, worker_log: Any
+) -> None:
+    """`celery beat` sends `verify_runs`; whoever else sends it can't say who asks; it is off by default."""
+    broker.flushall()
+    environment = worker_environment(VERIFY__EVERY_MINUTES="0.05", VERIFY__PRINCIPAL='{"user_id": "alice"}')
+    query = encode_embedding(lexical.embed(["hum on channel 18"])[0].tolist())
+    client = Client(stack.redis.url(0), stack.redis.url(1))
+    name = RunRef(subject_id="song-1", run_id="r1")
+    with celery_worker(environment, worker_log, "--concurrency=1"):
+        client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}, run=name), timeout=30)
+        sender = client._app
+        for job in ({"principal": {"user_id": "alice"}}, {"run": name.model_dump()}, [], None):
+            refused = sender.send_task("verify_runs", (job,), queue="retrieval").get(timeout=30, propagate=False)
+            assert type(refused).__name__ == "InvalidJob"
+        with celery_beat(environment, worker_log.with_suffix(".beat")):
+            wait_for(lambda: admin.execute("SELECT counts FROM retrieval.run_checks").fetchall() == [({"exact": 15},)])
+    client.close()
+    assert '"outcome":"drifted=0"' in worker_log.read_text().replace(": ", ":")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Until something is so that only another process can tell; bounded."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)

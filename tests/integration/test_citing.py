@@ -96,7 +96,7 @@ def test_earlier_versions_are_kept_and_owners_kept_apart(engine: Engine, tmp_pat
     cite(engine, "bob", records=[record(chunks[0])], run=RUN, verify=False)
     counts = {
         path.name: json.loads(path.read_text())["total_count"]
-        for path in sorted(tmp_path.glob("*/runs/song-1/r1/*"))
+        for path in sorted(tmp_path.glob("*/runs/song-1/r1/citations*"))
         if json.loads(path.read_text())["total_count"] != 1 or "v1" in path.name
     }
     assert counts == {"citations.json": 3, "citations.v1.json": 1, "citations.v2.json": 2}

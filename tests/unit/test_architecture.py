@@ -20,13 +20,14 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
-    {"admission", "corpora", "recording", "loader", "doctor", "reports"},
-    {"retrieval"},
+    {"admission", "corpora", "recording", "run_files", "loader", "doctor", "reports"},
+    {"retrieval", "exchange"},
     {"replay"},
-    {"citing"},
+    {"citing", "verifying"},
     {"engine"},
     {"tasks", "demo"},
     {"app"},
+    {"commands"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

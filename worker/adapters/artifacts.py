@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 import fsspec.core
@@ -10,7 +12,11 @@ import fsspec.core
 from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from worker.settings import ArtifactSettings
+
+_VERSION = re.compile(r"\.v\d+\.[^.]*$")
 
 
 class Artifacts:
@@ -34,24 +40,24 @@ class Artifacts:
 
         Args:
             owner: whose file it is; another's of the same path is another file.
-            path: relative, made of parts that were checked (see `worker.recording.run_path`).
+            path: relative, made of parts that were checked (see `worker.run_files`).
             content: the whole file. If it is what is there already, nothing is written.
 
         Raises:
             Unavailable: the store does not take it.
         """
         target = self._locate(owner, path)
-        try:
+        with _translated_errors():
             if self._files.exists(target):
                 if self._files.cat_file(target) == content:
                     return
                 self._files.copy(target, self._next_version(target))
-            self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
-            # A transaction puts the file in place at its end, or not at all.
-            with self._files.transaction, self._files.open(target, "wb") as file:
-                file.write(content)
-        except OSError as error:
-            raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
+            self._put(target, content)
+
+    def replace(self, owner: str, path: str, content: bytes) -> None:
+        """The same, but nothing stays of what was there before."""
+        with _translated_errors():
+            self._put(self._locate(owner, path), content)
 
     def read(self, owner: str, path: str) -> bytes | None:
         """A file, or None if there is none.
@@ -59,13 +65,28 @@ class Artifacts:
         Raises:
             Unavailable: the store does not answer.
         """
-        try:
-            content: bytes = self._files.cat_file(self._locate(owner, path))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
-        return content
+        with _translated_errors():
+            try:
+                content: bytes = self._files.cat_file(self._locate(owner, path))
+            except FileNotFoundError:
+                return None
+            return content
+
+    def names(self, owner: str, folder: str) -> list[str]:
+        """The files of a folder, by name, without earlier versions; none where there is no such folder."""
+        with _translated_errors():
+            try:
+                paths = self._files.ls(self._locate(owner, folder), detail=False)
+            except FileNotFoundError:
+                return []
+        names = sorted(str(path).rsplit("/", 1)[-1] for path in paths)
+        return [name for name in names if name and not _VERSION.search(name)]
+
+    def _put(self, target: str, content: bytes) -> None:
+        self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+        # A transaction puts the file in place at its end, or not at all.
+        with self._files.transaction, self._files.open(target, "wb") as file:
+            file.write(content)
 
     def _locate(self, owner: str, path: str) -> str:
         # Hashed: an owner may hold any character, and nobody need read it in a listing.
@@ -78,3 +99,11 @@ class Artifacts:
         while self._files.exists(f"{stem}.v{number}.{ending}"):
             number += 1
         return f"{stem}.v{number}.{ending}"
+
+
+@contextlib.contextmanager
+def _translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None

@@ -7,12 +7,13 @@ ended by its own pid.
 from worker.devstack.postgres import Postgres, postgres
 from worker.devstack.redis import Redis, find_redis, redis_server
 from worker.devstack.stack import Stack, stack
-from worker.devstack.workers import celery_worker, flower, worker_environment
+from worker.devstack.workers import celery_beat, celery_worker, flower, worker_environment
 
 __all__ = [
     "Postgres",
     "Redis",
     "Stack",
+    "celery_beat",
     "celery_worker",
     "find_redis",
     "flower",

@@ -88,3 +88,16 @@ def flower(environment: Mapping[str, str], log: Path, *, user: str, password: st
     finally:
         stop(process, signal.SIGTERM)
         file.close()
+
+
+@contextlib.contextmanager
+def celery_beat(environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the schedule as a child process; what it remembers between ticks is kept beside its log."""
+    memory = f"--schedule={log.with_suffix('.schedule')}"
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "beat", memory, "--pidfile="]
+    process, file = spawn_python(command, environment, log)
+    try:
+        yield process
+    finally:
+        stop(process, signal.SIGTERM)
+        file.close()

@@ -1,0 +1,204 @@
+"""Commands about recorded runs: check them, list them, take them out and in, keep files beside them.
+
+They work on Postgres and the artifact store as the worker's settings name them, as the worker's role, without a queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from worker.errors import InvalidJob, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.contract import RunName
+    from worker.engine import Engine
+    from worker.model import Principal
+    from worker.settings import Settings
+
+runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list them, take them out and in, keep files beside them.")
+# Progress and tables are for people: what another program reads goes to standard output alone.
+screen = Console(stderr=True)
+
+Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
+Run = Annotated[str, typer.Argument(help="run_id of the run.")]
+Caller = Annotated[str, typer.Option("--as", help="Whose run: the value of the owner claim (user_id).")]
+Claims = Annotated[
+    str, typer.Option(help='All claims of who looks, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
+]
+
+
+@contextlib.contextmanager
+def _engine() -> Iterator[tuple[Engine, Settings]]:
+    from worker import settings as settings_module  # noqa: PLC0415 -- so that --help is quick
+    from worker.engine import Engine  # noqa: PLC0415 -- the same
+
+    settings = settings_module.load()
+    engine = Engine(settings, time.perf_counter)
+    try:
+        yield engine, settings
+    finally:
+        engine.close()
+
+
+def _asker(settings: Settings, caller: str, claims: str) -> Principal:
+    """Who looks, from `--as` or `--claims`."""
+    from worker.principal import as_principal  # noqa: PLC0415 -- see `_engine`
+
+    if bool(caller) == bool(claims):
+        raise typer.BadParameter("give either --as or --claims")
+    if caller:
+        return as_principal({settings.principal.owner_claim: caller}, settings, "--as")
+    try:
+        given = json.loads(claims)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint="--claims")
+    return as_principal(given, settings, "--claims")
+
+
+def _name(subject: str, run: str) -> RunName:
+    from worker.contract import RunName, parse_part  # noqa: PLC0415 -- see `_engine`
+
+    return parse_part(RunName, {"subject_id": subject, "run_id": run})
+
+
+def verify(
+    subject: Annotated[str, typer.Argument(help="Only runs of this subject.")] = "",
+    run: Annotated[str, typer.Argument(help="Only this run of it.")] = "",
+    caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's rights.")] = "",
+    claims: Claims = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run on standard output.")] = False,
+) -> None:
+    """Check recorded runs against what the corpora hold now.
+
+    Without --as and --claims: everybody's runs, seen with the rights of [bold]verify.principal[/bold] in the settings.
+    Exit code 1 if a chunk of any run was edited or is missing.
+
+    Example: [bold]retrieval-worker verify song-1 --as alice[/bold]
+    """
+    from worker.verifying import watcher  # noqa: PLC0415 -- see `_engine`
+
+    with _engine() as (engine, settings):
+        everybody = not caller and not claims
+        asker = watcher(settings) if everybody else _asker(settings, caller, claims)
+        owner = None if everybody or asker is None else asker.owner
+        which = (owner, subject or None, run or None)
+        total = engine.verifying.count(*which)
+        if not total and (subject or run):
+            raise InvalidJob("no such run", "run")
+        columns = (TextColumn("checking runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        drifted = []
+        with Progress(*columns, console=screen) as progress:
+            bar = progress.add_task("", total=total)
+            for checked in engine.verifying.all(asker, *which):
+                progress.advance(bar)
+                if checked.drifted:
+                    drifted.append(checked)
+                if as_json:
+                    print(json.dumps(checked.as_json()))  # noqa: T201 -- for another program to read
+    if not as_json:
+        Console(width=None if sys.stdout.isatty() else 120).print(_drift_table(drifted, total))
+    if drifted:
+        raise typer.Exit(1)
+
+
+def _drift_table(drifted: list[Any], total: int) -> Table | str:
+    if not drifted:
+        return f"{total} runs checked: every chunk is still there, word for word"
+    table = Table(title=f"{len(drifted)} of {total} runs drifted", title_justify="left")
+    for name in ("subject", "run", "same", "moved", "edited", "missing"):
+        table.add_column(name, justify="left" if name in {"subject", "run"} else "right")
+    for checked in drifted:
+        counts = checked.verdicts
+        same = counts.get("exact", 0) + counts.get("normalised", 0)
+        moved = counts.get("moved", 0) + counts.get("ambiguous", 0)
+        numbers = (same, moved, counts.get("edited", 0), counts.get("missing", 0))
+        table.add_row(checked.subject_id, checked.run_id, *map(str, numbers))
+    return table
+
+
+@runs.command("list")
+def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only of this subject.")] = "") -> None:
+    """List a user's runs.
+
+    Example: [bold]retrieval-worker runs list --as alice[/bold]
+    """
+    with _engine() as (engine, settings):
+        owner = _asker(settings, caller, "").owner
+        for name in engine.exchange.names(owner, subject or None):
+            print(f"{name.subject_id}\t{name.run_id}")  # noqa: T201 -- for another program to read
+
+
+@runs.command("export")
+def export_run(
+    subject: Subject,
+    run: Run,
+    caller: Caller,
+    out: Annotated[Path | None, typer.Option(help="File to write; default standard output.")] = None,
+) -> None:
+    """Write a run, whole (records, events, files), as one JSON file.
+
+    Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
+    """
+    with _engine() as (engine, settings):
+        content = engine.exchange.export(_asker(settings, caller, "").owner, _name(subject, run))
+    if out is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        raise SettingsError(f"--out {out}: {error.strerror}") from None
+    screen.print(f"{out}: {len(content):,} bytes", highlight=False)
+
+
+@runs.command("import")
+def import_run(
+    file: Annotated[Path, typer.Argument(help="What 'runs export' wrote.")],
+    caller: Annotated[str, typer.Option("--as", help="Whose run it becomes.")],
+) -> None:
+    """Take a run in. A file is no permission: its chunks are looked up with the rights of whoever replays it.
+
+    Example: [bold]retrieval-worker runs import song-1-r1.json --as alice[/bold]
+    """
+    content = _read(file)
+    with _engine() as (engine, settings):
+        name = engine.exchange.restore(_asker(settings, caller, "").owner, content)
+    screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s", highlight=False)
+
+
+@runs.command("keep")
+def keep_file(
+    subject: Subject,
+    run: Run,
+    file: Annotated[Path, typer.Argument(help="An output of the run, e.g. lyrics.json.")],
+    caller: Caller,
+) -> None:
+    """Keep a file beside a run's citations; its earlier version stays, and events.jsonl is written anew.
+
+    Example: [bold]retrieval-worker runs keep song-1 r1 lyrics.json --as alice[/bold]
+    """
+    content = _read(file)
+    with _engine() as (engine, settings):
+        owner = _asker(settings, caller, "").owner
+        print(engine.files.keep(owner, _name(subject, run), file.name, content))  # noqa: T201 -- for another program
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror}") from None

@@ -271,7 +271,7 @@ def migrate(
 def load(
     dsn: AdminDsn,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="JSON files; default the three sample corpora.")
+        list[Path] | None, typer.Argument(metavar="FILE", help="JSON files; default the three sample corpora.")
     ] = None,
 ) -> None:
     """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.

@@ -15,7 +15,8 @@ from worker.adapters.embedder import LexicalEmbedder
 from worker.client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK, encode_embedding
 from worker.core import lexical
 from worker.core.hashing import hash_chunk
-from worker.loader import SAMPLE, load_documents, migrate, read_documents
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
 def _load(stack: devstack.Stack) -> None:
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
         migrate(admin)
-        load_documents(admin, read_documents(SAMPLE), LexicalEmbedder())
+        load(admin, read(SAMPLES["documents"]), LexicalEmbedder())
 
 
 # --- what the log tells -------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from worker.adapters.embedder import LexicalEmbedder
 from worker.contract import PinnedReplay, RetrieveTopK, parse_job
 from worker.core import lexical
 from worker.core.hashing import hash_chunk
+from worker.corpus_files import SAMPLES, CorpusFile, read
 from worker.engine import Engine
-from worker.loader import SAMPLE, load_documents, read_documents
+from worker.loader import load
 from worker.model import Principal
 
 if TYPE_CHECKING:
@@ -82,9 +83,10 @@ def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(engine: Engine, 
 
 def ingest_again(admin: Admin) -> None:
     """Every document deleted and loaded anew, last one first, its chunks from the last to the first."""
-    documents = [{**document, "chunks": document["chunks"][::-1]} for document in read_documents(SAMPLE)[::-1]]
+    documents = read(SAMPLES["documents"]).items[::-1]
+    turned = tuple(document.model_copy(update={"chunks": document.chunks[::-1]}) for document in documents)
     admin.execute("DELETE FROM document_chunks")
-    load_documents(admin, documents, LexicalEmbedder())
+    load(admin, CorpusFile("documents", turned), LexicalEmbedder())
 
 
 DONE_TO_THE_CORPUS: dict[str, Callable[[Admin], Any]] = {

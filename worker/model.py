@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 -- the pipeline's JSON reads FilterSet's annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 

@@ -205,6 +205,70 @@ class HybridSettings(Section):
         return name
 
 
+class LegSettings(Section):
+    """One leg of a profile: a kind of search, and what it searches for."""
+
+    kind: Literal["dense", "sparse"] = "dense"
+    of: Literal["question", "context", "hyde", "variants"] = "question"
+    weight: float = Field(1.0, ge=0, le=1000)
+
+    @model_validator(mode="after")
+    def _has_words(self) -> LegSettings:
+        if self.kind == "sparse" and self.of == "hyde":
+            raise ValueError("a sparse leg searches for words of the question, the context or its variants")
+        return self
+
+
+class TemporalSettings(Section):
+    """How much it counts that a chunk is recent."""
+
+    half_life_days: float = Field(gt=0, le=36_500)
+    weight: float = Field(0.2, ge=0, le=1)
+
+
+class DiversitySettings(Section):
+    """How a profile keeps an answer from saying one thing many times."""
+
+    relevance: float = Field(0.7, ge=0, le=1, alias="lambda")
+    per_document: int | None = Field(None, ge=1, le=1000)
+
+
+class ProfileSettings(Section):
+    """How to search: legs, fused, refined."""
+
+    legs: list[LegSettings] = Field(min_length=1, max_length=8)
+    fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
+    fetch: int = Field(30, ge=1, le=50)
+    transform: Literal["none", "glossary", "llm"] = "none"
+    hyde: int = Field(0, ge=0, le=8)
+    variants: int = Field(0, ge=0, le=8)
+    rerank: Literal["none", "lexical", "http", "llm", "cross_encoder"] = "none"
+    temporal: TemporalSettings | None = None
+    diversity: DiversitySettings | None = None
+
+    @model_validator(mode="after")
+    def _legs_have_queries(self) -> ProfileSettings:
+        for name in ("hyde", "variants"):
+            if any(leg.of == name for leg in self.legs) != (getattr(self, name) > 0):
+                raise ValueError(f"{name}: expected a number above 0 together with a leg of {name}")
+        return self
+
+
+class ModeSettings(Section):
+    """What a question is for: where it looks, how, and what the model is told."""
+
+    corpora: dict[str, Annotated[int, Field(ge=0, le=50)]] = Field(min_length=1)
+    profile: str
+    k: int = Field(8, ge=1, le=50)
+    instructions: str = Field(min_length=1, max_length=20_000)
+    budget_tokens: int = Field(6000, ge=100, le=1_000_000)
+    remote: list[str] = []
+    show_context: bool = False
+    history_turns: int = Field(0, ge=0, le=100)
+    sections: bool = False
+    cheatsheet: str = Field("", max_length=20_000)
+
+
 class VerifySettings(Section):
     """The check of recorded runs against their corpora."""
 
@@ -275,10 +339,22 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
     hybrid: HybridSettings = HybridSettings()
+    profiles: dict[str, ProfileSettings] = {}
+    modes: dict[str, ModeSettings] = {}
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _modes_name_what_is_there(self) -> Settings:
+        for name, mode in self.modes.items():
+            if mode.profile not in self.profiles:
+                raise ValueError(f"modes.{name}.profile: there is no profile {mode.profile}")
+            missing = [corpus for corpus in mode.corpora if corpus not in self.corpora]
+            if missing:
+                raise ValueError(f"modes.{name}.corpora: there is no corpus {missing[0]}")
+        return self
 
     @property
     def default_corpus(self) -> str:
@@ -340,8 +416,28 @@ def _toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"settings file {path}: {error}") from None
 
 
+def read_values(path: Path | None = None) -> dict[str, Any]:
+    """The settings file as plain data, with the profiles and modes that stand in files of their own beside it.
+
+    Those that the settings file has itself outrank them. Where a settings file elsewhere has none beside it, the
+    shipped ones serve, of the modes those whose corpora it names: another installation has other corpora.
+
+    Raises:
+        SettingsError: a file can't be read.
+    """
+    file = path or _settings_file()
+    values = _toml(file)
+    for part in ("profiles", "modes"):
+        beside = file.parent / f"{part}.toml"
+        found = _toml(beside if beside.exists() else config_folder() / f"{part}.toml").get(part, {})
+        if part == "modes" and not beside.exists():
+            found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= values["corpora"].keys()}
+        values[part] = {**found, **values.get(part, {})}
+    return values
+
+
 def _read(path: Path | None) -> dict[str, Any]:
-    values = _toml(path or _settings_file())
+    values = read_values(path)
     unknown = [name for name in os.environ if name.startswith(PREFIX) and not _is_known(name)]
     if unknown:
         raise SettingsError(f"the setting {min(unknown)} is not known")

@@ -100,6 +100,39 @@ CREATE TABLE IF NOT EXISTS retrieval.run_checks (
 );
 CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
 
+-- --- conversations of the pipeline ------------------------------------------------------------------
+-- Packages hold what was found as pins: texts are read again under the rights of whoever goes on with them.
+
+CREATE TABLE IF NOT EXISTS retrieval.packages (
+  owner         text COLLATE "C" NOT NULL,
+  package_id    text COLLATE "C" NOT NULL,
+  stage         text NOT NULL,          -- the last stage that it went through
+  content       json NOT NULL,
+  claims_sha256 bytea NOT NULL,
+  created_at    timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (owner, package_id)
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.responses (
+  owner                text COLLATE "C" NOT NULL,
+  response_id          text COLLATE "C" NOT NULL,
+  conversation_id      text COLLATE "C" NOT NULL,
+  sequence             bigint GENERATED ALWAYS AS IDENTITY,
+  mode                 text NOT NULL,
+  provider             text NOT NULL,
+  model                text NOT NULL,
+  claims_sha256        bytea NOT NULL,
+  provider_response_id text,            -- what the provider goes on from
+  starting_prompt      text NOT NULL,
+  question             text NOT NULL,
+  answer               text,
+  package_id           text COLLATE "C",
+  created_at           timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (owner, response_id)
+);
+CREATE INDEX IF NOT EXISTS responses_conversation_idx
+  ON retrieval.responses (owner, conversation_id, sequence);
+
 -- A foreign run is an unknown run: the owner is stated inside each transaction, like the caller of a search.
 -- `retrieval.audit` is stated by the check of all runs alone, which returns counts and no content.
 ALTER TABLE retrieval.runs ENABLE ROW LEVEL SECURITY;
@@ -123,6 +156,16 @@ DROP POLICY IF EXISTS own ON retrieval.run_events;
 CREATE POLICY own ON retrieval.run_events USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 DROP POLICY IF EXISTS own ON retrieval.run_checks;
 CREATE POLICY own ON retrieval.run_checks USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+
+ALTER TABLE retrieval.packages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.responses ENABLE ROW LEVEL SECURITY;
+DROP POLICY IF EXISTS own ON retrieval.packages;
+CREATE POLICY own ON retrieval.packages
+  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+DROP POLICY IF EXISTS own ON retrieval.responses;
+CREATE POLICY own ON retrieval.responses
+  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+GRANT SELECT, INSERT ON retrieval.packages, retrieval.responses TO retrieval_worker;
 
 GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events,
   retrieval.run_checks TO retrieval_worker;

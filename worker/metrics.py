@@ -202,9 +202,15 @@ def show_shared(folder: str) -> None:
 
     Args:
         folder: the setting ``metrics.folder``; nothing is shown without one.
+
+    Raises:
+        SettingsError: there is no such folder, and it can't be made.
     """
     if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
         MultiProcessCollector(REGISTRY, path=folder)  # type: ignore[no-untyped-call] # it has no types
 
 

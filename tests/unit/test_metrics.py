@@ -6,16 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
 from prometheus_client import CollectorRegistry, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from worker.contract import RetrieveTopK
 from worker.core.observations import of_job
-from worker.errors import SettingsError
+from worker.errors import InvalidJob, RetrievalError, SettingsError
 from worker.metrics import DEFINITIONS, Metrics
 from worker.settings import MetricsSettings
+from worker.tasks import RetrievalTask, run_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from worker.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "contract" / "examples"
@@ -97,6 +103,35 @@ def test_a_port_that_is_taken_stops_the_start(start: Callable[..., Metrics]) -> 
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=rf"metrics\.port: 127\.0\.0\.1 port {port}: Address already in use"):
             start(port=port)
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome"),
+    [
+        (InvalidJob("expected another", "corpus"), "InvalidJob"),
+        (SoftTimeLimitExceeded(), "TimedOut"),
+        (KeyError("canary"), "InternalError"),
+        (SystemExit(1), "interrupted"),
+    ],
+)
+def test_a_failure_counts_under_its_name_on_the_wire(
+    start: Callable[..., Metrics],
+    make_settings: Callable[..., Settings],
+    tmp_path: Path,
+    raised: BaseException,
+    outcome: str,
+) -> None:
+    """And leaves as it would without metrics; what a process was told to leave undone is no failure of the job's."""
+
+    def answer(*_: Any) -> dict[str, Any]:
+        raise raised
+
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    task = app.task(answer, base=RetrievalTask, name="retrieve_top_k", shared=False)
+    job = {"query_embedding": [0.5] * 768}
+    with pytest.raises((RetrievalError, SystemExit)):
+        run_counted(start(), task, (job,), {}, RetrieveTopK, answer, make_settings())
+    assert f'retrieval_jobs_total{{outcome="{outcome}",task="retrieve_top_k"}} 1.0' in text(tmp_path)
 
 
 def test_nothing_is_kept_before_the_start(tmp_path: Path) -> None:

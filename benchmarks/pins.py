@@ -6,6 +6,7 @@ python -m benchmarks.pins --rows 100000
 from __future__ import annotations
 
 import cProfile
+import gc
 import io
 import pstats
 import random
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
 import typer
+from benchmarks.many_chunks import CHUNKS_PER_DOCUMENT, OWNER, TENANT, chunk_text, load_many
 from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
@@ -35,11 +37,7 @@ from worker.settings import Settings, config_folder, from_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-TENANT, OWNER = "everyone", "owner"
-"""The tenant whose member sees all rows, and the user who owns one percent of the documents."""
 INLINE = (1_000, 10_000, 100_000)
-CHUNKS_PER_DOCUMENT = 10
-TEXT = "the level of this signal chain was measured again after the filter had been replaced and logged, "
 SLOW_MS = 200.0
 """A replay that takes longer is measured a tenth as often."""
 
@@ -70,7 +68,7 @@ def inline_cases(engine: Engine) -> Iterator[Case]:
 
 
 def _inline_case(engine: Engine, size: int) -> Case:
-    texts = [_text(row) for row in range(size)]
+    texts = [chunk_text(row) for row in range(size)]
     sources = [
         {"id": f"s{first:07d}", "weight": 0.8, "chunks": texts[first : first + CHUNKS_PER_DOCUMENT]}
         for first in range(0, size, CHUNKS_PER_DOCUMENT)
@@ -146,28 +144,7 @@ def load(connection: psycopg.Connection[Any], rows: int) -> None:
     """The reference schema with texts and without embeddings: pins need none, so no vector index is built."""
     migrate(connection)
     connection.execute("DROP INDEX public.document_chunks_embedding_idx")
-    connection.execute(
-        """
-        INSERT INTO public.documents (id, title, path, owner_id, tenant_id, visibility)
-        SELECT 'd' || lpad(i::text, 7, '0'), 'Report ' || i, 'reports/' || i || '.md',
-               CASE WHEN i %% 100 = 0 THEN %s ELSE 'nobody' END, %s, 'tenant'
-          FROM generate_series(0, %s) AS i
-        """,
-        (OWNER, TENANT, (rows - 1) // CHUNKS_PER_DOCUMENT),
-    )
-    columns = "id, document_id, text_content, page, section, metadata"
-    with connection.cursor().copy(f"COPY public.document_chunks ({columns}) FROM STDIN") as copy:
-        for row in range(rows):
-            document, place = divmod(row, CHUNKS_PER_DOCUMENT)
-            copy.write_row(
-                (f"c{row:08d}", f"d{document:07d}", _text(row), place + 1, f"Part {place}", f'{{"row": {row}}}')
-            )
-    connection.execute("VACUUM (ANALYZE) public.documents, public.document_chunks, public.document_grants")
-
-
-def _text(row: int) -> str:
-    document, place = divmod(row, CHUNKS_PER_DOCUMENT)
-    return f"Report {document}, part {place}. " + TEXT * (3 + row % 3)
+    load_many(connection, rows)
 
 
 def settings_for(dsn: str) -> Settings:
@@ -243,6 +220,8 @@ def main(
             load(admin, rows)
         settings = settings_for(server.dsn(user="retrieval_worker"))
         engine = Engine(settings, time.perf_counter)
+        gc.collect()
+        gc.freeze()  # as a worker's process does once it is ready
         try:
             missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)
             for case in missed if profiles else []:

@@ -26,7 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from worker.core.hashing import hash_chunk
-from worker.core.quotes import QuotedChunk, QuoteFinding, check_quote
+from worker.core.quoting import check_quote
+from worker.core.quoting.findings import QuotedChunk, QuoteFinding
 from worker.corpus_files import SAMPLES, read
 from worker.errors import RetrievalError
 

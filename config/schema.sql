@@ -103,12 +103,13 @@ CREATE POLICY grants_own ON public.document_grants FOR SELECT USING (
   grantee = ANY ((SELECT retrieval.asker_grantees())::text[])
 );
 
--- A chunk is visible where its document is: the documents' own policy applies inside this one. Worded as IN,
--- the visible documents are hashed once a query and the vector index is kept; as EXISTS or as an array it is
--- three to ten times slower at 50 % visible (measured: docs/performance.md).
+-- A chunk is visible where its document is: the documents' own policy applies inside this one. Worded as EXISTS,
+-- the planner has two ways to check it: document by document through the primary key, where few rows are looked
+-- at (a pin), or all visible documents hashed once a query (a search). IN leaves it only the second
+-- (measured: docs/performance.md).
 DROP POLICY IF EXISTS chunks_visible ON public.document_chunks;
 CREATE POLICY chunks_visible ON public.document_chunks FOR SELECT USING (
-  document_id IN (SELECT d.id FROM public.documents d)
+  EXISTS (SELECT FROM public.documents d WHERE d.id = document_chunks.document_id)
 );
 
 GRANT SELECT ON public.documents, public.document_grants, public.document_chunks TO retrieval_worker;

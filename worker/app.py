@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,9 @@ class _Process:
     def engine(self) -> Engine:
         if self._engine is None:
             self._engine = Engine(self._settings, time.perf_counter)
+            # What start-up made stays until the process ends: no later collection need look through it for garbage.
+            gc.collect()
+            gc.freeze()
         return self._engine
 
     def close(self) -> None:

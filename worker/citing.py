@@ -13,7 +13,8 @@ from worker.core.disagreement import find_disagreements
 from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.labels import classify
 from worker.core.pinning import Pin, answered, raw_hash, unique
-from worker.core.quotes import QuotedChunk, check_quote
+from worker.core.quoting import check_quote
+from worker.core.quoting.findings import QuotedChunk
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob, NotAuthorised
 from worker.recording import owner_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from worker.contract import BuildCitations, CitedChunk, Quote, RunRef
     from worker.core.conflicts import Conflict
     from worker.core.pinning import Outcome
-    from worker.core.quotes import QuoteFinding
+    from worker.core.quoting.findings import QuoteFinding
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
     from worker.replay import Replay
@@ -106,9 +107,7 @@ class Citing:
 
     def _cited(self, pins: Sequence[RecordedPin], sections: dict[str, str], asker: _Asker) -> list[CitationRecord]:
         """A run's chunks as they stand now; what says something else or can't be seen is not cited."""
-        name = next((recorded.pin.corpus for recorded in pins), None)
-        corpus = self._corpora.get(name, "cite")
-        outcomes = self._replay.outcomes(corpus, self._corpora.asker(corpus, asker), [p.pin for p in pins])
+        outcomes = self._replay.at_home([recorded.pin for recorded in pins], asker)
         return [
             CitationRecord(
                 chunk_hash=outcome.pin.chunk_hash,
@@ -232,6 +231,7 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "normalised": list(finding.normalised),
         "spans": [list(span) for span in finding.spans],
+        "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
     }
 

@@ -778,7 +778,9 @@ class QuoteCheck(Result):
         quote: the words.
         verdict: how it stands there.
         normalised: what had to be normalised for it.
-        spans: where, as (start, end) in the chunk's own text.
+        spans: where, as (start, end) in code points of the chunk's own text.
+        citation: index in ``all_citations`` of that text (texts that differ only in white space have one hash);
+            null where it does not stand in the chunk named.
         found_in: hashes of the other chunks that it stands in, where it is misattributed.
     """
 
@@ -787,6 +789,7 @@ class QuoteCheck(Result):
     verdict: Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
     normalised: list[str]
     spans: list[tuple[int, int]]
+    citation: int | None = None
     found_in: list[str]
 
 

@@ -45,6 +45,10 @@ class Corpora:
             raise InvalidJob(f"expected one of {', '.join(self._corpora)}", path)
         return self._corpora[wanted]
 
+    def find(self, name: str | None) -> Corpus | None:
+        """The same, or None for a name that the settings do not have."""
+        return self._corpora.get(self._default if name is None else name)
+
     def all(self) -> Iterable[Corpus]:
         """Every corpus, in the order of the settings."""
         return self._corpora.values()

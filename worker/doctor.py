@@ -35,7 +35,7 @@ class Finding:
 
 _INDEX = """
 SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-               WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw' AND i.indisvalid)
+               WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
 _EMBEDDING = """
 SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
@@ -76,10 +76,16 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
             f"embeddings are stored out of line, which makes exact search several times slower: "
             f"ALTER TABLE {corpus.table} ALTER COLUMN {column} SET STORAGE PLAIN, then VACUUM FULL {corpus.table}",
         )
-    found = connection.execute(_INDEX, (quoted,)).fetchone()
-    if not (found and found[0]):
+    if not _has_index(connection, quoted, "hnsw"):
         yield Finding(
             "advice", subject, f"no HNSW index: CREATE INDEX ON {corpus.table} USING hnsw ({column} vector_cosine_ops)"
+        )
+    text_search = corpus.columns.text_search
+    if text_search is not None and not _has_index(connection, quoted, "gin"):
+        yield Finding(
+            "advice",
+            subject,
+            f"no GIN index: CREATE INDEX ON {corpus.table} USING gin ({text_search})",
         )
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
@@ -89,6 +95,11 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
             subject,
             "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
+
+
+def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) -> bool:
+    found = connection.execute(_INDEX, (quoted, method)).fetchone()
+    return bool(found and found[0])
 
 
 def _redis(settings: Settings) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ class Engine:
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
         self.citing = Citing(corpora, runs, self.replay, self.files, clock)
-        self.verifying = Verifying(corpora, Checks(self._database), self.replay)
+        self.verifying = Verifying(Checks(self._database), self.replay)
         self.exchange = Exchange(runs, self.files)
 
     def close(self) -> None:

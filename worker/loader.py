@@ -109,7 +109,7 @@ def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: It
     cursor.execute(_DOCUMENT, {**document.model_dump(), "visibility": visibility})
     cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
     cursor.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document.id,))
-    cursor.executemany(_GRANT, [(document.id, grantee) for grantee in document.grants])
+    cursor.executemany(_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
     cursor.executemany(
         _CHUNK,
         [

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
 from worker.core.citations import is_intact, read_citations_json
 from worker.core.hashing import HASH_VERSION, NORMALISERS, hash_chunk
-from worker.core.pinning import FILL_ORDERS, RETURNED, Pin, Place, answered, digest, raw_hash, resolve, unique
+from worker.core.pinning import FILL_ORDERS, RETURNED, Outcome, Pin, Place, answered, digest, raw_hash, resolve, unique
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.recording import Made, owner_of
 from worker.retrieval import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from worker.adapters.runs import Runs
     from worker.adapters.search import Corpus
     from worker.contract import InlineSource, PinnedReplay, RunName, RunRef
-    from worker.core.pinning import Outcome
     from worker.corpora import Corpora, Identify
     from worker.model import Chunk, Principal
     from worker.recording import Recording
@@ -109,19 +110,17 @@ class Replay:
 
     def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], identify: Identify) -> dict[str, Any]:
         tracer = Tracer(self._clock)
-        named = job.corpus or next((pin.corpus for pin in asked if pin.corpus), None)
-        corpus = self._corpora.get(named)
+        corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
         asker = self._corpora.asker(corpus, identify)
-        pins, truncated, top_k = _cut(job, asked)
+        pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("resolve") as counts:
-            outcomes = self.outcomes(corpus, asker, pins)
+            outcomes = self.at_home(pins, identify, job.corpus)
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
             order = _fill_order(job)
             room = top_k - len(pinned) if order != "none" else 0
-            hashes = {pin.chunk_hash for pin in unique(asked)}
-            fill = corpus.fill(self._corpora.database, asker, order, room, hashes) if room > 0 else []
+            fill = corpus.fill(self._corpora.database, asker, order, room, _taken(asked, pinned)) if room > 0 else []
             counts |= {"filled": len(fill)}
         chunks = [
             *(_from(place.payload, outcome.pin, rank) for rank, (outcome, place) in enumerate(pinned, 1)),
@@ -129,17 +128,32 @@ class Replay:
         ]
         return _answer(chunks, outcomes, len(fill), truncated, 0, tracer)
 
+    def at_home(self, pins: Sequence[Pin], identify: Identify, named: str | None = None) -> list[Outcome]:
+        """What became of pins, each in the corpus that it was made in (all in the one ``named``): one query a corpus.
+
+        A corpus that the settings name no more holds nothing.
+        """
+        homes = [named or pin.corpus for pin in pins]
+        found: dict[str | None, Iterator[Outcome]] = {}
+        for home in dict.fromkeys(homes):
+            own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
+            corpus = self._corpora.find(home)
+            if corpus is None:
+                found[home] = (Outcome(pin, "missing", None, 0) for pin in own)
+            else:
+                found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, identify), own))
+        return [next(found[home]) for home in homes]
+
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""
         chunks = self._chunks(corpus, asker, pins)
-        outcomes: dict[Pin, Outcome] = {}
+        of_version: dict[int, Iterator[Outcome]] = {}
         for version in sorted({pin.hash_version for pin in pins}):
             if version not in NORMALISERS:
                 raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
             places = [_place(corpus, chunk, version) for chunk in chunks]
-            of_version = [pin for pin in pins if pin.hash_version == version]
-            outcomes |= zip(of_version, resolve(of_version, places), strict=True)
-        return [outcomes[pin] for pin in pins]
+            of_version[version] = iter(resolve([pin for pin in pins if pin.hash_version == version], places))
+        return [next(of_version[pin.hash_version]) for pin in pins]
 
     def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
         """Every visible chunk with a pin's hash or id."""
@@ -159,10 +173,10 @@ class Replay:
     def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], identify: Identify) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         asked = self._pins(job, identify)
-        pins, truncated, top_k = _cut(job, asked)
+        pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("hash") as counts:
             places, skipped = _inline_places(sources)
-            counts |= {"chunks": len(places), "skipped": skipped}
+            counts |= {"chunks": len(places), "skipped": skipped, **_count_sources(sources)}
         with tracer.stage("resolve"):
             outcomes = resolve(pins, places)
         pinned = answered(outcomes)
@@ -180,9 +194,14 @@ class Replay:
         return _answer(chunks, outcomes, len(fill), truncated, skipped, tracer)
 
 
+def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome, Place]]) -> set[str]:
+    """Hashes that must not come again as fill; a chunk pinned under an older version by what it hashes to now."""
+    return {pin.chunk_hash for pin in asked} | {place.payload.chunk_hash for _, place in pinned}
+
+
 def _place(corpus: Corpus, chunk: Chunk, version: int) -> Place:
     known = chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
-    return Place(known, chunk.id, chunk.document_id, chunk.text, corpus.order(chunk), chunk)
+    return Place(known, chunk.id, chunk.document_id, chunk.text, (corpus.name, *corpus.order(chunk)), chunk)
 
 
 def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
@@ -200,11 +219,13 @@ def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
     ]
 
 
-def _cut(job: PinnedReplay, asked: Sequence[Pin]) -> tuple[list[Pin], int, int]:
+def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
     """Pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
-    pins = unique(asked)
-    default = len(pins) or DEFAULT_FILL
-    top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
+    with tracer.stage("pins") as counts:
+        pins = unique(asked)
+        default = len(pins) or DEFAULT_FILL
+        top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
+        counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
     return pins[:top_k], max(0, len(pins) - top_k), top_k
 
 
@@ -226,6 +247,15 @@ def _inline_places(sources: Sequence[InlineSource]) -> tuple[list[Place], int]:
             order = (source_id, chunk_id or "", text, source.weight)
             places.append(Place(hash_chunk(text), chunk_id or "", source_id, text, order, source.weight))
     return places, skipped
+
+
+def _count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
+    """How many sources there are, and how many have a default in place of what they lack."""
+    return {
+        "sources": len(sources),
+        "unnamed": sum(not (source.id or source.name) for source in sources),
+        "unweighted": sum("weight" not in source.model_fields_set for source in sources),
+    }
 
 
 def _inline_chunk(chunk: Any) -> tuple[str | None, str | None]:
@@ -273,7 +303,8 @@ def _answer(
     chunks: list[dict[str, Any]], outcomes: Sequence[Outcome], filled: int, truncated: int, skipped: int, tracer: Tracer
 ) -> dict[str, Any]:
     with tracer.stage("digest"):
-        hashed = digest((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
+        rows = ((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
+        hashed = digest(rows, orjson.dumps)
     return {
         "schema_version": SCHEMA_VERSION,
         "chunks": chunks,

@@ -1,4 +1,4 @@
-"""What a terminal shows of a replay: what is the same, what moved, what was edited (with a word diff), what is gone."""
+"""What a terminal shows of answers: what a replay found the same, moved, edited or gone; citations; hybrid searches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from worker.contract import Citations, Replay
+    from worker.contract import Citations, Hybrid, HybridAnswer, HybridMetrics, Replay
 
 _STYLES = {
     "exact": "green",
@@ -67,6 +67,35 @@ def citations_table(title: str, answer: Citations) -> Table:
         row = (citation["source_id"], citation["section"] or "", said)
         table.add_row(Text(verdict if check.integrity else f"{verdict}, altered", style=_STYLES[verdict]), *row)
     return table
+
+
+def hybrid_header(answer: Hybrid) -> Text:
+    """What was searched for, and how the second search went."""
+    keywords = " ".join(answer.context_keywords) or "none"
+    (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
+    return Text(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state})")
+
+
+def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:
+    """One row a chunk, with its place in each leg."""
+    found = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
+    caption = f"{answer.status}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
+    table = Table(title=corpus, caption=caption, title_justify="left", expand=True)
+    table.add_column("#", style="dim", justify="right", no_wrap=True)
+    table.add_column("similarity", style="green", justify="right", no_wrap=True)
+    table.add_column("legs", no_wrap=True)
+    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("text", no_wrap=True, ratio=1)
+    for chunk in answer.chunks:
+        legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
+        similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
+        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, Text(_short(chunk.text), overflow="ellipsis"))
+    return table
+
+
+def _counts(metrics: HybridMetrics) -> dict[str, int]:
+    counts = {name: getattr(metrics, f"{name}_count") for name in ("primary", "contextual", "sparse")}
+    return {name: count for name, count in counts.items() if count}
 
 
 def word_diff(old: str, new: str) -> Text:

@@ -326,7 +326,7 @@ def load(path: Path | None = None) -> Settings:
 
 
 def read_glossary(name: str) -> dict[str, list[str]]:
-    """The table of terms that `hybrid.glossary` names, a file beside the settings file; empty for no name.
+    """The table of terms that `hybrid.glossary` names: beside the settings file, else as shipped; empty for no name.
 
     Raises:
         SettingsError: it can't be read, or isn't a table of lists of words.
@@ -334,7 +334,8 @@ def read_glossary(name: str) -> dict[str, list[str]]:
     if not name:
         return {}
     try:
-        return _Glossary.validate_python(_toml(_settings_file().parent / name))
+        beside = _settings_file().parent / name
+        return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / name))
     except ValidationError as error:
         raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
 

@@ -277,8 +277,16 @@ def _summarise_result(result: dict[str, Any]) -> str:
     if "citations" in result:
         return f"{len(result['conflicts'])} conflicts"
     if "digest" in result:
-        return " ".join(f"{name}={result[name]}" for name in ("matched", "missing", "filled", "truncated", "skipped"))
+        return " ".join(f"{name}={count}" for name, count in _replay_counts(result).items())
     return str(result["status"])
+
+
+def _replay_counts(result: dict[str, Any]) -> dict[str, int]:
+    """What a replay counted, and what its stages did: each of the contract's edge cases shows in one of them."""
+    counts = {name: result[name] for name in ("matched", "missing", "filled", "truncated", "skipped")}
+    for stage in result["trace"]["stages"]:
+        counts |= stage["counts"]
+    return counts
 
 
 def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:

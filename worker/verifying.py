@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from worker.adapters.checks import Checks, StoredRun
     from worker.core.pinning import Pin
-    from worker.corpora import Corpora
     from worker.model import Principal
     from worker.replay import Replay
     from worker.settings import Settings
@@ -69,13 +68,11 @@ class Verifying:
     """Checks recorded runs against their corpora.
 
     Args:
-        corpora: where pinned chunks stand.
         checks: which runs there are, and what was found.
         replay: finds pinned chunks again.
     """
 
-    def __init__(self, corpora: Corpora, checks: Checks, replay: Replay) -> None:
-        self._corpora = corpora
+    def __init__(self, checks: Checks, replay: Replay) -> None:
         self._checks = checks
         self._replay = replay
 
@@ -106,20 +103,9 @@ class Verifying:
         return [checked for page in pages for checked in self._check(asker, None, page)]
 
     def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[Checked]:
-        verdicts = self._verdicts(asker, [pin for run in runs for pin in run.pins])
+        pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
+        outcomes = self._replay.at_home(pins, lambda: asker)
+        verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
         found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
         self._checks.note(owner, found)
         return [Checked(run.subject_id, run.run_id, counts) for run, counts in found]
-
-    def _verdicts(self, asker: Principal | None, pins: Sequence[Pin]) -> dict[Pin, str]:
-        """One query a corpus for all pins; a corpus that the settings name no more holds nothing."""
-        verdicts: dict[Pin, str] = dict.fromkeys(pins, "missing")
-        for name in sorted({pin.corpus or "" for pin in pins}):
-            of_corpus = [pin for pin in verdicts if pin.corpus == name]
-            try:
-                corpus = self._corpora.get(name)
-            except InvalidJob:
-                continue
-            outcomes = self._replay.outcomes(corpus, self._corpora.asker(corpus, lambda: asker), of_corpus)
-            verdicts |= {outcome.pin: outcome.verdict for outcome in outcomes}
-        return verdicts

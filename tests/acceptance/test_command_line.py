@@ -16,8 +16,8 @@ import pytest
 
 from worker.client import Client, RetrieveTopK, RunRef, encode_embedding
 from worker.core import lexical
+from worker.corpus_files import SAMPLES
 from worker.devstack import celery_beat, celery_worker
-from worker.loader import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +205,7 @@ def test_retrieve_cite_change_replay(
 
 def _edited_sample(folder: Path, edited: str, removed: str) -> Path:
     """The sample corpus with one chunk that says something else, and one left out."""
-    documents = json.loads(SAMPLE.read_text())
+    documents = json.loads(SAMPLES["documents"].read_text())
     for document in documents["documents"]:
         document["chunks"] = [chunk for chunk in document["chunks"] if chunk["id"] != removed]
         for chunk in document["chunks"]:

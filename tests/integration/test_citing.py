@@ -88,6 +88,16 @@ def test_a_citations_document_replays_to_the_runs_digest(engine: Engine) -> None
     assert digest(citations=document) == digest(run=RUN)
 
 
+def test_a_document_whose_text_is_not_its_hash_replays_the_sources_text_and_never_as_exact(engine: Engine) -> None:
+    """The hash and the chunk still tell which text was meant; nobody knows its bytes any more."""
+    chunk = retrieve(engine)[0]
+    document = cite(engine, "alice", records=[record(chunk, text="forged", section=None)], verify=False)["citations"]
+    job = parse_job(PinnedReplay, {"citations": document})
+    answer = engine.replay.pinned(job, lambda: asker("alice"))
+    assert [pin["verdict"] for pin in answer["pins"]] == ["normalised"]
+    assert [found["text"] for found in answer["chunks"]] == [chunk["text"]]
+
+
 def test_earlier_versions_are_kept_and_owners_kept_apart(engine: Engine, tmp_path: Path) -> None:
     """Another document moves the earlier one aside; the same one again changes nothing; bob's is another file."""
     chunks = retrieve(engine)
@@ -114,7 +124,7 @@ def test_an_id_that_leads_elsewhere_is_refused(engine: Engine, tmp_path: Path, n
 
 
 def test_verification_is_of_now_and_of_this_caller(engine: Engine, admin: psycopg.Connection[Any]) -> None:
-    """Edited, moved, gone, forged, not visible: each citation says it."""
+    """Edited, moved, gone, forged, not visible: each citation says it. A forged text can't vouch for its bytes."""
     chunks = retrieve(engine)
     records = [record(chunk) for chunk in chunks[:4]]
     records.append(record(chunks[4], text="forged"))
@@ -122,7 +132,7 @@ def test_verification_is_of_now_and_of_this_caller(engine: Engine, admin: psycop
     admin.execute("UPDATE document_chunks SET id = 'elsewhere' WHERE id = %s", (chunks[2]["chunk_id"],))
     admin.execute("DELETE FROM document_chunks WHERE id = %s", (chunks[3]["chunk_id"],))
     checks = cite(engine, records=records)["verification"]
-    assert [check["verdict"] for check in checks] == ["exact", "edited", "moved", "missing", "exact"]
+    assert [check["verdict"] for check in checks] == ["exact", "edited", "moved", "missing", "normalised"]
     assert [check["integrity"] for check in checks] == [True, True, True, True, False]
     assert [check["authorised"] for check in checks] == [True, True, True, False, True]
     private = record(chunks[0])
@@ -153,6 +163,22 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     assert [label["text"] for label in answer["labels"]["unknown"]] == ["S7"]
     assert "weight_differs" in {conflict["kind"] for conflict in answer["conflicts"]}
     assert answer["artifact"] is None
+
+
+def test_a_quote_says_which_of_two_texts_with_one_hash_its_spans_are_of(engine: Engine) -> None:
+    """Texts that differ only in white space have one hash: spans are offsets in the text of `citation`."""
+    texts = ["Salt letters on the  window", "Salt letters on the window", "Salt\n\nletters on the window"]
+    records = [{"source_id": f"s{n}", "text": text, "weight": 0.5, "section": None} for n, text in enumerate(texts)]
+    words = ("Salt letters", "the  window", "the window", "Salt\n\nletters", "the WINDOW", "the door")
+    asked = [{"chunk_hash": hash_chunk(texts[0]), "quote": quote} for quote in words]
+    asked.append({"chunk_hash": hash_chunk("nothing"), "quote": "Salt letters"})
+    answer = cite(engine, None, records=records, quotes=asked, verify=False)
+    quotes = answer["quotes"]
+    assert [quote["verdict"] for quote in quotes] == [*["verbatim"] * 4, "normalised", "not_found", "misattributed"]
+    assert [quote["citation"] for quote in quotes] == [0, 0, 1, 2, 0, None, None]
+    for quote in quotes[:4]:
+        ((start, end),) = quote["spans"]
+        assert answer["citations"]["all_citations"][quote["citation"]]["text"][start:end] == quote["quote"]
 
 
 def test_who_asks_matters_only_where_something_is_asked(engine: Engine) -> None:

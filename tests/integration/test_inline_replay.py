@@ -396,6 +396,41 @@ def test_the_order_of_sources_and_chunks_changes_nothing(
     assert without_trace(replay(engine, *pins, sources=permuted, **fields)) == without_trace(answer)
 
 
+storable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+any_text = storable | texts  # some that differ only in white space
+any_sources = st.lists(
+    st.fixed_dictionaries(
+        {
+            "chunks": st.lists(
+                storable | st.fixed_dictionaries({"text": storable, "chunk_id": st.text("ab", min_size=1)})
+            )
+        },
+        optional={"id": st.text("sS1é", min_size=1, max_size=3), "weight": weights},
+    ),
+    max_size=5,
+)
+
+
+@with_a_database
+@given(data=st.data(), sources=any_sources, top_k=st.integers(0, 12))
+def test_any_permutation_of_any_sources_gives_the_same_digest(
+    engine: Engine, data: st.DataObject, sources: list[Any], top_k: int
+) -> None:
+    """Whatever the texts are; and a pin is answered with its own text or with none."""
+    texts = [chunk["text"] if isinstance(chunk, dict) else chunk for source in sources for chunk in source["chunks"]]
+    pins = [*data.draw(st.lists(st.sampled_from(texts) if texts else storable, max_size=4)), data.draw(storable)]
+    answer = replay(engine, *map(hash_chunk, pins), sources=sources, top_k=top_k)
+    for _ in range(3):
+        permuted = [
+            {**source, "chunks": data.draw(st.permutations(source["chunks"]))}
+            for source in data.draw(st.permutations(sources))
+        ]
+        assert replay(engine, *map(hash_chunk, pins), sources=permuted, top_k=top_k)["digest"] == answer["digest"]
+    wanted = {hash_chunk(text): " ".join(text.split()) for text in pins}
+    for chunk in answer["chunks"]:
+        assert not chunk["pinned"] or " ".join(chunk["text"].split()) == wanted[chunk["chunk_hash"]]
+
+
 @with_a_database
 @given(sources=some_sources, pins=some_pins, top_k=st.integers(0, 12))
 def test_what_holds_of_every_replay(engine: Engine, sources: list[Any], pins: list[str], top_k: int) -> None:

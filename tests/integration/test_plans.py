@@ -15,6 +15,7 @@ from pgvector.psycopg import register_vector
 from worker import devstack
 from worker.adapters.postgres import Database
 from worker.adapters.search import Corpus
+from worker.core.hashing import hash_chunk
 from worker.loader import migrate
 from worker.model import NO_FILTERS, FilterSet, Principal
 from worker.settings import Settings, config_folder, from_values
@@ -92,8 +93,7 @@ def fill(connection: psycopg.Connection[Any], data: NDArray[np.float32]) -> None
         "CREATE INDEX document_chunks_embedding_idx ON document_chunks USING hnsw (embedding vector_cosine_ops)"
         " WITH (m = 16, ef_construction = 64)"
     )
-    connection.execute("VACUUM ANALYZE documents")
-    connection.execute("VACUUM ANALYZE document_chunks")
+    connection.execute("VACUUM ANALYZE documents, document_chunks, document_grants")
 
 
 @pytest.fixture(scope="module", params=[16, 18])
@@ -149,6 +149,26 @@ def test_named_documents_are_searched_by_a_b_tree(large: Large) -> None:
     used = executed(large.explain("all", FilterSet(document_ids=("d00001", "d00002"))))
     assert BTREE in used
     assert HNSW not in used
+
+
+def test_a_filter_on_metadata_keeps_the_vector_index(large: Large) -> None:
+    """The planner can't know how many rows it leaves; what is nearest comes first all the same."""
+    used = executed(large.explain("half", FilterSet(metadata={"rare": False})))
+    assert HNSW in used
+    assert "Seq Scan on document_chunks" not in used
+
+
+@pytest.mark.parametrize("user", ["all", "half", "hundredth"])
+def test_pins_are_looked_up_and_authorised_one_by_one(large: Large, user: str) -> None:
+    """A thousand pins by hash and by id: neither the chunks nor the documents are read as a whole."""
+    statements = large.corpus._statements
+    hashes = [hash_chunk(f"chunk {i}") for i in range(0, ROWS, 50)]
+    values = statements.pins(hashes, [f"c{i:06d}" for i in range(0, ROWS, 50)])
+    plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statements.pinned, values)
+    ((found,),) = large.database.read(asker(user), [plan])
+    used = executed(found[0][0]["Plan"])
+    assert {"document_chunks_hash_idx", "document_chunks_pkey", "documents_pkey"} <= used
+    assert not {name for name in used if name in {"Seq Scan on document_chunks", "Seq Scan on documents"}}
 
 
 def test_the_plan_does_not_change_when_it_becomes_generic(large: Large) -> None:

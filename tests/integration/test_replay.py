@@ -9,6 +9,7 @@ import pytest
 
 from worker.contract import PinnedReplay, Replay, RetrieveTopK, parse_job
 from worker.core import lexical
+from worker.core.citations import CitationRecord, create_citations_json
 from worker.core.hashing import NORMALISERS, hash_chunk
 from worker.core.pinning import raw_hash
 from worker.engine import Engine
@@ -267,6 +268,23 @@ def test_pins_of_an_older_hash_version_still_replay(
     admin.execute("UPDATE document_chunks SET text_content = 'x' WHERE id = %s", (first["chunks"][3]["chunk_id"],))
     answer = replay(engine, run=RUN)
     assert verdicts(answer) == ["edited" if n == 3 else "exact" for n in range(10)]
+
+
+def test_a_chunk_pinned_under_two_hash_versions_comes_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither twice among the pins, nor again as fill."""
+    monkeypatch.setitem(NORMALISERS, 7, str.casefold)
+    first = replay(engine, required_chunk_hashes=[], top_k=3)["chunks"]
+
+    def cited(chunk: dict[str, Any], version: int) -> CitationRecord:
+        pinned = hash_chunk(chunk["text"], version)
+        return CitationRecord(pinned, chunk["document_id"], chunk["text"], 0.5, None, version, chunk["chunk_id"])
+
+    both = create_citations_json([cited(first[0], 7), cited(first[0], 1), cited(first[1], 7)])
+    answer = replay(engine, citations=both, top_k=8)
+    assert verdicts(answer) == ["exact", "exact", "exact"]
+    assert [chunk["chunk_id"] for chunk in answer["chunks"]][:3] == [chunk["chunk_id"] for chunk in first]
+    assert [chunk["pinned"] for chunk in answer["chunks"]] == [True] * 2 + [False] * 6
+    assert len({chunk["chunk_id"] for chunk in answer["chunks"]}) == 8
 
 
 def test_a_corpus_without_a_hash_column_replays_by_id_and_by_a_bounded_scan(

@@ -120,7 +120,7 @@ def test_only_the_shell_sees_celery() -> None:
 
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
-    edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "cli", "client", "results")
+    edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "commands", "client", "results")
     assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= edge
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -148,9 +149,8 @@ class Database:
 
     def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
-        values = dict([_timeout(self._timeout_seconds), *settings]).items()
-        calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name, _ in values])
-        connection.execute(sql.SQL("SELECT ") + calls, [value for _, value in values], prepare=True)
+        values = dict([_timeout(self._timeout_seconds), *settings])
+        connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
 
     def close(self) -> None:
         """Close all connections."""
@@ -159,6 +159,13 @@ class Database:
 
 def _timeout(seconds: float) -> tuple[str, str]:
     return "statement_timeout", str(max(1, int(seconds * 1000)))
+
+
+@cache
+def _setting(names: tuple[str, ...]) -> bytes:
+    """The statement that sets these until the end of the transaction; names are of the worker's settings, so few."""
+    calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name in names])
+    return (sql.SQL("SELECT ") + calls).as_bytes(None)
 
 
 def check(settings: Settings) -> Mapping[str, CorpusTypes]:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
-from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, parse_hash
+from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk
 from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from worker.settings import CorpusSettings, SearchSettings
 
 _INDEX, _EXACT = "index", "exact"
+_FIELDS = 8
+"""Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,7 @@ class Corpus:
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
         """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
-        values = {"hashes": [parse_hash(text) for text in hashes], "ids": self._statements.ids(ids)}
-        (rows,) = database.read(principal, [(self._statements.pinned, values)])
+        (rows,) = database.read(principal, [(self._statements.pinned, self._statements.pins(hashes, ids))])
         return list({chunk.id: chunk for chunk in map(self._chunk, rows)}.values())
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
@@ -197,7 +198,7 @@ class Corpus:
         if limit <= 0:
             return []
         extra = 0 if self.has_hashes else len(without)
-        values = {"hashes": [parse_hash(text) for text in without], "limit": limit + extra}
+        values = {**self._statements.pins(without, ()), "limit": limit + extra}
         (rows,) = database.read(principal, [(self._statements.fill(order), values)])
         return [chunk for chunk in map(self._chunk, rows) if chunk.chunk_hash not in without][:limit]
 
@@ -232,11 +233,10 @@ class Corpus:
         )
 
     def _chunk(self, row: Row) -> Chunk:
-        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, *extra = row
-        named = dict(metadata) if isinstance(metadata, dict) else {}
-        if metadata is not None and not isinstance(metadata, dict):
-            named["metadata"] = metadata
-        named.update(zip(self.settings.metadata_columns, extra, strict=True))
+        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
+        named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
+        if len(row) > _FIELDS:
+            named.update(zip(self.settings.metadata_columns, row[_FIELDS:], strict=True))
         return Chunk(
             id=str(chunk_id),
             document_id=str(document_id),

@@ -15,6 +15,7 @@ parameters, always.
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from psycopg import sql
 
 from worker.adapters.catalog import identifier
 from worker.adapters.filters import FilterSql, all_of, as_type
+from worker.core.hashing import parse_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -99,16 +101,16 @@ class Statements:
     def pinned(self) -> bytes:
         """Every visible chunk with one of the hashes, or one of the ids: two index look-ups, one statement."""
         by_hash = (
-            sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY (%(hashes)s)").format(
-                hash=sql.Identifier(self._settings.columns.chunk_hash), **self._names
+            sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY ({hashes})").format(
+                hash=sql.Identifier(self._settings.columns.chunk_hash), hashes=_HASHES, **self._names
             )
             if self._settings.columns.chunk_hash
             else sql.SQL("")
         )
         return _render(
-            "SELECT {fields} FROM {table} AS c WHERE c.{id} = ANY (%(ids)s::{id_type}[]) {by_hash}",
+            "SELECT {fields} FROM {table} AS c WHERE c.{id} = ANY ({ids}) {by_hash}",
             id=sql.Identifier(self._settings.columns.id),
-            id_type=sql.SQL(self._types.id),
+            ids=sql.SQL(_IDS).format(type=sql.SQL(self._types.id)),
             by_hash=by_hash,
             **self._names,
         )
@@ -131,14 +133,18 @@ class Statements:
         collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
         return _render(
             "SELECT * FROM (SELECT {fields} FROM {table} AS c WHERE {wanted}) AS visible ORDER BY {by} LIMIT %(limit)s",
-            wanted=sql.SQL("c.{} <> ALL (%(hashes)s)").format(sql.Identifier(hashed)) if hashed else sql.SQL("true"),
+            wanted=sql.SQL("c.{} <> ALL ({})").format(sql.Identifier(hashed), _HASHES) if hashed else sql.SQL("true"),
             by=sql.SQL(by).format(document_collate=collate, collate=self._names["collate"]),
             **self._names,
         )
 
-    def ids(self, texts: Iterable[str]) -> list[Any]:
-        """Chunk ids as the column's type; what can't be one names no chunk."""
-        return [value for value in (as_type(text, self._types.id) for text in texts) if value is not None]
+    def pins(self, hashes: Iterable[str], ids: Iterable[str]) -> dict[str, Any]:
+        """The parameters of `pinned` and `fill`; an id that can't be of the column's type names no chunk."""
+        values = (as_type(text, self._types.id) for text in ids)
+        return {
+            "hashes": parse_hashes(hashes),
+            "ids": json.dumps([str(value) for value in values if value is not None]),
+        }
 
     def _compose_nearest(self, filters: FilterSet, vectors: bool) -> bytes:
         on_chunks = self._filters.on_chunks(filters)
@@ -271,6 +277,14 @@ class Statements:
 
 _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
 _COLLATABLE = frozenset({"text", "character varying", "character", "name"})
+
+# Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
+# keeps the planner at its default guess of few items, for which it checks rights row by row (config/schema.sql).
+_HASHES = sql.SQL(
+    "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32)"
+    " FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
+)
+_IDS = "ARRAY(SELECT value::{type} FROM jsonb_array_elements_text(%(ids)s::jsonb) AS value)"
 
 # As the planner estimates: rows per page when last analysed, times the pages there are now. Where nothing
 # was analysed yet, a row is taken as 3,500 bytes (768 floats and some text).

@@ -13,10 +13,10 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it r
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from worker.commands.terminal import console, screen
 from worker.errors import InvalidJob, SettingsError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list them, take them out and in, keep files beside them.")
-# Progress and tables are for people: what another program reads goes to standard output alone.
-screen = Console(stderr=True)
 
 Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
 Run = Annotated[str, typer.Argument(help="run_id of the run.")]
@@ -41,8 +39,8 @@ Claims = Annotated[
 
 @contextlib.contextmanager
 def _engine() -> Iterator[tuple[Engine, Settings]]:
-    from worker import settings as settings_module  # noqa: PLC0415 -- so that --help is quick
-    from worker.engine import Engine  # noqa: PLC0415 -- the same
+    from worker import settings as settings_module
+    from worker.engine import Engine
 
     settings = settings_module.load()
     engine = Engine(settings, time.perf_counter)
@@ -54,7 +52,7 @@ def _engine() -> Iterator[tuple[Engine, Settings]]:
 
 def _asker(settings: Settings, caller: str, claims: str) -> Principal:
     """Who looks, from `--as` or `--claims`."""
-    from worker.principal import as_principal  # noqa: PLC0415 -- see `_engine`
+    from worker.principal import as_principal
 
     if bool(caller) == bool(claims):
         raise typer.BadParameter("give either --as or --claims")
@@ -70,7 +68,7 @@ def _asker(settings: Settings, caller: str, claims: str) -> Principal:
 
 
 def _name(subject: str, run: str) -> RunName:
-    from worker.contract import RunName, parse_part  # noqa: PLC0415 -- see `_engine`
+    from worker.contract import RunName, parse_part
 
     return parse_part(RunName, {"subject_id": subject, "run_id": run})
 
@@ -89,7 +87,7 @@ def verify(
 
     Example: [bold]retrieval-worker verify song-1 --as alice[/bold]
     """
-    from worker.verifying import watcher  # noqa: PLC0415 -- see `_engine`
+    from worker.verifying import watcher
 
     with _engine() as (engine, settings):
         everybody = not caller and not claims
@@ -108,9 +106,9 @@ def verify(
                 if checked.drifted:
                     drifted.append(checked)
                 if as_json:
-                    print(json.dumps(checked.as_json()))  # noqa: T201 -- for another program to read
+                    print(json.dumps(checked.as_json()))
     if not as_json:
-        Console(width=None if sys.stdout.isatty() else 120).print(_drift_table(drifted, total))
+        console.print(_drift_table(drifted, total))
     if drifted:
         raise typer.Exit(1)
 
@@ -139,7 +137,7 @@ def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only 
     with _engine() as (engine, settings):
         owner = _asker(settings, caller, "").owner
         for name in engine.exchange.names(owner, subject or None):
-            print(f"{name.subject_id}\t{name.run_id}")  # noqa: T201 -- for another program to read
+            print(f"{name.subject_id}\t{name.run_id}")
 
 
 @runs.command("export")
@@ -194,7 +192,7 @@ def keep_file(
     content = _read(file)
     with _engine() as (engine, settings):
         owner = _asker(settings, caller, "").owner
-        print(engine.files.keep(owner, _name(subject, run), file.name, content))  # noqa: T201 -- for another program
+        print(engine.files.keep(owner, _name(subject, run), file.name, content))
 
 
 def _read(file: Path) -> bytes:

@@ -82,11 +82,12 @@ def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | N
     """
     intact = [is_intact(record) for record in records] if intact is None else intact
     texts = [_identity(record, good) for record, good in zip(records, intact, strict=True)]
+    same_text = list(_groups(enumerate(texts)))
     found = [
-        *_same_text_two_sources(records, texts),
+        *_same_text_two_sources(records, same_text),
         *_chunk_id_two_texts(records, texts),
         *_text_hash_mismatch(records, intact),
-        *_weight_differs(records, texts),
+        *_weight_differs(records, same_text),
     ]
     return sorted(found, key=lambda conflict: conflict.order)
 
@@ -111,14 +112,14 @@ def _whole(records: Sequence[CitationRecord], indices: Iterable[int]) -> tuple[S
     return tuple(side_of(records, index, (0, len(records[index].text))) for index in indices)
 
 
-def _same_text_two_sources(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
-    for indices in _groups(texts):
+def _same_text_two_sources(records: Sequence[CitationRecord], same_text: Sequence[list[int]]) -> Iterator[Conflict]:
+    for indices in same_text:
         if len({records[index].source_id for index in indices}) > 1:
             yield Conflict("same_text_two_sources", _whole(records, indices))
 
 
 def _chunk_id_two_texts(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
-    for indices in _groups([record.chunk_id for record in records]):
+    for indices in _groups((index, record.chunk_id) for index, record in enumerate(records)):
         if len({texts[index] for index in indices}) > 1:
             spans = _differing([records[index].text for index in indices])
             sides = (side_of(records, index, span) for index, span in zip(indices, spans, strict=True))
@@ -131,11 +132,12 @@ def _text_hash_mismatch(records: Sequence[CitationRecord], intact: Sequence[bool
             yield Conflict("text_hash_mismatch", _whole(records, [index]))
 
 
-def _weight_differs(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
-    for same_text in _groups([(record.source_id, text) for record, text in zip(records, texts, strict=True)]):
-        for indices in _by_chunk(records, same_text):
-            if len({records[index].weight for index in indices}) > 1:
-                yield Conflict("weight_differs", _whole(records, indices))
+def _weight_differs(records: Sequence[CitationRecord], same_text: Sequence[list[int]]) -> Iterator[Conflict]:
+    for group in same_text:
+        for of_source in _groups((index, records[index].source_id) for index in group):
+            for indices in _by_chunk(records, of_source):
+                if len({records[index].weight for index in indices}) > 1:
+                    yield Conflict("weight_differs", _whole(records, indices))
 
 
 def _by_chunk(records: Sequence[CitationRecord], indices: Sequence[int]) -> list[list[int]]:
@@ -148,10 +150,10 @@ def _by_chunk(records: Sequence[CitationRecord], indices: Sequence[int]) -> list
     return list(chunks.values())
 
 
-def _groups(keys: Sequence[Hashable]) -> Iterator[list[int]]:
-    """Indices of equal keys, where there are several; ``None`` is nobody's equal."""
+def _groups(keys: Iterable[tuple[int, Hashable]]) -> Iterator[list[int]]:
+    """Of (index, key): indices of equal keys, where there are several; ``None`` is nobody's equal."""
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for index, key in enumerate(keys):
+    for index, key in keys:
         if key is not None:
             groups[key].append(index)
     return (indices for indices in groups.values() if len(indices) > 1)

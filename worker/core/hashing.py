@@ -12,12 +12,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 HASH_VERSION = 1
 PREFIX = "sha256:"
 WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 """How a hash is written."""
+_MANY_WRITTEN = re.compile(f"(?:{WRITTEN.pattern})*")
 
 
 def normalise(text: str) -> str:
@@ -26,6 +27,9 @@ def normalise(text: str) -> str:
     >>> normalise("  two\n\nwords ")
     'two words'
     """
+    # Text as most chunks have it needs no new string: of all white space only the space itself is printable.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
     return " ".join(text.split())
 
 
@@ -67,3 +71,18 @@ def parse_hash(text: str) -> bytes:
     if not WRITTEN.fullmatch(text):
         raise ValueError("expected sha256: and 64 lower-case hex digits")
     return bytes.fromhex(text.removeprefix(PREFIX))
+
+
+def parse_hashes(texts: Iterable[str]) -> bytes:
+    """The digests of many hashes, one after the other, 32 bytes each: one value to send, and one pass.
+
+    >>> parse_hashes([]) == b"" and parse_hashes([hash_chunk("a"), hash_chunk("b")]).hex()[:6]
+    'ca9781'
+
+    Raises:
+        ValueError: as `parse_hash`.
+    """
+    written = "".join(texts)
+    if not _MANY_WRITTEN.fullmatch(written):
+        raise ValueError("expected sha256: and 64 lower-case hex digits")
+    return bytes.fromhex(written.replace(PREFIX, ""))

@@ -176,6 +176,7 @@ def _citations(record: Schema) -> Citations:
         verdict="verbatim",
         normalised=[],
         spans=[(start, start + 18)],
+        citation=0,
         found_in=[],
     )
     return Citations(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, normalise
+from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
 from worker.settings import config_folder
 
 WHITE_SPACE = [
@@ -49,6 +49,23 @@ def test_the_database_lists_the_same_29_code_points() -> None:
 def test_what_only_looks_like_a_space_is_text(character: str) -> None:
     """Zero-width and joining characters are part of a text."""
     assert hash_chunk(f"a{character}b") != hash_chunk("a b")
+
+
+@given(st.lists(words | spaces | st.sampled_from([" ", "  ", "a"])).map("".join))
+def test_normal_text_is_known_without_splitting_it(text: str) -> None:
+    """The short way for text that needs no change, or its ends stripped, gives what splitting and joining gives."""
+    assert normalise(text) == " ".join(text.split())
+
+
+@given(st.lists(storable.map(hash_chunk)))
+def test_many_hashes_are_parsed_as_each_would_be(hashes: list[str]) -> None:
+    assert parse_hashes(hashes) == b"".join(map(parse_hash, hashes))
+
+
+@pytest.mark.parametrize("wrong", ["sha256:", "sha256:" + "A" * 64, "sha1:" + "0" * 64, "sha256:" + "0" * 63, " "])
+def test_one_wrong_hash_among_many_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="64 lower-case hex digits"):
+        parse_hashes([hash_chunk("a"), wrong, hash_chunk("b")])
 
 
 @given(st.lists(words, max_size=5), st.data())

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from worker.core import disagreement
 from worker.core.citations import CitationRecord
-from worker.core.disagreement import (
-    MAX_PAIRS,
-    MAX_VARIANTS,
-    compare,
-    find_disagreements,
-    read_sentence,
-    split_sentences,
-)
+from worker.core.disagreement import find_disagreements
+from worker.core.disagreement.comparing import compare
+from worker.core.disagreement.pairing import MAX_PAIRS, MAX_VARIANTS
+from worker.core.disagreement.reading import read_sentence
+from worker.core.disagreement.sentences import split_sentences
+from worker.core.disagreement.suspects import find_suspects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -359,13 +357,14 @@ def test_looking_for_suspects_first_loses_nothing(given_texts: list[str]) -> Non
     records = records_of(*given_texts)
     found = find_disagreements(records)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disagreement, "_suspects", lambda texts: [(i, [(0, len(t))]) for i, (_, t) in enumerate(texts)])
+        everything = [(i, [(0, len(record.text))]) for i, record in enumerate(records)]
+        patch.setattr(disagreement, "find_suspects", lambda _: everything)
         assert find_disagreements(records) == found
 
 
 def test_looking_for_suspects_first_spares_the_others(sample: list[CitationRecord]) -> None:
     """Of the sample's 105 chunks only those with a near twin are read."""
-    suspects = disagreement._suspects([(record.source_id, record.text) for record in sample])
+    suspects = find_suspects([(record.source_id, record.text) for record in sample])
     assert 2 * len(PLANTED) <= len(suspects) < len(sample) // 3
 
 
@@ -394,69 +393,3 @@ def test_a_long_text_of_anything_is_read(unit: str) -> None:
     text = unit * (20_000 // len(unit))
     for start, end in split_sentences(text):
         read_sentence(text[start:end])
-
-
-# --- sentences ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["It hums.", "It hums!", "Does it hum?", "It hums…", "It hums?!"],
-        ["Dr. Groß measured 0.5 kHz, e.g. twice.", "Then he left."],
-        ["J. S. Bach wrote it for St. Thomas.", "He played it."],
-        ["The desk stands in Room A.", "The other does not."],
-        ["It needs 9 V.", "With less it hums."],
-        ["The choir sang on 3. May 2024.", "It was in tune."],
-        ["The choir sang in 2024.", "May it sing again."],
-        ["See fig. 3 and no. 5 on p. 7.", "No.", "Yes."],
-        ["He left at 7 p.m.", "She stayed."],
-        ["He said: “It hums.”", "She nodded (it did.)", "Then silence."],
-        ["Version 1.2.3 costs £2.15 at example.org today.", "It is new."],
-        ["A line\nthat is wrapped\nin the middle.", "And another."],
-        ["# Findings", "The bus hums."],
-        ["One paragraph", "Another one"],
-        ["| a | b |", "| c. D | e |", "Text."],
-        ["- one item", "- another, 3 of them", "2) a third"],
-        ["完了しました。", "次に進む。"],
-    ],
-)
-def test_sentences_end_where_they_end(sentences: list[str]) -> None:
-    """Not after abbreviations, initials and ordinals, not inside numbers; at headings, rows, items, blank lines."""
-    structural = ("#", "|", "-", "2)")
-    text = ""
-    for one, following in zip(sentences, [*sentences[1:], ""], strict=True):
-        line = one.startswith(structural) or following.startswith(structural)
-        text += one + ("\n" if line else "\n\n" if one[-1].isalpha() else " ")
-    assert [text[start:end] for start, end in split_sentences(text)] == sentences
-
-
-@given(texts)
-def test_sentences_cover_a_text_but_for_white_space(text: str) -> None:
-    """In order, none inside another, without white space around them, and nothing left out."""
-    spans = split_sentences(text)
-    places = [0, *(place for span in spans for place in span), len(text)]
-    assert places == sorted(places)
-    assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
-    assert all(text[end:start].isspace() or end == start for end, start in zip(places[::2], places[1::2], strict=True))
-
-
-# --- reading ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "skeleton"),
-    [
-        ("The ribbon does not need 48 V.", ["ribbon", "need", "#"]),
-        ("In 2019, the reels were stopped twice.", ["in", "@", "reel", "stop", "twic"]),
-        ("It sang between 6 and 9 March 2023.", ["it", "sang", "between", "@", "and", "@"]),
-        ("You may march in May, or in March.", ["you", "march", "in", "@", "or", "in", "@"]),
-        ("No. 5 has no longer any charm.", ["number", "#", "charm"]),
-        ("No one is at home, nor anywhere.", ["person", "at", "hom", "or", "plac"]),
-        ("Two hundred and twenty-two thousand; and one.", ["#", "and", "#"]),
-    ],
-)
-def test_a_skeleton_is_what_is_said_without_its_values(text: str, skeleton: list[str]) -> None:
-    """Stems in order, a sign for a number and one for a date; articles, auxiliaries and negations are gone."""
-    expected = [disagreement._BASES.get(word, word) for word in skeleton]
-    assert list(read_sentence(text).skeleton) == expected

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.characters import DASHES
-from worker.core.differences import SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
-from worker.core.normal_forms import Prepared
+from worker.core.quoting.characters import DASHES
+from worker.core.quoting.differences import SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
+from worker.core.quoting.forms import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from worker.core.normal_forms import Form
+    from worker.core.quoting.forms import Form
 
 Span = tuple[int, int]
 

@@ -7,8 +7,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from worker.core.characters import SOFT_HYPHEN, ZERO_WIDTH
-from worker.core.normal_forms import BRACKETS, Prepared, prepare
+from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
+from worker.core.quoting.forms import BRACKETS, Prepared, prepare
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""

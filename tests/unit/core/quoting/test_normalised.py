@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.differences import KINDS
-from worker.core.quotes import QuotedChunk, QuoteFinding, check_quote
+from worker.core.quoting import check_quote
+from worker.core.quoting.differences import KINDS
+from worker.core.quoting.findings import QuotedChunk, QuoteFinding
 
 
 def check(quote: str, text: str) -> QuoteFinding:

@@ -7,7 +7,8 @@ import unicodedata
 
 import pytest
 
-from worker.core.quotes import QuotedChunk, QuoteFinding, check_quote
+from worker.core.quoting import check_quote
+from worker.core.quoting.findings import QuotedChunk, QuoteFinding
 
 TEXTS = {
     "legal": (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from worker.core.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
+from worker.core.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ class Prepared:
 
     @cached_property
     def classes(self) -> str:
-        """The class of each visible character (`worker.core.characters.CLASSES`)."""
+        """The class of each visible character (`worker.core.quoting.characters.CLASSES`)."""
         return _HIDDEN.sub("", self._all_classes)
 
     @cached_property

@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.characters import (
+from worker.core.quoting.characters import (
     DASHES,
     LINE_BREAKS,
     LONG_DASHES,
@@ -25,12 +25,12 @@ from worker.core.characters import (
     lower_case,
     without_formatting,
 )
-from worker.core.quote_units import LONGEST_UNIT, is_other_unit
+from worker.core.quoting.units import LONGEST_UNIT, is_other_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.core.normal_forms import Form
+    from worker.core.quoting.forms import Form
 
 KINDS = (
     "white_space",

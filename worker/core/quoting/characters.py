@@ -2,7 +2,7 @@
 
 Folding is Unicode's NFKC with full case folding, but for what would make another number or word of it: ``10²``
 does not fold to ``102``, ``①`` not to ``1``, ``½`` folds to ``1/2``, and of the dotted and dotless i, which fold to
-one letter, `worker.core.differences` says which pairs are the same letter in another case.
+one letter, `worker.core.quoting.differences` says which pairs are the same letter in another case.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from worker.core.characters import fold
-from worker.core.quotes import QuotedChunk, check_quote
+from worker.core.quoting import check_quote
+from worker.core.quoting.characters import fold
+from worker.core.quoting.findings import QuotedChunk
 
 
 def verdict(quote: str, text: str) -> str:

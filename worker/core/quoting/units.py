@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from worker.core.characters import letters_as_latin
+from worker.core.quoting.characters import letters_as_latin
 
 
 def _units() -> dict[str, str]:

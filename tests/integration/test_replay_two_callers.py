@@ -1,0 +1,152 @@
+"""A pin that one caller may not see is as a hash of nothing, for it alone: in the answer, on the wire and in the plan.
+
+How long a replay takes is not asserted in milliseconds, but in what takes the time: the messages that go to Postgres
+and back, and the pages and rows that Postgres looks at.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from benchmarks.many_chunks import OWNER, TENANT, chunk_text, load_many
+from psycopg.pq import Trace
+
+from worker.contract import PinnedReplay, parse_job
+from worker.core.hashing import hash_chunk
+from worker.engine import Engine
+from worker.model import Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from worker.devstack import Stack
+    from worker.settings import Settings
+
+FOREIGN = hash_chunk(chunk_text(15))  # in a document that the owner of one percent does not own
+NOTHING = hash_chunk("no such text anywhere")
+SEEN = hash_chunk(chunk_text(1_005))
+
+
+def asker(user: str, tenant: str = "") -> Principal:
+    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", tenant), ("app.roles", "")), user)
+
+
+ONE_PERCENT, EVERYTHING, STRANGER = asker(OWNER), asker("member", TENANT), asker("stranger")
+
+
+@pytest.fixture(scope="module")
+def corpus(stack: Stack, sample_template: str) -> Iterator[str]:
+    """Name of a database with 10,000 documents."""
+    name = "two_callers"
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template}")
+        with psycopg.connect(stack.postgres.dsn(name), autocommit=True) as connection:
+            load_many(connection, 100_000)
+        yield name
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def engine(make_settings: Callable[..., Settings], corpus: str) -> Iterator[Engine]:
+    """With one connection."""
+    made = Engine(make_settings(corpus, pool={"max_size": 1}), time.perf_counter)
+    yield made
+    made.close()
+
+
+def replay(engine: Engine, who: Principal, *hashes: str, **fields: Any) -> dict[str, Any]:
+    job = parse_job(PinnedReplay, {"required_chunk_hashes": list(hashes), **fields})
+    answer = engine.replay.pinned(job, lambda: who)
+    for stage in answer["trace"]["stages"]:
+        del stage["duration_ms"]
+    return answer
+
+
+@pytest.mark.parametrize("fields", [{}, {"top_k": 5}, {"top_k": 5, "fill": "hash"}])
+def test_a_foreign_pin_is_answered_as_a_hash_of_nothing(engine: Engine, fields: dict[str, Any]) -> None:
+    """Verdict, counts, fill, digest and the trace's own counts: the whole answer but for the hash that was asked."""
+    theirs = replay(engine, EVERYTHING, FOREIGN, SEEN, **fields)
+    assert [pin["verdict"] for pin in theirs["pins"]] == ["matched", "matched"]
+    for who in (ONE_PERCENT, STRANGER):
+        foreign = replay(engine, who, FOREIGN, **fields)
+        nothing = replay(engine, who, NOTHING, **fields)
+        assert foreign["pins"][0].pop("chunk_hash") == FOREIGN
+        assert nothing["pins"][0].pop("chunk_hash") == NOTHING
+        assert foreign == nothing
+        assert (foreign["matched"], foreign["missing"]) == (0, 1)
+    mixed = replay(engine, ONE_PERCENT, FOREIGN, SEEN)
+    assert [pin["verdict"] for pin in mixed["pins"]] == ["missing", "matched"]
+
+
+# --- timing class -------------------------------------------------------------------------------
+
+
+def conversation(engine: Engine, who: Principal, pinned: str, folder: Path) -> list[str]:
+    """Every message of one replay, in libpq's own words: direction, length and type; first what is sent.
+
+    When the client asks the server to flush, and whether it reads between two sends, is the socket's mood.
+    """
+    file = folder / "libpq"
+    pool = engine.replay._corpora.database._pool
+    with file.open("w") as trace:
+        with pool.connection() as connection:
+            connection.pgconn.trace(trace.fileno())
+            connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+        replay(engine, who, pinned)
+        with pool.connection() as connection:
+            connection.pgconn.untrace()
+    messages = [" ".join(line.split("\t")[:3]) for line in file.read_text().splitlines()]
+    return sorted((line for line in messages if "Flush" not in line), key=lambda line: line[0] != "F")
+
+
+def test_a_foreign_pin_makes_the_same_conversation_with_postgres(engine: Engine, tmp_path: Path) -> None:
+    """Message by message, of the same lengths and kinds: no look-up more or less, no row, no other branch."""
+    for _ in range(10):  # psycopg prepares what it sees often, Postgres settles on a plan
+        replay(engine, ONE_PERCENT, NOTHING)
+    foreign, nothing, seen = (
+        conversation(engine, ONE_PERCENT, pinned, tmp_path) for pinned in (FOREIGN, NOTHING, SEEN)
+    )
+    assert len(foreign) > 10
+    assert foreign == nothing
+    assert len(seen) == len(nothing) + 1  # a row, which is told
+
+
+def work(engine: Engine, dsn: str, who: Principal, pinned: str) -> tuple[int, int]:
+    """What Postgres does for one pin: pages touched, and rows that passed through the nodes of its plan."""
+    statements = engine.replay._corpora.get(None)._statements
+    with psycopg.connect(dsn) as connection:
+        for name, value in who.settings:
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        query = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statements.pinned
+        for _ in range(2):  # the first reads the catalogue as well
+            row = connection.execute(query, statements.pins([pinned], [])).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], sum(rows_of(node) for node in nodes(plan))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def rows_of(node: dict[str, Any]) -> int:
+    removed = sum(count for name, count in node.items() if name.startswith("Rows Removed"))
+    return int((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+def test_a_foreign_pin_costs_postgres_one_look_at_its_own_document(engine: Engine, stack: Stack, corpus: str) -> None:
+    """Whether the row may be seen is asked of its document alone, not of all that the caller sees.
+
+    A policy that reads every document for the first row it meets makes a text that is there tell itself apart.
+    """
+    dsn = stack.postgres.dsn(corpus, "retrieval_worker")
+    for who in (ONE_PERCENT, STRANGER):
+        (foreign_pages, foreign_rows), (pages, rows) = (work(engine, dsn, who, pin) for pin in (FOREIGN, NOTHING))
+        assert 0 <= foreign_pages - pages <= 8
+        assert 0 <= foreign_rows - rows <= 8

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.disagreement.sentences import split_sentences
+
+STOPS = [". ", ".", "! ", "… ", "?” ", "。", "\n", "\n\n", "\n- ", "\n| ", "\n# ", " ", ", ", "\ud800", "\0"]
+PIECES = ["Dr", "3", "3.5", "May", "e.g", "J", "V", "the reels", "Blue reels", "“It hums", "进行", "é"]
+texts = st.lists(st.sampled_from([*STOPS, *PIECES]), max_size=25).map("".join) | st.text(st.characters(), max_size=15)
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["It hums.", "It hums!", "Does it hum?", "It hums…", "It hums?!"],
+        ["Dr. Groß measured 0.5 kHz, e.g. twice.", "Then he left."],
+        ["J. S. Bach wrote it for St. Thomas.", "He played it."],
+        ["The desk stands in Room A.", "The other does not."],
+        ["It needs 9 V.", "With less it hums."],
+        ["The choir sang on 3. May 2024.", "It was in tune."],
+        ["The choir sang in 2024.", "May it sing again."],
+        ["See fig. 3 and no. 5 on p. 7.", "No.", "Yes."],
+        ["He left at 7 p.m.", "She stayed."],
+        ["He said: “It hums.”", "She nodded (it did.)", "Then silence."],
+        ["Version 1.2.3 costs £2.15 at example.org today.", "It is new."],
+        ["A line\nthat is wrapped\nin the middle.", "And another."],
+        ["# Findings", "The bus hums."],
+        ["One paragraph", "Another one"],
+        ["| a | b |", "| c. D | e |", "Text."],
+        ["- one item", "- another, 3 of them", "2) a third"],
+        ["完了しました。", "次に進む。"],
+    ],
+)
+def test_sentences_end_where_they_end(sentences: list[str]) -> None:
+    """Not after abbreviations, initials and ordinals, not inside numbers; at headings, rows, items, blank lines."""
+    structural = ("#", "|", "-", "2)")
+    text = ""
+    for one, following in zip(sentences, [*sentences[1:], ""], strict=True):
+        line = one.startswith(structural) or following.startswith(structural)
+        text += one + ("\n" if line else "\n\n" if one[-1].isalpha() else " ")
+    assert [text[start:end] for start, end in split_sentences(text)] == sentences
+
+
+@given(texts)
+def test_sentences_cover_a_text_but_for_white_space(text: str) -> None:
+    """In order, none inside another, without white space around them, and nothing left out."""
+    spans = list(split_sentences(text))
+    places = [0, *(place for span in spans for place in span), len(text)]
+    assert places == sorted(places)
+    assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
+    assert all(text[end:start].isspace() or end == start for end, start in zip(places[::2], places[1::2], strict=True))

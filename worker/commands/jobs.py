@@ -1,0 +1,174 @@
+"""Commands that send a job to a worker and show its answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import Annotated, Any
+
+import typer
+
+from worker.commands.terminal import console
+
+Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
+Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
+Caller = Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
+Record = Annotated[
+    tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as it came.")]
+
+
+def query(
+    question: Annotated[str, typer.Argument(help="What to look for; embedded as the settings say.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
+    record: Record = None,
+    k: Annotated[int, typer.Option(help="How many chunks (10 to 15).")] = 15,
+    timeout: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one retrieve_top_k job and print its answer.
+
+    Example: [bold]retrieval-worker query "hum on channel 18" --as alice --record song-1 r1[/bold]
+    """
+    from worker import settings
+    from worker.adapters import embedder
+    from worker.client import Client, RetrieveTopK, TopK, encode_embedding
+    from worker.contract import parse_job
+    from worker.demo import as_table
+
+    vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
+    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
+    if corpus:
+        wanted["corpus"] = corpus
+    if record:
+        wanted["run"] = _run_name(*record)
+    job = parse_job(RetrieveTopK, wanted)
+    start = time.perf_counter()
+    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
+    if as_json:
+        print(answer.model_dump_json(indent=1))
+    else:
+        console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
+
+
+def search(
+    question: Annotated[str, typer.Argument(help="What is wanted.")],
+    broker: Broker,
+    backend: Backend = "",
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks; nobody: public corpora only.")] = "",
+    context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
+    corpus: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus, and how many chunks of it; repeat for more.")
+    ] = None,
+    leg: Annotated[list[str] | None, typer.Option(help="primary, contextual, sparse; repeat for more.")] = None,
+    fusion: Annotated[str, typer.Option(help="similarity, rrf or weighted.")] = "similarity",
+    transform: Annotated[str, typer.Option(help="none, glossary or llm.")] = "none",
+    record: Record = None,
+    timeout: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one retrieve_hybrid job and print its answer.
+
+    Example: [bold]retrieval-worker search "add hi-hats" --context 'sound("bd").fast(2)' --transform glossary[/bold]
+    """
+    from worker import reports
+    from worker.client import Client, Hybrid, RetrieveHybrid
+    from worker.contract import parse_job
+
+    wanted: dict[str, Any] = {"query": question, "context": context, "fusion": fusion, "transform": transform}
+    if caller:
+        wanted["principal"] = {"user_id": caller}
+    if corpus:
+        wanted["searches"] = [_search(name) for name in corpus]
+    if leg:
+        wanted["legs"] = leg
+    if record:
+        wanted["run"] = _run_name(*record)
+    answer = Client(broker, backend or None).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
+    assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
+    if as_json:
+        print(answer.model_dump_json(indent=1))
+        return
+    console.print(reports.hybrid_header(answer))
+    for name, result in answer.results.items():
+        console.print(reports.hybrid_table(name, result, answer.metrics[name]))
+
+
+def _search(text: str) -> dict[str, Any]:
+    name, _, k = text.partition("=")
+    if not k:
+        return {"corpus": name}
+    if not k.isdecimal():
+        raise typer.BadParameter(f"expected NAME=K with a number, got {text}", param_hint="--corpus")
+    return {"corpus": name, "top_k": int(k)}
+
+
+def _run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
+    return {"subject_id": subject, "run_id": run, **({"step": step} if step else {})}
+
+
+def cite(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Cite a recorded run: its chunks, checked against the sources, kept as the run's citations.json.
+
+    Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
+    """
+    from worker import reports
+    from worker.client import BuildCitations, Citations, Client
+    from worker.contract import parse_job
+
+    cited = _run_name(subject, run, step)
+    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": _run_name(subject, run)})
+    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
+    console.print(reports.citations_table(f"{subject} / {run}, as {caller}", answer))
+    if out is not None:
+        reports.write_document(out, answer.citations)
+
+
+def replay(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    citations: Annotated[
+        Path | None, typer.Option(help="The run's citations.json: shows what an edited chunk said, word by word.")
+    ] = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Replay a recorded run and show what became of each chunk. Exit code 1 if any is edited or missing.
+
+    Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
+    """
+    from worker import reports
+    from worker.client import Client, PinnedReplay, Replay
+    from worker.contract import parse_job
+
+    old_texts = reports.texts_of(reports.read_document(citations)) if citations else {}
+    client, asker = Client(broker, backend or None), {"user_id": caller}
+    job = parse_job(PinnedReplay, {"principal": asker, "run": _run_name(subject, run, step)})
+    answer = client.call(job, timeout=timeout)
+    assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
+    edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
+    now = client.call(PinnedReplay(principal=asker, required_chunk_hashes=edited), timeout=timeout)
+    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
+    new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
+    console.print(reports.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
+    if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
+        raise typer.Exit(1)

@@ -1,0 +1,107 @@
+"""What a word or a sign is, whatever stands around it."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+from worker.core.disagreement.units import SYMBOLS, UNIT_WORDS
+from worker.core.disagreement.vocabulary import (
+    AUXILIARIES,
+    BASES,
+    DROPPED,
+    FUNCTION_WORDS,
+    INDEFINITE,
+    NEGATED,
+    ORDINAL_SUFFIXES,
+    SPECIAL,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Word(NamedTuple):
+    """What a word or a sign is, whatever stands around it.
+
+    Attributes:
+        norm: its plain form.
+        lemma: what a skeleton has of it, perhaps nothing.
+        content: whether that is no function word.
+        negates: whether it negates, or may.
+        plain: whether it is nothing but its lemma, and no part of a number or a date.
+        weighs: whether it is a content word and counts in looking for suspects (`WEIGHTLESS`).
+    """
+
+    norm: str
+    lemma: str = ""
+    content: bool = False
+    negates: bool = False
+    plain: bool = False
+    weighs: bool = False
+
+
+PREFIX_LENGTH = 3
+"""So many letters a word needs to weigh, and so many of them weigh, when suspects are looked for."""
+
+_CLITICS = ("'s", "'ll", "'re", "'ve", "'d", "'m", "'")
+
+
+def _read_word(raw: str) -> Word:
+    norm = raw if raw.isascii() else unicodedata.normalize("NFKC", raw).replace("’", "'").replace("\u00ad", "")
+    norm = norm.casefold()
+    if "." in norm:  # a.m., p.m.
+        norm = "".join(filter(str.isalpha, norm))
+    if norm in NEGATED:
+        base = NEGATED[norm]
+        return Word(norm, stem(base), bool(base) and base not in FUNCTION_WORDS, negates=True)
+    if norm.endswith("n't"):
+        return Word(norm, negates=True)
+    if "'" in norm:
+        for clitic in _CLITICS:
+            norm = norm.removesuffix(clitic)
+    plain = norm not in SPECIAL
+    if norm in DROPPED:
+        return Word(norm, plain=plain)
+    base = INDEFINITE.get(norm) or BASES.get(norm, norm)
+    content = base not in FUNCTION_WORDS and len(base) > 1
+    weighs = content and len(base) >= PREFIX_LENGTH and norm not in WEIGHTLESS
+    return Word(norm, stem(base), content, norm == "no", plain, weighs)
+
+
+def _read_name(raw: str) -> Word:
+    """An address, a path, a version: it names something else if anything in it differs."""
+    return Word(raw, raw.casefold(), content=True, plain=True)  # it may be all digits, so it does not weigh
+
+
+def _read_sign(raw: str) -> Word:
+    return Word(raw, "and" if raw == "&" else "")
+
+
+WORD_READERS: dict[str, Callable[[str], Word]] = {"word": _read_word, "name": _read_name, "sign": _read_sign}
+
+
+def stem(word: str) -> str:
+    """Without the endings of number and person, and of the regular past: ``needs``, ``need``; ``stopped``, ``stop``."""
+    if len(word) <= 3 or not word.isascii():  # noqa: PLR2004 -- shorter words have no endings
+        return word
+    if word.endswith(("ies", "ied")) and len(word) > len("ties"):
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    if word.endswith("ed") and len(word) > len("need"):
+        word = word[:-2]
+    word = word.removesuffix("e") if len(word) > 3 else word  # noqa: PLR2004
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004
+
+
+def _weightless() -> frozenset[str]:
+    """Words that may stand in a number, a date, a unit or a negation, or are another verb's form; in every form."""
+    words = {*DROPPED, *NEGATED, *NEGATED.values(), *INDEFINITE, *INDEFINITE.values(), *BASES, *BASES.values()}
+    words |= {*SPECIAL, *ORDINAL_SUFFIXES, *UNIT_WORDS, "number", "percent"} | {symbol.lower() for symbol in SYMBOLS}
+    words |= {word.split("'")[0].removesuffix("t") for word in AUXILIARIES}
+    endings = ("", "e", "s", "es", "ed")
+    return frozenset(words | {stem + end for stem in map(stem, words) for end in (*endings, stem[-1:] + "ed")})
+
+
+WEIGHTLESS = _weightless()

@@ -1,0 +1,83 @@
+"""What became of a quote: its verdict, and the places where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.quoting.forms import Prepared, prepare
+
+if TYPE_CHECKING:
+    from worker.core.quoting.searching import Span
+
+Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedChunk:
+    """One of the job's chunks, prepared once for all quotes."""
+
+    chunk_hash: str
+    text: Prepared
+
+    @classmethod
+    def of(cls, chunk_hash: str, text: str) -> QuotedChunk:
+        """A chunk from its raw text."""
+        return cls(chunk_hash, prepare(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a quote stands.
+
+    Attributes:
+        chunk: the chunk's index among those given.
+        chunk_hash: its hash.
+        how: ``verbatim``, ``normalised`` or ``elided``.
+        spans: start and end of each part, in code points of the chunk's own text.
+        normalised: what was normalised, in the order of `worker.core.quoting.differences.KINDS`.
+    """
+
+    chunk: int
+    chunk_hash: str
+    how: Verdict
+    spans: tuple[Span, ...]
+    normalised: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteFinding:
+    """What became of a quote.
+
+    Attributes:
+        verdict: as `worker.core.quoting` says.
+        places: one in the chunk named; or, for ``misattributed``, one in each other chunk where it stands, in the
+            order of the chunks; none for ``not_found``.
+    """
+
+    verdict: Verdict
+    places: tuple[Place, ...] = ()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Where it stands in the chunk named."""
+        return () if self.verdict == "misattributed" or not self.places else self.places[0].spans
+
+    @property
+    def chunk(self) -> int | None:
+        """Index of the chunk whose text the spans are of; several chunks may have the hash that was named."""
+        return None if self.verdict == "misattributed" or not self.places else self.places[0].chunk
+
+    @property
+    def normalised(self) -> tuple[str, ...]:
+        """What was normalised to find it in the chunk named."""
+        return () if self.verdict == "misattributed" or not self.places else self.places[0].normalised
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Hashes of the other chunks where a misattributed quote stands, each once."""
+        hashes = [place.chunk_hash for place in self.places] if self.verdict == "misattributed" else []
+        return tuple(dict.fromkeys(hashes))
+
+
+NOT_FOUND = QuoteFinding("not_found")

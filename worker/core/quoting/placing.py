@@ -1,0 +1,100 @@
+"""Where, and how, one quote stands in one chunk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from worker.core.quoting.differences import KINDS
+from worker.core.quoting.findings import Place
+from worker.core.quoting.forms import Prepared, prepare
+from worker.core.quoting.marks import Part, Reading, hides_words, may_be_replaced, readings
+from worker.core.quoting.searching import find_verbatim, ways_to_normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.core.quoting.findings import QuotedChunk, Verdict
+    from worker.core.quoting.searching import Find, Match
+
+SHORTEST_NORMALISED = (2, 4)
+"""Words, or letters and digits, that a quote needs to be found by normalising."""
+
+# An insertion may have been preceded by so many places of the piece before it, and be followed by the next piece at
+# most so far away.
+_TRIED, _WINDOW = 8, 200
+
+
+class AskedQuote:
+    """A quote, with what is made of it once for all chunks."""
+
+    def __init__(self, text: str) -> None:
+        self.text = prepare(text)
+        self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
+
+    def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
+        own = self.text.bracketed & chunk.bracketed if self.text.bracketed else self.text.bracketed
+        if own not in self._read:
+            self._read[own] = readings(self.text.text, own)
+        return self._read[own]
+
+    @property
+    def _long_enough(self) -> bool:
+        return self.text.words >= SHORTEST_NORMALISED[0] or self.text.letters >= SHORTEST_NORMALISED[1]
+
+    def place(self, i: int, chunk: QuotedChunk) -> Place | None:
+        """Where and how it stands in a chunk."""
+        if verbatim := find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
+            return _place(i, chunk, "verbatim", [verbatim])
+        if self._long_enough:
+            for find in ways_to_normalise(chunk.text, [self.text]):
+                if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
+                    return _place(i, chunk, "normalised", [match])
+        for reading in self._readings(chunk.text):
+            if matches := _find_parts(reading, chunk.text):
+                return _place(i, chunk, "elided", matches)
+        return None
+
+
+def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
+    kinds = frozenset[str]().union(*(match.kinds for match in matches))
+    spans = tuple(match.span for match in matches)
+    return Place(i, chunk.chunk_hash, how, spans, tuple(kind for kind in KINDS if kind in kinds))
+
+
+def _find_parts(reading: Reading, chunk: Prepared) -> list[Match]:
+    """Where the parts stand in this order: each at the first place after the one before; none unless all do.
+
+    One way of finding serves all parts, so that no way is tried in vain for each of many parts.
+    """
+    pieces = [piece for part in reading for piece in part.pieces]
+    for find in (*ways_to_normalise(chunk, pieces), find_verbatim):
+        matches: list[Match] = []
+        for part in reading:
+            after = matches[-1].span[1] if matches else 0
+            found = _find_part(part, chunk, after, find)
+            if not found or (matches and not part.bracketed and hides_words(chunk.text[after : found[0].span[0]])):
+                break
+            matches += found
+        else:
+            return matches
+    return []
+
+
+def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Match]:
+    """The first place of a part; of several pieces, where each is near the one before."""
+    pieces = part.pieces
+    for _ in range(1 if len(pieces) == 1 else _TRIED):
+        first = find(pieces[0], chunk, after, len(chunk.text))
+        if first is None:
+            break
+        matches = [first]
+        for piece in pieces[1:]:
+            end = matches[-1].span[1]
+            near = find(piece, chunk, end, end + _WINDOW + 2 * len(piece.text))
+            if near is None or not may_be_replaced(chunk.text[end : near.span[0]]):
+                break
+            matches.append(near)
+        else:
+            return matches
+        after = first.span[0] + 1
+    return []

@@ -41,7 +41,7 @@ def call(client: Client, job: RetrieveHybrid) -> Hybrid:
 
 
 def test_a_message_written_by_hand_is_answered(
-    stack: devstack.Stack, broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
+    broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """LPUSH of plain JSON, as any language can: nobody asks, so the public corpora answer."""
     task_id = str(uuid.uuid4())

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.terms import terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The ribbon is not in it", ["ribbon"]),
+        ("Ribbons, RIBBON; ribbon's", ["ribbon", "ribbon", "ribbon", "s"]),
+        ("needed need needs", ["need", "need", "need"]),
+        ("3.5 dB", ["3", "5", "db"]),
+        ("Ｆｕｌｌ width", ["ful", "width"]),
+        ("Größe größe", ["grösse", "grösse"]),
+        ("铝带话筒", ["铝", "带", "话", "筒"]),
+        ("", []),
+    ],
+)
+def test_forms_of_a_word_are_one_term(text: str, expected: list[str]) -> None:
+    """Letter case, width and English endings make no difference; function words are no terms."""
+    assert terms(text) == expected
+
+
+@given(st.text())
+def test_every_text_has_terms_without_white_space(text: str) -> None:
+    """Whatever the text, nothing fails, and no term is empty."""
+    assert all(term and not term.isspace() for term in terms(text))
+
+
+@pytest.mark.parametrize("unit", ["[", "a", "a ", "\u0301", "铝", "ed", "_"])
+def test_a_megabyte_takes_seconds_at_most(unit: str) -> None:
+    """Time is linear in the text."""
+    start = time.process_time()
+    terms(unit * (1_000_000 // len(unit)))
+    assert time.process_time() - start < 5

@@ -317,6 +317,16 @@ class MetricsSettings(Section):
         return bool(self.port or self.folder)
 
 
+class RerankerSettings(Section):
+    """What rereads candidates, for profiles that rerank over HTTP or in this process."""
+
+    url: str | None = None
+    model: str = ""
+    api_key: SecretStr | None = None
+    timeout_seconds: Seconds = 10.0
+    max_retries: int = Field(1, ge=0, le=10)
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -358,6 +368,7 @@ class Settings(BaseSettings):
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
     metrics: MetricsSettings = MetricsSettings()
+    reranker: RerankerSettings = RerankerSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ class Large:
 
     def explain(self, user: str, filters: FilterSet = NO_FILTERS) -> dict[str, Any]:
         """The executed plan of the project's own statement, as the caller ``user``."""
-        statements = self.corpus._statements
+        statements = self.corpus.statements
         values = statements.values(self.queries[0], 15, filters)
         plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statements.nearest(filters), values)
         (_, rows) = self.database.read(asker(user), [(statements.plan, values), plan])
@@ -227,7 +227,7 @@ def test_a_tie_that_reaches_past_the_fetched_rows_is_decided_by_id(large: Large)
 
 def test_statements_hold_no_values(large: Large) -> None:
     """What a caller sends is a parameter: the text of a statement is the same for any value."""
-    statements: Statements = large.corpus._statements
+    statements: Statements = large.corpus.statements
     one = FilterSet(document_ids=("a",), sections=("b",), metadata={"k": 1})
     other = FilterSet(document_ids=("'; --",), sections=("%s",), metadata={"; DROP": "x"})
     assert statements.nearest(one) == statements.nearest(other)

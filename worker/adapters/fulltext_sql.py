@@ -1,9 +1,9 @@
-"""Full-text search as SQL: one statement for a corpus, which decides by itself
+"""Full-text search as SQL: one statement for a corpus, which decides by itself what it asks and how it narrows.
 
-- *what it asks*: all words of the query and, only where nothing has them all, any of them;
-- *how it narrows*: under row-level security ``@@`` is not leakproof, so Postgres looks at it only after the policy,
-  and the GIN index can't answer. Callers who see few documents are answered from these documents' chunks, the others
-  by a scan with both conditions (by the index, where ``ts_match_vq`` was declared leakproof: docs/performance.md).
+It asks for all words of the query and, only where nothing has them all, for any of them. Under row-level security
+``@@`` is not leakproof, so Postgres looks at it only after the policy, and the GIN index can't answer: callers who see
+few documents are answered from the chunks of these documents, the others by a scan of all chunks (by the index, where
+``ts_match_vq`` was declared leakproof; docs/performance.md).
 
 ``ts_rank_cd`` looks at one row and the query, at no statistics: what a caller can't see changes no score. All that
 match are ranked before the cut, so a tie there is decided by the chunk's id and never by the plan.
@@ -19,6 +19,8 @@ from worker.adapters.filters import all_of
 from worker.adapters.statements import render
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from worker.adapters.statements import Statements
     from worker.model import FilterSet
     from worker.settings import CorpusSettings
@@ -42,8 +44,8 @@ operands AS (
 asked AS MATERIALIZED (
   SELECT CASE WHEN count(word) > 0 THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(DISTINCT word) > 1 THEN
-           ('(' || string_agg(DISTINCT word, ' | ') || ')' || coalesce(' & ' || string_agg(DISTINCT excluded, ' & '), '')
-           )::tsquery
+           concat_ws(
+             ' & ', '(' || string_agg(DISTINCT word, ' | ') || ')', string_agg(DISTINCT excluded, ' & '))::tsquery
          END AS loose
     FROM operands
 )
@@ -95,37 +97,29 @@ def language(settings: CorpusSettings) -> sql.Composable:
 
 
 def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
-    # Where a table of documents narrows nothing (every chunk is public), the choice is Postgres' own.
+    # Where every chunk is public, counting a caller's documents narrows nothing: the index answers.
     narrows = corpus.settings.documents is not None and not corpus.settings.public
+    branches = [corpus.filters.on_chunk_paths(filters)]
+    if narrows:
+        few, many = sql.SQL("(SELECT exact FROM choice)"), sql.SQL("NOT (SELECT exact FROM choice)")
+        branches = [[few, *corpus.few_documents(filters)], [many, *branches[0]]]
+    conditions = [all_of([*corpus.filters.on_chunks(filters), *branch]) for branch in branches]
     return render(
         _BEST,
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
         parsed=sql.SQL(_ASKED).format(language=language(corpus.settings), operands=sql.Literal(_OPERANDS)),
-        strict=_ranked(corpus, filters, "strict", "true", narrows),
-        loose=_ranked(corpus, filters, "loose", "NOT EXISTS (SELECT FROM strict)", narrows),
+        strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
+        loose=_ranked(corpus, "loose", conditions, sql.SQL("NOT EXISTS (SELECT FROM strict)")),
         vector=sql.SQL("embedding" if vectors else "NULL::integer"),
         **corpus.names,
     )
 
 
-def _ranked(corpus: Statements, filters: FilterSet, asked: str, when: str, narrows: bool) -> sql.Composable:
-    """The best of one of the two queries; of two branches, only one is run."""
-    on_chunks = corpus.filters.on_chunks(filters)
-    few = [*on_chunks, *corpus.few_documents(filters)]
-    many = [*on_chunks, *corpus.filters.on_chunk_paths(filters)]
-    branches = {when: many}
-    if narrows:
-        branches = {
-            f"{when} AND (SELECT exact FROM choice)": few,
-            f"{when} AND NOT (SELECT exact FROM choice)": many,
-        }
+def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
+    """The best of one of the two queries; only one of the branches is run."""
     return sql.SQL("UNION ALL").join(
         sql.SQL(_RANKED).format(
-            asked=sql.Identifier(asked),
-            document=document(corpus.settings),
-            when=sql.SQL(condition),
-            where=all_of(where),
-            **corpus.names,
+            asked=sql.Identifier(asked), document=document(corpus.settings), when=when, where=where, **corpus.names
         )
-        for condition, where in branches.items()
+        for where in branches
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from worker.adapters.fulltext_sql import best_matching
 from worker.adapters.search import Found
+from worker.core.websearch import searchable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Matching:
     def statements(self) -> list[Statement]:
         """See `Search`."""
         statements = self.corpus.statements
-        values = {**statements.values(self.query, self.k, self.filters), "text": beginning(self.text, MAX_CHARACTERS)}
+        values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
         return [(best_matching(statements, self.filters, self.vectors), values)]
 
     def read(self, results: Sequence[list[Row]]) -> Found:
@@ -62,15 +63,3 @@ class Matching:
     def exactly(self) -> Matching:
         """See `Search`: it is exact already."""
         return self
-
-
-def beginning(text: str, most: int) -> str:
-    """The first ``most`` characters of a text, without the word that would be cut in two.
-
-    >>> beginning("hi-hats and drums", 13), beginning("hi-hats", 4)
-    ('hi-hats and', 'hi-h')
-    """
-    if len(text) <= most:
-        return text
-    start = text[:most]
-    return start if text[most].isspace() else " ".join(start.rsplit(maxsplit=1)[:1])

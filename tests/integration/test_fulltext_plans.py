@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from worker.adapters.fulltext import Matching
+from worker.adapters.postgres import Database
 from worker.adapters.search import Corpus, search
+from worker.doctor import LEAKPROOF
 from worker.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
 
@@ -35,15 +38,17 @@ def public(large: Large) -> Iterator[Large]:
     large.admin.execute("ALTER POLICY chunks_visible ON document_chunks USING (true)")
     settings = large.settings.corpora["documents"].model_copy(update={"public": True})
     corpus = Corpus("documents", settings, large.settings.search, large.database.types["documents"])
-    yield Large(large.admin, large.settings, large.database, corpus, large.queries)
+    yield dataclasses.replace(large, corpus=corpus)
     migrate(large.admin)
 
 
 @pytest.fixture
 def leakproof(large: Large) -> Iterator[Large]:
-    """The same rows and policies, where a superuser trusts `@@`."""
-    large.admin.execute("ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF")
-    yield large
+    """The same rows and policies, where a superuser trusts `@@`; over connections that hold no older plan."""
+    large.admin.execute(LEAKPROOF)
+    database = Database(large.settings)
+    yield dataclasses.replace(large, database=database)
+    database.close()
     large.admin.execute("ALTER FUNCTION ts_match_vq(tsvector, tsquery) NOT LEAKPROOF")
 
 

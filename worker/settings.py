@@ -115,6 +115,7 @@ class CorpusSettings(Section):
     language: TextSearchConfiguration = "english"
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
+    date: str | None = None
     documents: DocumentsTable | None = None
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from worker.adapters.feedback import Judgement
 from worker.adapters.runs import Event, Record, RecordedPin
 from worker.contract import ChunkHash, RunName, TopK
 from worker.core.canonical import canonical_sha256
@@ -16,6 +18,7 @@ from worker.errors import InvalidJob
 from worker.run_files import file_name, run_path
 
 if TYPE_CHECKING:
+    from worker.adapters.feedback import Judgements
     from worker.adapters.runs import Runs
     from worker.run_files import RunFiles
 
@@ -64,6 +67,17 @@ class FiledEvent(Filed):
     data: dict[str, Any]
 
 
+class FiledJudgement(Filed):
+    """What was said of a chunk; see `worker.adapters.feedback.Judgement`."""
+
+    task: Text
+    step: Text
+    corpus: Text
+    chunk_id: Text
+    used: bool
+    at: Annotated[AwareDatetime, Field(strict=False)]
+
+
 class RunFile(Filed):
     """A run, whole.
 
@@ -74,6 +88,7 @@ class RunFile(Filed):
         run_id: its name. Whose it is stands nowhere: it becomes that of whoever imports it.
         records: in the order in which they were made.
         events: in their order.
+        feedback: which chunks were used, record by record.
         files: name → base64 of the content.
         sha256: of the RFC 8785 JSON of all the rest.
     """
@@ -84,6 +99,7 @@ class RunFile(Filed):
     run_id: Annotated[str, Field(min_length=1, max_length=512)]
     records: list[FiledRecord]
     events: list[FiledEvent]
+    feedback: list[FiledJudgement]
     files: dict[str, str]
     sha256: str
 
@@ -97,11 +113,13 @@ class Exchange:
 
     Args:
         runs: the records.
+        judgements: the feedback on them.
         files: the files beside them.
     """
 
-    def __init__(self, runs: Runs, files: RunFiles) -> None:
+    def __init__(self, runs: Runs, judgements: Judgements, files: RunFiles) -> None:
         self._runs = runs
+        self._judgements = judgements
         self._files = files
 
     def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
@@ -123,6 +141,7 @@ class Exchange:
             run_id=name.run_id,
             records=[_filed(record) for record in records],
             events=[FiledEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
+            feedback=[FiledJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
             files={file: base64.b64encode(content).decode() for file, content in files.items()},
             sha256="",
         )
@@ -147,6 +166,7 @@ class Exchange:
         told = [Event(event.kind, event.data, event.at) for event in run.events]
         imported = Event("imported", {"sha256": run.sha256})
         self._runs.add(owner, name, [_record(record) for record in run.records], [*told, imported])
+        self._judgements.restore(owner, name, [Judgement(**dict(judgement)) for judgement in run.feedback])
         for file, data in files.items():
             self._files.keep(owner, name, file, data)
         self._files.export_events(owner, name)
@@ -167,6 +187,10 @@ def _parsed(content: bytes) -> RunFile:
         raise InvalidJob("the file was changed after it was exported", "sha256")
     for i, record in enumerate(run.records):
         _check(record, f"records[{i}]")
+    chunks = {(record.task, record.step, pin.corpus, pin.chunk_id) for record in run.records for pin in record.pins}
+    for i, said in enumerate(run.feedback):
+        if (said.task, said.step, said.corpus, said.chunk_id) not in chunks:
+            raise InvalidJob("expected a chunk of the run", f"feedback[{i}].chunk_id")
     return run
 
 

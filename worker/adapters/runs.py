@@ -59,7 +59,7 @@ class Event:
     """What happened to a run.
 
     Attributes:
-        kind: ``recorded``, ``kept`` (a file), ``imported`` or ``drifted``.
+        kind: ``recorded``, ``kept`` (a file), ``used`` (feedback), ``imported`` or ``drifted``.
         data: what exactly; names and counts, no text.
         at: when, by the database's clock; None: now.
     """

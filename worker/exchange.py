@@ -6,7 +6,16 @@ import base64
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from worker.adapters.feedback import Judgement
 from worker.adapters.runs import Event, Record, RecordedPin
@@ -15,6 +24,7 @@ from worker.core.canonical import canonical_sha256
 from worker.core.hashing import NORMALISERS
 from worker.core.pinning import Pin
 from worker.errors import InvalidJob
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 from worker.run_files import file_name, run_path
 
 if TYPE_CHECKING:
@@ -76,6 +86,23 @@ class FiledJudgement(Filed):
     chunk_id: Text
     used: bool
     at: Annotated[AwareDatetime, Field(strict=False)]
+
+
+class FiledLeg(Filed):
+    """What a leg of a recorded hybrid retrieval found: `tune` compares them."""
+
+    leg: LegName
+    chunk_ids: list[Text]
+    scores: list[Annotated[float, Field(allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _one_score_a_chunk(self) -> FiledLeg:
+        if len(self.scores) != len({*self.chunk_ids}) or len(self.scores) != len(self.chunk_ids):
+            raise ValueError("expected each chunk once, with its score")
+        return self
+
+
+_Legs = TypeAdapter(dict[str, list[FiledLeg]])
 
 
 class RunFile(Filed):
@@ -204,6 +231,11 @@ def _check(record: FiledRecord, path: str) -> None:
             TopK.model_validate({**record.answer, "chunks": [], "trace": {"stages": [], "worker_version": ""}})
         except ValidationError:
             raise InvalidJob("expected the header of an answer", f"{path}.answer") from None
+    if record.task == "retrieve_hybrid":
+        try:
+            _Legs.validate_python(record.answer.get("legs"))
+        except ValidationError:
+            raise InvalidJob("expected what each leg found", f"{path}.answer.legs") from None
     ranks = [pin.rank for pin in record.pins]
     if ranks != list(range(1, len(ranks) + 1)):
         raise InvalidJob("expected ranks from 1, in order", f"{path}.pins")

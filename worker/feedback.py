@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ENOUGH = 20
 """Retrievals with feedback below which nothing is proposed: of all weights that are tried, some fit a few by chance."""
 
-LATEST = 2000
+LATEST = 1000
 """Searches that are looked at, the latest ones: what users do changes, and the time that `tune` takes is bounded."""
 
 

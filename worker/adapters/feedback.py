@@ -85,14 +85,20 @@ SELECT f.task, f.step, f.corpus, f.chunk_id, f.used, f.at
  ORDER BY r.sequence, f.corpus, f.chunk_id
 """
 
+# The records' answers are long: only those that are wanted are read.
 _SELECT_JUDGED = b"""
-SELECT r.run, r.step, r.answer -> 'legs' -> f.corpus, array_agg(f.chunk_id ORDER BY f.chunk_id)
-  FROM retrieval.run_feedback f
-  JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
- WHERE f.task = 'retrieve_hybrid' AND f.used
-   AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(corpus)s::text IS NULL OR f.corpus = %(corpus)s)
- GROUP BY r.run, r.task, r.step, f.corpus
- ORDER BY r.sequence DESC, f.corpus LIMIT %(limit)s
+WITH latest AS (
+  SELECT f.run, f.task, f.step, f.corpus, r.sequence, array_agg(f.chunk_id ORDER BY f.chunk_id) AS used
+    FROM retrieval.run_feedback f
+    JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
+   WHERE f.task = 'retrieve_hybrid' AND f.used
+     AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(corpus)s::text IS NULL OR f.corpus = %(corpus)s)
+   GROUP BY f.run, f.task, f.step, f.corpus, r.sequence
+   ORDER BY r.sequence DESC, f.corpus LIMIT %(limit)s
+)
+SELECT run, step, r.answer -> 'legs' -> corpus, used
+  FROM latest JOIN retrieval.run_records r USING (run, task, step)
+ ORDER BY r.sequence DESC, corpus
 """
 
 

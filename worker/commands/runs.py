@@ -201,7 +201,7 @@ def keep_file(
 def used_chunks(
     subject: Subject,
     run: Run,
-    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK_ID...", help="Chunks of the run's answers.")],
+    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK_ID", help="Chunks of the run's answers.")],
     caller: Caller,
     step: Annotated[str, typer.Option(help="Only in what was recorded under this step.")] = "",
     corpus: Annotated[str, typer.Option(help="Where they are, if chunks of two corpora share an id.")] = "",
@@ -209,7 +209,7 @@ def used_chunks(
 ) -> None:
     """Say which chunks of a run were used. The last word on a chunk counts; [bold]tune[/bold] learns from it.
 
-    Example: [bold]retrieval-worker runs used song-1 r1 manual-drums-003 --as alice[/bold]
+    Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
     """
     with _engine() as (engine, settings):
         owner = _asker(settings, caller, "").owner

@@ -357,7 +357,7 @@ class RetrieveHybrid(Job):
         searches: the corpora, each once; default those of the worker's settings.
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
         fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
-        weights: leg → its weight, for `rrf` and `weighted`.
+        weights: leg → its weight, for `rrf` and `weighted`; of a leg that is not in it, the worker's settings say it.
         transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
             `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
         diversity: null: none.

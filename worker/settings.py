@@ -249,6 +249,19 @@ class LanguageModelSettings(Section):
     max_retries: int = Field(2, ge=0, le=10)
 
 
+class MetricsSettings(Section):
+    """Metrics for Prometheus; none are kept unless a port or a folder is set."""
+
+    port: int = Field(0, ge=0, le=65_535)
+    address: str = "127.0.0.1"
+    folder: str = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is counted."""
+        return bool(self.port or self.folder)
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -287,6 +300,7 @@ class Settings(BaseSettings):
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
+    metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
     @property
@@ -321,7 +335,7 @@ def load(path: Path | None = None) -> Settings:
 
 
 def read_glossary(name: str) -> dict[str, list[str]]:
-    """The table of terms that `hybrid.glossary` names, a file beside the settings file; empty for no name.
+    """The table of terms that `hybrid.glossary` names: beside the settings file, else as shipped; empty for no name.
 
     Raises:
         SettingsError: it can't be read, or isn't a table of lists of words.
@@ -329,7 +343,8 @@ def read_glossary(name: str) -> dict[str, list[str]]:
     if not name:
         return {}
     try:
-        return _Glossary.validate_python(_toml(_settings_file().parent / name))
+        beside = _settings_file().parent / name
+        return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / name))
     except ValidationError as error:
         raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.errors import SettingsError
-from worker.settings import CONFIG_VARIABLE, PREFIX, Settings, config_folder, from_values, load
+from worker.settings import CONFIG_VARIABLE, PREFIX, config_folder, from_values, load, read_glossary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 
 
-def refusal(make: Callable[[], Settings]) -> str:
+def refusal(make: Callable[[], object]) -> str:
     with pytest.raises(SettingsError) as caught:
         make()
     message = caught.value.message
@@ -178,3 +178,17 @@ def test_another_file_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "one"))
     assert (load().search.exact_rows, load(tmp_path / "two").search.exact_rows) == (111, 222)
+
+
+def test_a_glossary_stands_beside_the_settings_or_is_the_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A settings file elsewhere needs no copy of it; its own one counts; a wrong one is named."""
+    monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "worker.toml"))
+    assert "hi-hats" in read_glossary("glossary.toml")
+    (tmp_path / "glossary.toml").write_text('"kick" = ["bd"]')
+    assert read_glossary("glossary.toml") == {"kick": ["bd"]}
+    (tmp_path / "glossary.toml").write_text('"kick" = "bd"')
+    assert "hybrid.glossary, glossary.toml: the setting kick" in refusal(lambda: read_glossary("glossary.toml"))
+    assert "no-such.toml" in refusal(lambda: read_glossary("no-such.toml"))
+    assert read_glossary("") == {}

@@ -243,8 +243,12 @@ def has_brackets_beside(chunk: str, part: Part, start: int, stop: int) -> bool:
 
     Those would be other words in the chunk's brackets.
     """
-    before, after = chunk[max(0, start - _NEAR) : start].rstrip(), chunk[stop : stop + _NEAR].lstrip()
-    return (part.opens and before.endswith(("]", "］"))) or (part.closes and after.startswith(("[", "［")))
+    while part.opens and start and chunk[start - 1].isspace():
+        start -= 1
+    while part.closes and chunk[stop : stop + 1].isspace():
+        stop += 1
+    closing, opening = chunk[max(0, start - 1) : start], chunk[stop : stop + 1]
+    return (part.opens and closing in ("]", "］")) or (part.closes and opening in ("[", "［"))
 
 
 _BRACKET = re.compile(r"[\[\]［］]")

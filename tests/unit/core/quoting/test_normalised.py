@@ -111,6 +111,7 @@ def test_each_kind(text: str, quote: str, kind: str) -> None:
     ("text", "quote"),
     [
         ("追加情報を 表示 （activation, inlines）する", "追加情報を 表示 (activation, inlines)する"),
+        ("構文は apt.conf(5) に詳述されています", "構文は apt.conf（５） に詳述されています"),
         ("空白行\nで終了 しますが\nない", unicodedata.normalize("NFD", "空白行\nで終了 しますが\nない")),
         ("シェルが\nファイルの ワイルド カード", unicodedata.normalize("NFD", "シェルがファイルの ワイルド カード")),
     ],

@@ -258,6 +258,7 @@ def test_brackets_do_not_excuse_anything(quote: str) -> None:
             "[ elif COMMANDS; ]... [ else COMMANDS; ] fi and so on",
             "[ elif COMMANDS; ]... [ elle COMMANDS; ] fi and so on",
         ),
+        ("see -vn [-i INTERFACE]" + " " * 40 + "-f FILE to read", "[-s INTERFACE]" + " " * 40 + "-f FILE to read"),
         ("[4] Simple is better than complex", "[IV] Simple is better than complex"),
     ],
 )

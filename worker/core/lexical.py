@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from worker.core.normal_forms import normal_form
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _embed(text: str) -> NDArray[np.float64]:
 
 def _features(text: str) -> dict[str, float]:
     """Words with 1 + log(count), and the n-grams of each word with a smaller weight."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normal_form("NFKC", text).casefold()
     words = Counter(word for word in _WORD.findall(folded) if word not in _STOP_WORDS)
     features: defaultdict[str, float] = defaultdict(float)
     for word, count in words.items():

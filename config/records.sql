@@ -100,7 +100,6 @@ CREATE TABLE IF NOT EXISTS retrieval.run_checks (
 );
 CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
 
-<<<<<<< HEAD
 -- --- conversations of the pipeline ------------------------------------------------------------------
 -- Packages hold what was found as pins: texts are read again under the rights of whoever goes on with them.
 
@@ -134,7 +133,6 @@ CREATE TABLE IF NOT EXISTS retrieval.responses (
 CREATE INDEX IF NOT EXISTS responses_conversation_idx
   ON retrieval.responses (owner, conversation_id, sequence);
 
-=======
 -- Which chunks of a recorded answer were used, and which were not; see `retrieval-worker tune`.
 CREATE TABLE IF NOT EXISTS retrieval.run_feedback (
   run      bigint NOT NULL,
@@ -148,7 +146,6 @@ CREATE TABLE IF NOT EXISTS retrieval.run_feedback (
   FOREIGN KEY (run, task, step) REFERENCES retrieval.run_records ON DELETE CASCADE
 );
 
->>>>>>> 35f044462b77bc9c8a56263bea6bf7fa85f898df
 -- A foreign run is an unknown run: the owner is stated inside each transaction, like the caller of a search.
 -- `retrieval.audit` is stated by the check of all runs and by `tune` alone, which tell figures and no content.
 ALTER TABLE retrieval.runs ENABLE ROW LEVEL SECURITY;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
@@ -10,13 +11,19 @@ from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
 from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
+from worker.adapters.reranker import rerankers
 from worker.adapters.runs import Runs
+from worker.adapters.sessions import Sessions
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
 from worker.feedback import Feedback
 from worker.hybrid import HybridRetrieval
 from worker.legs import Legs
+from worker.pipeline.execution import Executor
+from worker.pipeline.queries import QueryMaker
+from worker.pipeline.serving import PipelineJobs, RetrievalPipeline
+from worker.pipeline.sources import SourceBuilder
 from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import Retrieval
@@ -36,6 +43,7 @@ class Engine:
     Args:
         settings: the worker's settings.
         clock: for traces only; no result depends on it.
+        now: seconds since 1970, for recency, where a profile counts it.
 
     Attributes:
         retrieval: answers `retrieve_top_k`.
@@ -45,28 +53,24 @@ class Engine:
         files: the files of runs.
         verifying: checks recorded runs in bulk.
         feedback: which chunks of runs were used, and what that says of the legs' weights.
+        pipeline: the three stages, for Python.
+        pipeline_jobs: answers `run_pipeline`.
         exchange: runs as files, out and in.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
     """
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
         self._database = Database(settings)
         corpora = Corpora(settings, self._database)
         runs = Runs(self._database)
         recording = Recording(runs)
+        embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
+        transforms = Transforms(settings, model)
         self.retrieval = Retrieval(corpora, recording, clock)
         self._legs = Legs(self._database, settings.pool.max_size)
-        self.hybrid = HybridRetrieval(
-            corpora,
-            self._legs,
-            make_embedder(settings.embedder),
-            Transforms(settings, make_model(settings.language_model)),
-            recording,
-            settings.hybrid,
-            clock,
-        )
+        self.hybrid = HybridRetrieval(corpora, self._legs, embedder, transforms, recording, settings.hybrid, clock)
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
         self.citing = Citing(corpora, runs, self.replay, self.files, clock)
@@ -74,6 +78,24 @@ class Engine:
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
+        prices = settings.price_table()
+        queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor, prices)
+        builder = SourceBuilder(
+            settings,
+            corpora,
+            self._legs,
+            queries,
+            rerankers(settings, model),
+            self.replay,
+            lambda *_: ((), ()),
+            model,
+            prices,
+            clock,
+            now,
+        )
+        paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
+        self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths)
+        self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording)
 
     def close(self) -> None:
         """Close the connections to Postgres, end threads."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from worker.core.costs import Price
 from worker.core.keywords import EXTRACTORS
 from worker.errors import SettingsError
 from worker.model import LegName
@@ -118,6 +120,7 @@ class CorpusSettings(Section):
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
     date: str | None = None
+    path_field: str | None = None
     documents: DocumentsTable | None = None
 
 
@@ -327,6 +330,14 @@ class MetricsSettings(Section):
         return bool(self.port or self.folder)
 
 
+class PriceSettings(Section):
+    """What a million tokens of a model cost, as decimal numbers."""
+
+    input: Decimal = Field(ge=0)
+    output: Decimal = Field(Decimal(0), ge=0)
+    cached_input: Decimal | None = Field(None, ge=0)
+
+
 class RerankerSettings(Section):
     """What rereads candidates, for profiles that rerank over HTTP or in this process."""
 
@@ -379,6 +390,7 @@ class Settings(BaseSettings):
     language_model: LanguageModelSettings = LanguageModelSettings()
     metrics: MetricsSettings = MetricsSettings()
     reranker: RerankerSettings = RerankerSettings()
+    prices: dict[str, PriceSettings] = {}
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
@@ -390,6 +402,14 @@ class Settings(BaseSettings):
             if missing:
                 raise ValueError(f"modes.{name}.corpora: there is no corpus {missing[0]}")
         return self
+
+    def price_table(self) -> dict[tuple[str, str], Price]:
+        """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
+        return {
+            (provider, model): Price(price.input, price.output, price.cached_input)
+            for name, price in self.prices.items()
+            for provider, _, model in [name.partition("/")]
+        }
 
     @property
     def default_corpus(self) -> str:

@@ -23,6 +23,7 @@ from worker.contract import (
     PinnedReplay,
     RetrieveHybrid,
     RetrieveTopK,
+    RunPipeline,
     VerifyRuns,
     parse_job,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.language_model import Completion, Prompt
 from worker.core import extractive
@@ -122,7 +122,7 @@ class Executor:
         return [dataclasses.replace(citation, section=section) for section in sections]
 
     def _citation(self, cited: CitedSource, found: Candidate | RemoteSource) -> Citation:
-        shared = {"label": cited.label, "snippet": cited.snippet, "quote": cited.verdict}
+        shared: dict[str, Any] = {"label": cited.label, "snippet": cited.snippet, "quote": cited.verdict}
         if not isinstance(found, Candidate):
             return Citation(source_path=found.title or None, url_or_doi=found.url or None, **shared)
         source = source_of(found, self._paths)

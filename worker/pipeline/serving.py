@@ -15,7 +15,6 @@ from worker.core import prompts
 from worker.core.canonical import canonical_sha256
 from worker.core.costs import written
 from worker.errors import InvalidJob, NotAuthorised
-from worker.pipeline.execution import Executor
 from worker.pipeline.keeping import with_texts, without_texts
 from worker.pipeline.synthesis import Chain, synthesize, with_context
 from worker.pipeline.types import ContextPackage, CorpusSearch, QueryRequest, QueryResponse, Turn, from_json, to_json
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from worker.contract import RunPipeline
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
+    from worker.pipeline.execution import Executor
     from worker.pipeline.sources import SourceBuilder
     from worker.pipeline.stages import Report
     from worker.recording import Recording

@@ -76,7 +76,8 @@ def with_context(
     count: Callable[[str], int] = estimated_tokens,
 ) -> ContextPackage:
     """A package with labels and context block, made of itself alone: the same package, the same bytes."""
-    sources = [source_of(one, paths) for one in (*package.candidates, *package.remote_sources)]
+    found: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
+    sources = [source_of(one, paths) for one in found]
     before, after = _before(mode), _after(package, mode)
     context = build_context(sources, max(0, mode.budget_tokens - count(before) - count(after)), count)
     names = [_name(one) for one in package.candidates] + [_remote_name(one) for one in package.remote_sources]

@@ -183,8 +183,16 @@ class Corpus:
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
         """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
-        (rows,) = database.read(principal, [(self._statements.pinned, self._statements.pins(hashes, ids))])
-        return list({chunk.id: chunk for chunk in map(self._chunk, rows)}.values())
+        (rows,) = database.read(principal, [self.pin_statement(hashes, ids)])
+        return list({chunk.id: chunk for chunk in self.chunks(rows)}.values())
+
+    def pin_statement(self, hashes: Collection[str], ids: Collection[str]) -> Statement:
+        """The statement of `pinned`, to be run together with others; `chunks` reads its rows."""
+        return self._statements.pinned, self._statements.pins(hashes, ids)
+
+    def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
+        """Rows of chunks, in their order."""
+        return [self._chunk(row) for row in rows]
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
         """The first chunks by id, for bare hashes in a corpus without a hash column."""

@@ -6,6 +6,9 @@ without it Flower refuses its API, and shows its pages to whoever reaches the po
 
 import os
 
+from worker.metrics import show_shared
+from worker.settings import load
+
 address = os.environ.get("FLOWER_ADDRESS", "127.0.0.1")
 port = int(os.environ.get("FLOWER_PORT", "5555"))
 basic_auth = [pair for pair in os.environ.get("FLOWER_BASIC_AUTH", "").split(",") if pair]
@@ -17,3 +20,6 @@ purge_offline_workers = 300
 inspect_timeout = 2000.0
 tasks_columns = "name,uuid,state,args,received,started,runtime,worker"
 natural_time = False
+
+# One scrape of Flower's /metrics shows what the workers counted as well, where they share a folder with it.
+show_shared(load().metrics.folder)

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from billiard.process import current_process
 from celery import Celery, signals
 from kombu.entity import Queue
 
@@ -18,6 +19,7 @@ from worker import settings as settings_module
 from worker.adapters.postgres import check
 from worker.engine import Engine
 from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.metrics import Metrics
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -35,8 +37,9 @@ def create_app(settings: Settings) -> Celery:
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
-    tasks.register(app, settings, process.engine)
-    _connect_signals(app, settings, process)
+    metrics = Metrics(settings.metrics)
+    tasks.register(app, settings, process.engine, metrics)
+    _connect_signals(app, settings, process, metrics)
     return app
 
 
@@ -114,7 +117,7 @@ class _Process:
             self._engine = None
 
 
-def _connect_signals(app: Celery, settings: Settings, process: _Process) -> None:
+def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics: Metrics) -> None:
     """Celery's signals are global: only those of our own app are answered."""
 
     def setup_logging(**_: Any) -> None:
@@ -123,8 +126,12 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process) -> None
     def before_start(conf: Any = None, **_: Any) -> None:
         if conf is app.conf:
             refuse_unsafe_start(settings)
+            _start_metrics(settings, metrics)
 
     def after_fork(**_: Any) -> None:
+        number = getattr(current_process(), "index", None)
+        if number is not None:  # the solo pool has none: it says this of the main process
+            metrics.forked(number)
         try:
             process.engine()
         except RetrievalError as error:
@@ -151,6 +158,14 @@ def refuse_unsafe_start(settings: Settings) -> None:
         _exit(error)
     except Unavailable as error:
         log.warning("starting without Postgres", reason=error.message)
+
+
+def _start_metrics(settings: Settings, metrics: Metrics) -> None:
+    if settings.metrics.on:
+        try:
+            metrics.start()
+        except SettingsError as error:
+            _exit(error)
 
 
 def _exit(error: SettingsError) -> None:

@@ -112,9 +112,11 @@ class Corpora:
         for chunk in chunks:
             ids.setdefault(chunk.corpus, []).append(chunk.chunk_id)
         corpora = [self.get(name) for name in ids]
-        results = self.database.read(
-            asker, [corpus.pin_statement((), of) for corpus, of in zip(corpora, ids.values(), strict=True)]
-        )
+        statements = [
+            (corpus.statements.pinned, corpus.statements.pins((), of))
+            for corpus, of in zip(corpora, ids.values(), strict=True)
+        ]
+        results = self.database.read(asker, statements)
         now = {
             (corpus.name, chunk.id): chunk
             for corpus, rows in zip(corpora, results, strict=True)

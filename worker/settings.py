@@ -250,6 +250,19 @@ class LanguageModelSettings(Section):
     max_retries: int = Field(2, ge=0, le=10)
 
 
+class MetricsSettings(Section):
+    """Metrics for Prometheus; none are kept unless a port or a folder is set."""
+
+    port: int = Field(0, ge=0, le=65_535)
+    address: str = "127.0.0.1"
+    folder: str = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is counted."""
+        return bool(self.port or self.folder)
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -289,6 +302,7 @@ class Settings(BaseSettings):
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
+    metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
     @property

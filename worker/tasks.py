@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import kombu.exceptions
 import redis
 from celery import Task
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import Retry, SoftTimeLimitExceeded
 
 from worker import observe
 from worker.codec import JobResult, Unreadable
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
     from worker.engine import Engine
+    from worker.metrics import Metrics
     from worker.model import Principal
     from worker.settings import Settings
 
@@ -66,25 +67,34 @@ TASKS: dict[str, tuple[type[Job], Callable[[Engine], Answer[Any]]]] = {
 """What a backend may call: a task's name, the type of its job, and what answers it."""
 
 
-def register(app: Celery, settings: Settings, engine: Callable[[], Engine]) -> None:
+def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> None:
     """Define the tasks on an app.
 
     Args:
         app: the Celery app.
         settings: the worker's settings.
         engine: gives this process's engine, made after fork.
+        metrics: counts jobs, if the settings ask for it.
     """
+    run = partial(run_counted, metrics) if settings.metrics.on else run_job
     for name, (model, method) in TASKS.items():
-        _define(app, name, model, partial(_answer, engine, method), settings)
+        _define(app, name, model, partial(_answer, engine, method), settings, run)
     if settings.verify.every_minutes:
         asker = watcher(settings)
-        _define(app, "verify_runs", VerifyRuns, lambda _, __: _verified(engine(), asker, settings), settings)
+        _define(app, "verify_runs", VerifyRuns, lambda _, __: _verified(engine(), asker, settings), settings, run)
 
 
-def _define(app: Celery, name: str, model: type[JobT], answer: Answer[JobT], settings: Settings) -> None:
+def _define(
+    app: Celery,
+    name: str,
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+    run: Callable[..., JobResult],
+) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run_job(self, args, kwargs, model, answer, settings)
+        return run(self, args, kwargs, model, answer, settings)
 
 
 def _answer(
@@ -146,6 +156,39 @@ def run_job(
             f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         ) from None
     _log("job done", task, started, **run, rows=_rows(result), outcome=summary)
+    return done
+
+
+def run_counted(
+    metrics: Metrics,
+    task: RetrievalTask,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+) -> JobResult:
+    """`run_job`, and what it adds to the metrics."""
+    started = time.perf_counter()
+    outcome = "interrupted"
+    answered: dict[str, Any] | None = None
+
+    def keeping(job: JobT, who: Callable[[], Principal | None]) -> dict[str, Any]:
+        nonlocal answered
+        answered = answer(job, who)
+        return answered
+
+    try:
+        done = run_job(task, args, kwargs, model, keeping, settings)
+        outcome = "ok"
+    except Retry:
+        outcome = "delayed"
+        raise
+    except RetrievalError as error:
+        outcome = type(error).__name__
+        raise
+    finally:
+        metrics.job(task.name, outcome, time.perf_counter() - started, answered)
     return done
 
 

@@ -321,6 +321,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
         ({"DATABASE_CONNECTION_STRING": ""}, "DATABASE_CONNECTION_STRING"),
         ({"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, "search.over_fetch"),
         ({"RETRIEVAL_WORKER_CONFIG": "/no/such/worker.toml"}, "/no/such/worker.toml"),
+        ({"RETRIEVAL_WORKER_METRICS__FOLDER": "/dev/null/metrics"}, "metrics.folder"),
         ({"user": "postgres"}, "superuser"),
     ],
 )

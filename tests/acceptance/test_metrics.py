@@ -1,0 +1,284 @@
+"""`/metrics` of a real worker process, and of Flower beside it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from worker import devstack
+from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName, encode_embedding
+from worker.core import lexical
+from worker.devstack.processes import free_port
+from worker.errors import InvalidJob, Unavailable
+from worker.metrics import DEFINITIONS
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import redis
+
+    Environment = Callable[..., dict[str, str]]
+    Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+USER, PASSWORD = "watcher", "a password for this test"
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+ASKER = {"user_id": "canary-user"}
+TOP_K = RetrieveTopK(query_embedding=QUERY, principal=ASKER)
+HYBRID = RetrieveHybrid(
+    query="add canary-query hi-hats",
+    context='sound("canary-sound").fast(2)',
+    searches=[HybridSearch(corpus="docs", top_k=4), HybridSearch(corpus="examples", top_k=3)],
+    principal=ASKER,
+)
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def exposition(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def sums(text: str) -> Sums:
+    """Each series of ours in an exposition, with its value."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("retrieval_")
+    }
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    return sums(text).get((name, frozenset(labels.items())), 0.0)
+
+
+def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stack: devstack.Stack) -> None:
+    """Two jobs of a pool of two: a lock keeps the first from ending before the other process has the second."""
+    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as locking:
+        locking.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        sent = [client.enqueue(TOP_K) for _ in range(2)]
+        wait_for(lambda: waiting_sessions(admin) == 2)
+        locking.rollback()
+    for task_id in sent:
+        client.result(task_id, timeout=30)
+
+
+def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
+    row = admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def pool(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(worker.pid).children()
+
+
+def test_the_sums_are_those_of_all_processes(
+    stack: devstack.Stack,
+    client: Client,
+    admin: psycopg.Connection[Any],
+    port: int,
+    worker_environment: Environment,
+    worker_log: Path,
+    tmp_path: Path,
+) -> None:
+    """Both pool processes count; what was answered and refused is in one scrape, on loopback, with no word of it."""
+    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
+    with devstack.celery_worker(environment, worker_log, "--concurrency=2") as worker:
+        one_job_in_each_process(client, admin, stack)
+        recorded = HYBRID.model_copy(update={"run": RunName(subject_id="canary-subject", run_id="canary-run")})
+        answers = [client.call(job) for job in (HYBRID, HYBRID, recorded, recorded)]
+        client.call(HYBRID.model_copy(update={"context": ""}))
+        for corpus in ("canary-corpus", "canary-table"):
+            with pytest.raises(InvalidJob):
+                client.call(TOP_K.model_copy(update={"corpus": corpus}))
+        text = exposition(port)
+        listening = [
+            (process.pid, connection.laddr)
+            for process in [psutil.Process(worker.pid), *pool(worker)]
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+    assert {file.name for file in (tmp_path / "metrics").glob("counter_*.db")} == {"counter_0-0.db", "counter_0-1.db"}
+    assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 2
+    assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="InvalidJob") == 2
+    assert value(text, "retrieval_jobs_total", task="retrieve_hybrid", outcome="ok") == 5
+    assert value(text, "retrieval_job_duration_seconds_count", task="retrieve_hybrid", outcome="ok") == 5
+    # The answer from a record searched nothing, so there were four searches, one of them without a context.
+    assert value(text, "retrieval_contextual_searches_total", state="used") == 3
+    assert value(text, "retrieval_contextual_searches_total", state="skipped") == 1
+    assert value(text, "retrieval_leg_duration_seconds_count", leg="primary") == 4
+    assert value(text, "retrieval_leg_duration_seconds_count", leg="contextual") == 3
+    for corpus, figures in answers[0].metrics.items():  # type: ignore[union-attr] # a hybrid answer
+        found = value(text, "retrieval_leg_results_total", corpus=corpus, leg="contextual")
+        assert found == 3 * figures.contextual_count > 0
+        assert value(text, "retrieval_duplicate_results_total", corpus=corpus) == 3 * figures.duplicate_count
+        top = value(text, "retrieval_leg_top_similarity_sum", corpus=corpus, leg="contextual")
+        assert top == pytest.approx(3 * (figures.top_similarity["contextual"] or 0))
+        mean = value(text, "retrieval_leg_mean_similarity_sum", corpus=corpus, leg="contextual")
+        assert mean == pytest.approx(3 * (figures.mean_similarity["contextual"] or 0))
+    assert listening == [(worker.pid, ("127.0.0.1", port))]
+    assert_nothing_of_jobs(text)
+
+
+def assert_nothing_of_jobs(text: str) -> None:
+    """Every label's value is a word of this project or of the settings, or a bucket's bound."""
+    allowed = {
+        "task": {"retrieve_top_k", "retrieve_hybrid"},
+        "outcome": {"ok", "InvalidJob"},
+        "stage": {"search", "cut", "transform", "embed", "fuse", "record"},
+        "leg": {"primary", "contextual"},
+        "corpus": {"docs", "examples"},
+        "state": {"used", "skipped"},
+    }
+    labels = {label for _, labels in sums(text) for label in labels}
+    strange = {(name, said) for name, said in labels if said not in allowed.get(name, ())}
+    assert {name for name, _ in strange} == {"le"}
+    assert all(re.fullmatch(r"[0-9.]+|\+Inf", said) for _, said in strange)
+    assert "canary" not in text
+    assert {family.name for family in text_string_to_metric_families(text)} <= {
+        definition.name.removesuffix("_total") for definition in DEFINITIONS
+    }
+
+
+def test_what_was_counted_outlives_its_process_and_its_worker(
+    stack: devstack.Stack,
+    client: Client,
+    admin: psycopg.Connection[Any],
+    port: int,
+    worker_environment: Environment,
+    worker_log: Path,
+    tmp_path: Path,
+) -> None:
+    """Who takes the place of a killed process carries its numbers on; so does a new worker on the same folder."""
+    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
+
+    def answered() -> float:
+        return value(exposition(port), "retrieval_jobs_total", task="retrieve_top_k", outcome="ok")
+
+    with devstack.celery_worker(environment, worker_log, "--concurrency=2") as worker:
+        one_job_in_each_process(client, admin, stack)
+        victim = pool(worker)[0]
+        victim.kill()
+        wait_for(lambda: victim.pid not in {process.pid for process in pool(worker)} and len(pool(worker)) == 2)
+        assert answered() == 2
+        one_job_in_each_process(client, admin, stack)
+        assert answered() == 4
+        files = sorted(file.name for file in (tmp_path / "metrics").iterdir())
+    with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
+        one_job_in_each_process(client, admin, stack)
+        assert answered() == 6
+    assert sorted(file.name for file in (tmp_path / "metrics").iterdir()) == files
+
+
+def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
+    client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
+) -> None:
+    """One scrape: Flower's own metrics, of their own kind, and ours of two workers, of which neither listens."""
+    environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
+    other = tmp_path / "other.log"
+    with (
+        devstack.flower(environment, tmp_path / "flower.log", user=USER, password=PASSWORD) as url,
+        devstack.celery_worker(environment, worker_log, "--concurrency=1", queues="retrieval"),
+        devstack.celery_worker(environment, other, "--pool=solo", queues="pipeline"),
+    ):
+        client.call(TOP_K)
+        client.call(HYBRID)
+        on_the_other_queue(client)
+        with urllib.request.urlopen(url + "/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+    assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 2
+    assert value(text, "retrieval_jobs_total", task="retrieve_hybrid", outcome="ok") == 1
+    assert "# TYPE flower_events_total counter" in text
+    assert "process_cpu_seconds_total" in text
+    files = {file.name for file in (tmp_path / "metrics").glob("counter_*.db")}
+    assert files == {"counter_0-0.db", "counter_1-main.db"}
+
+
+def on_the_other_queue(client: Client) -> None:
+    """The same job for whoever serves the queue `pipeline`."""
+    sent = client._app.send_task("retrieve_top_k", (TOP_K.model_dump(exclude_none=True),), queue="pipeline")
+    client.result(sent.id, timeout=30)
+
+
+@pytest.mark.parametrize("options", ["--pool=solo", "--pool=threads", "--max-tasks-per-child=1"])
+def test_every_kind_of_pool_counts_in_a_folder_of_its_own(
+    client: Client, port: int, worker_environment: Environment, worker_log: Path, tmp_path: Path, options: str
+) -> None:
+    """Without a folder in the settings the worker makes one, which pool processes leave alone and it removes."""
+    environment = worker_environment(METRICS__PORT=str(port)) | {"TMPDIR": str(tmp_path)}
+    with devstack.celery_worker(environment, worker_log, "--concurrency=2", options):
+        for _ in range(5):
+            client.call(TOP_K)
+        assert value(exposition(port), "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 5
+        assert list(tmp_path.glob("retrieval-metrics-*"))
+    assert not list(tmp_path.glob("retrieval-metrics-*"))
+
+
+def test_every_try_of_a_job_counts(
+    client: Client,
+    admin: psycopg.Connection[Any],
+    port: int,
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Postgres stays away: two tries are put off, the third is the job's failure."""
+    environment = worker_environment(
+        METRICS__PORT=str(port),
+        POOL__TIMEOUT_SECONDS="0.3",
+        WORKER__RETRY_BACKOFF_SECONDS="0.1",
+        WORKER__MAX_RETRIES="2",
+    )
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
+        with pytest.raises(Unavailable):
+            client.call(TOP_K, timeout=60)
+        text = exposition(port)
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT -1")
+    assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="delayed") == 2
+    assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="Unavailable") == 1
+
+
+def test_a_job_is_answered_though_nothing_can_be_counted(
+    client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
+) -> None:
+    """The folder is gone before the first number is written: the log says so, the caller gets the answer."""
+    environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        shutil.rmtree(tmp_path / "metrics")
+        assert client.call(TOP_K).status == "ok"  # type: ignore[union-attr] # one query
+    assert "metrics not written" in worker_log.read_text()

@@ -111,11 +111,13 @@ class Caching:
         self._cache = cache
         self._corpora = corpora
         self._tasks = frozenset(settings.cache.tasks)
-        self._always = {
-            "settings": settings.model_dump(mode="json", include={"search", "hybrid", "corpora"}),
-            "embedder": [embedder.name, embedder.version],
-            "worker": worker_version,
-        }
+        self._always = canonical_sha256(
+            {
+                "settings": settings.model_dump(mode="json", include={"search", "hybrid", "corpora"}),
+                "embedder": [embedder.name, embedder.version],
+                "worker": worker_version,
+            }
+        )
 
     def slot(
         self, task: str, job: Job, asker: Principal, room: Mapping[str, int], made_of: Mapping[str, Any]
@@ -143,7 +145,7 @@ class Caching:
         if state is None:
             return None
         told = {
-            **self._always,
+            "always": self._always,
             "task": task,
             "job": job.model_dump(mode="json", exclude={*_NOT_IN_THE_KEY, *made_of}),
             "made_of": dict(made_of),

@@ -268,7 +268,8 @@ def test_a_revoked_grant_holds_at_once(running: Running, unnoticed: Admin) -> No
 
 
 WRITTEN = {
-    "a new chunk": "INSERT INTO doc_embeddings (id, page_name, page_url, section_title, content) VALUES ('new', '', '', '', 'x')",
+    "a new chunk": "INSERT INTO doc_embeddings (id, page_name, page_url, section_title, content) "
+    "VALUES ('new', '', '', '', '')",
     "another embedding": "UPDATE doc_embeddings SET embedding = NULL WHERE id = (SELECT max(id) FROM doc_embeddings)",
     "a deleted chunk": "DELETE FROM doc_embeddings WHERE id = (SELECT max(id) FROM doc_embeddings)",
     "a new grant": "INSERT INTO document_grants VALUES ('handbook-desk-notes', 'carol')",

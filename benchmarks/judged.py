@@ -107,6 +107,13 @@ class Asking:
         legs = {"legs": list(system.legs), "fusion": system.fusion, "transform": self._transform}
         return self._chunks({"query": query.query, **legs, **({"weights": dict(weights)} if weights else {})}, query)
 
+    def reworded(self, query: Query) -> bool:
+        """Whether the transformation changes the query."""
+        return bool(
+            self._answer({"query": query.query, "transform": self._transform}, query)["transformed_query"]
+            != query.query
+        )
+
     def _contextual_text(self, query: Query) -> str | None:
         answer = self._answer({"query": query.query, "transform": self._transform}, query)
         keywords = answer["context_keywords"]
@@ -163,10 +170,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that was judged, of one transformation."""
+    """Everything that was judged, of one transformation, and which queries that changed."""
 
     queries: Sequence[Query]
     judged: Mapping[System, Judged]
+    reworded: Sequence[Query]
 
     @cached_property
     def with_keywords(self) -> list[Query]:
@@ -183,4 +191,4 @@ def run(asking: Asking, queries: Sequence[Query], told: Callable[[], None]) -> R
             {query.id: judge(query, ranked) for query in queries if (ranked := answers[query.id]) is not None}
         )
         told()
-    return Results(queries, judged)
+    return Results(queries, judged, [query for query in queries if asking.reworded(query)])

@@ -123,7 +123,7 @@ def with_context(by_transform: Mapping[str, Results]) -> str:
 
 
 def by_kind(results: Results) -> str:
-    """nDCG by the kind of query."""
+    """One measure, nDCG, by the kind of query."""
     kinds = sorted({query.kind for query in results.queries})
     parts = {kind: [query for query in results.queries if query.kind == kind] for kind in kinds}
     headings = ["nDCG@5", *(f"{kind} ({len(queries)})" for kind, queries in parts.items())]
@@ -134,30 +134,47 @@ def by_kind(results: Results) -> str:
     return markdown(headings, rows)
 
 
-def against_legs(by_transform: Mapping[str, Results]) -> str:
-    """By how much each fusion is better than its best leg, query by query."""
-    rows = []
-    for system, (transform, results) in itertools.product(FUSED, by_transform.items()):
-        queries = results.with_keywords if "contextual" in system.legs else results.queries
-        best = best_leg(results, system, queries)
-        cells = [
-            signed(results.judged[system].against(results.judged[best], queries, measure)) for measure in MEASURES
+def of_glossary(by_transform: Mapping[str, Results]) -> str:
+    """What the glossary changes for the queries that have a term of it."""
+    plain, glossary = by_transform["none"], by_transform["glossary"]
+    queries = glossary.reworded
+    rows = [
+        [
+            system.name,
+            cell(plain.judged[system].figure(queries, "ndcg")),
+            cell(glossary.judged[system].figure(queries, "ndcg")),
+            signed(glossary.judged[system].against(plain.judged[system], queries, "ndcg")),
         ]
-        rows.append([system.name, transform, str(len(queries)), best.name, *cells])
-    return markdown(["fusion", "transform", "queries", "best leg", *MEASURES.values()], rows)
+        for system in EVERYWHERE
+    ]
+    return markdown([f"nDCG@5 ({len(queries)} queries)", *TRANSFORMS, "difference"], rows)
 
 
-def best_leg(results: Results, system: System, queries: Sequence[Query]) -> System:
-    """Of a fusion's legs the one with the highest nDCG alone."""
+def against_legs(results: Results) -> str:
+    """By how much each fusion is better than the best of its legs, query by query."""
+    rows = []
+    for system in FUSED:
+        queries = results.with_keywords if "contextual" in system.legs else results.queries
+        cells = []
+        for measure in MEASURES:
+            best = best_leg(results, system, queries, measure)
+            cells += [best.name, signed(results.judged[system].against(results.judged[best], queries, measure))]
+        rows.append([system.name, str(len(queries)), *cells])
+    headings = [heading for measure in MEASURES.values() for heading in (f"best leg by {measure}", measure)]
+    return markdown(["fusion", "queries", *headings], rows)
+
+
+def best_leg(results: Results, system: System, queries: Sequence[Query], measure: str) -> System:
+    """Of a fusion's legs the one that is best alone."""
     return max(
-        (System((leg,)) for leg in system.legs), key=lambda leg: results.judged[leg].figure(queries, "ndcg").mean
+        (System((leg,)) for leg in system.legs), key=lambda leg: results.judged[leg].figure(queries, measure).mean
     )
 
 
 def signed(figure: Figure) -> str:
     """A difference, and what can be said of it: its sign only where the whole interval has it."""
     verdict = "better" if figure.low > 0 else "worse" if figure.high < 0 else "undecided"
-    return f"{figure.mean:+.3f} ({figure.low:+.2f} to {figure.high:+.2f}) {verdict}"
+    return f"{figure.mean:+.3f} ({figure.low:+.3f} to {figure.high:+.3f}) {verdict}"
 
 
 # --- weights, chosen on one half and judged on the other ----------------------------------------
@@ -252,13 +269,13 @@ def tuned_table(lines: Sequence[Tuned]) -> str:
 
 def report(by_transform: Mapping[str, Results], lines: Sequence[Tuned]) -> str:
     """All tables as Markdown."""
-    parts = []
-    for transform, results in by_transform.items():
-        parts.append(f"### Every query, transform `{transform}`")
-        parts += [by_corpus(results, measure) for measure in MEASURES]
+    plain = by_transform["none"]
+    parts = ["### Every query", *(by_corpus(plain, measure) for measure in MEASURES)]
+    parts += ["### Each fusion against the best of its legs", against_legs(plain)]
     parts += ["### Queries whose context says something", with_context(by_transform)]
-    parts += ["### By kind of query, transform `none`", by_kind(by_transform["none"])]
-    parts += ["### Each fusion against the best of its legs", against_legs(by_transform)]
+    parts += ["### By kind of query", by_kind(plain)]
+    parts += ["### With the glossary", *(by_corpus(by_transform["glossary"], measure) for measure in MEASURES)]
+    parts += ["### What the glossary changes", of_glossary(by_transform)]
     if lines:
         parts += ["### Weights chosen on one half, judged on the other", tuned_table(lines)]
     return "\n\n".join(parts)

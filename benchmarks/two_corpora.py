@@ -1,4 +1,4 @@
-"""The sample's two public corpora, `docs` and `examples`, filled with clustered vectors: what hybrid searches at once."""
+"""The sample's public corpora, `docs` and `examples`, filled with clustered vectors: what hybrid searches at once."""
 
 from __future__ import annotations
 

@@ -151,28 +151,21 @@ def of_glossary(by_transform: Mapping[str, Results]) -> str:
 
 
 def against_legs(results: Results) -> str:
-    """By how much each fusion is better than the best of its legs, query by query."""
+    """By how much each fusion is better than each of its legs, query by query."""
     rows = []
     for system in FUSED:
         queries = results.with_keywords if "contextual" in system.legs else results.queries
-        cells = []
-        for measure in MEASURES:
-            best = best_leg(results, system, queries, measure)
-            cells += [best.name, signed(results.judged[system].against(results.judged[best], queries, measure))]
-        rows.append([system.name, str(len(queries)), *cells])
-    headings = [heading for measure in MEASURES.values() for heading in (f"best leg by {measure}", measure)]
-    return markdown(["fusion", "queries", *headings], rows)
-
-
-def best_leg(results: Results, system: System, queries: Sequence[Query], measure: str) -> System:
-    """Of a fusion's legs the one that is best alone."""
-    return max(
-        (System((leg,)) for leg in system.legs), key=lambda leg: results.judged[leg].figure(queries, measure).mean
-    )
+        for leg in system.legs:
+            alone = results.judged[System((leg,))]
+            cells = [signed(results.judged[system].against(alone, queries, measure)) for measure in MEASURES]
+            rows.append([system.name, leg, str(len(queries)), *cells])
+    return markdown(["fusion", "leg", "queries", *MEASURES.values()], rows)
 
 
 def signed(figure: Figure) -> str:
     """A difference, and what can be said of it: its sign only where the whole interval has it."""
+    if figure.low == figure.high == 0:
+        return "the same"
     verdict = "better" if figure.low > 0 else "worse" if figure.high < 0 else "undecided"
     return f"{figure.mean:+.3f} ({figure.low:+.3f} to {figure.high:+.3f}) {verdict}"
 
@@ -271,7 +264,7 @@ def report(by_transform: Mapping[str, Results], lines: Sequence[Tuned]) -> str:
     """All tables as Markdown."""
     plain = by_transform["none"]
     parts = ["### Every query", *(by_corpus(plain, measure) for measure in MEASURES)]
-    parts += ["### Each fusion against the best of its legs", against_legs(plain)]
+    parts += ["### Each fusion against each of its legs", against_legs(plain)]
     parts += ["### Queries whose context says something", with_context(by_transform)]
     parts += ["### By kind of query", by_kind(plain)]
     parts += ["### With the glossary", *(by_corpus(by_transform["glossary"], measure) for measure in MEASURES)]

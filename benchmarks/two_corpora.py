@@ -135,12 +135,15 @@ def _label(table: Table, dataset: Dataset) -> str:
 
 
 def queries(rows: int, count: int) -> list[tuple[Vectors, Vectors]]:
-    """Pairs of (intent, intent and context): vectors near rows of the first corpus, the second near the first.
+    """Pairs of (intent, intent and context), ``count`` near rows of each corpus.
 
-    The second lies from the first as a question and the same question with some more words do: cosine
-    similarity about 0.8.
+    The second lies from the first as a question from the same question with some more words: cosine similarity
+    about 0.8.
     """
-    dataset = Dataset(rows, TABLES[0].seed)
-    intents, others = dataset.queries(2 * count)[:count], dataset.queries(2 * count)[count:]
-    mixed = 0.8 * intents + 0.6 * others
-    return list(zip(intents, mixed / (mixed**2).sum(axis=1, keepdims=True) ** 0.5, strict=True))
+    pairs: list[tuple[Vectors, Vectors]] = []
+    for table in TABLES:
+        drawn = Dataset(rows, table.seed).queries(2 * count)
+        intents, others = drawn[:count], drawn[count:]
+        mixed = 0.8 * intents + 0.6 * others
+        pairs += zip(intents, mixed / (mixed**2).sum(axis=1, keepdims=True) ** 0.5, strict=True)
+    return pairs

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from worker import observe
 from worker.adapters.versions import version
-from worker.contract import ChunkHash, HybridMetrics, Legs
+from worker.contract import ChunkHash, HybridMetrics
 from worker.core.canonical import canonical_sha256
 from worker.corpora import Known
 from worker.errors import InternalError, SettingsError, Unavailable
-from worker.model import Candidate, LegScore, ScoreBreakdown
+from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NOT_IN_THE_KEY = {"principal", "principal_token", "run"}
 """Who asks is in the key as the database is told it; where an answer is recorded does not change it."""
 
-_LegName = Annotated[str, StringConstraints(pattern=f"^({'|'.join(get_args(Legs))})$")]
+_LegName = Annotated[str, StringConstraints(pattern=f"^({'|'.join(LEGS)})$")]
 
 log = observe.logger("worker.cache")
 

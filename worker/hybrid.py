@@ -12,14 +12,14 @@ from worker.contract import SCHEMA_VERSION, HybridSearch
 from worker.core import diversity, vectors
 from worker.core.fusion import FUSIONS, RankedLeg, min_max
 from worker.core.keywords import EXTRACTORS
-from worker.core.leg_figures import figures
 from worker.core.trace import Tracer
 from worker.corpora import known
 from worker.errors import InvalidJob, Unavailable
+from worker.hybrid_report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
 from worker.legs import Leg
-from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
+from worker.model import LEGS, Candidate
 from worker.recording import Made, pins_of
-from worker.retrieval import described, filter_set, trace
+from worker.retrieval import filter_set, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,12 +200,12 @@ class HybridRetrieval:
         header = wording.header()
         state = _contextual_state(wording, failed)
         metrics = {
-            ask.corpus.name: _metrics(legs, merged, state, failed.get("contextual"))
+            ask.corpus.name: leg_metrics(legs, merged, state, failed.get("contextual"))
             for ask, (legs, merged, _) in zip(asks, fused, strict=True)
         }
         kept = {ask.corpus.name: cut for ask, (_, _, cut) in zip(asks, fused, strict=True)}
-        results_of = {ask.corpus.name: _answer(ask, kept[ask.corpus.name]) for ask in asks}
-        search = {"legs": [_leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
+        results_of = {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks}
+        search = {"legs": [leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
         answer = {
             **header,
             "results": results_of,
@@ -218,7 +218,7 @@ class HybridRetrieval:
             "searches": [ask.wanted.model_dump(include={"corpus", "top_k"}) for ask in asks],
             "filtered": [ask.corpus.name for ask in asks if ask.filters.given],
             "scores": [asdict(candidate.scores) for cut in kept.values() for candidate in cut],
-            "legs": {ask.corpus.name: _kept_legs(legs) for ask, (legs, _, _) in zip(asks, fused, strict=True)},
+            "legs": {ask.corpus.name: kept_legs(legs) for ask, (legs, _, _) in zip(asks, fused, strict=True)},
         }
         searched = [queries.primary] if queries.contextual is None else [queries.primary, queries.contextual]
         pins = pins_of([(candidate.corpus, candidate) for cut in kept.values() for candidate in cut])
@@ -303,7 +303,7 @@ class HybridRetrieval:
         for wanted in header["searches"]:
             name, search = wanted["corpus"], HybridSearch(**wanted)
             recorded = sum(pin.pin.corpus == name for pin in record.pins)
-            results[name] = _result(search, kept[name], name in header["filtered"], recorded)
+            results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
         return {
             **{name: header[name] for name in ("schema_version", "transformed_query", "context_keywords")},
             "results": results,
@@ -317,7 +317,7 @@ class HybridRetrieval:
         for recorded, scores, chunk in zip(record.pins, record.answer["scores"], chunks, strict=True):
             name = recorded.pin.corpus
             if chunk is not None and name in kept:
-                kept[name].append(Candidate(chunk, recorded.score, _scores(scores), name))
+                kept[name].append(Candidate(chunk, recorded.score, scores_of(scores), name))
         return kept
 
 
@@ -380,67 +380,17 @@ def _from_cache(asks: Sequence[Ask], wording: Wording, remembered: Remembered, t
         kept[candidate.corpus].append(candidate)
     return {
         **wording.header(),
-        "results": {ask.corpus.name: _answer(ask, kept[ask.corpus.name]) for ask in asks},
+        "results": {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks},
         "metrics": {name: remembered.metrics[name] for name in kept},
         "trace": trace(tracer, {"method": "cache"}, dict(wording.models), "hit"),
     }
 
 
-def _answer(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
-    return _result(ask.wanted, kept, ask.filters.given, len(kept))
-
-
-def _result(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
-    """One corpus' answer; ``recorded`` chunks were in it when it was made."""
-    k = wanted.clamped_top_k
-    missing = "filters" if filtered else "visible_rows"
-    reason = None if len(kept) == k else missing if recorded < k else "changed"
-    return {
-        "status": "ok" if len(kept) == k else "short" if kept else "empty",
-        "short_reason": reason,
-        "top_k_requested": wanted.top_k,
-        "top_k": k,
-        "chunks": [
-            {**described(candidate, rank), "scores": asdict(candidate.scores)} for rank, candidate in enumerate(kept, 1)
-        ],
-    }
+def _answered(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
+    return corpus_answer(ask.wanted, kept, ask.filters.given, len(kept))
 
 
 def _contextual_state(wording: Wording, failed: Mapping[str, Any]) -> str:
     if "contextual" in failed:
         return "failed"
     return "used" if wording.keywords else "skipped"
-
-
-def _metrics(
-    legs: Sequence[RankedLeg], merged: Sequence[Candidate], contextual: str, error: Exception | None
-) -> dict[str, Any]:
-    """The figures of one corpus as the contract has them; a leg that did not run found nothing."""
-    told = figures(legs, merged)
-    counts = {leg.leg: leg.count for leg in told.legs}
-    return {
-        "contextual": contextual,
-        "contextual_error": None if error is None else f"{type(error).__name__}: {error}",
-        **{f"{name}_count": counts.get(name, 0) for name in ("primary", "contextual", "sparse")},
-        "merged_count": told.merged,
-        "duplicate_count": told.duplicates,
-        "dedup_rate": told.dedup_rate,
-        "top_similarity": {leg.leg: leg.top_similarity for leg in told.legs},
-        "mean_similarity": {leg.leg: leg.mean_similarity for leg in told.legs},
-    }
-
-
-def _leg_trace(name: str, result: LegFound) -> dict[str, Any]:
-    methods = [found.method for found in result.found or []]
-    return {"leg": name, "duration_ms": round(result.duration_ms, 3), "methods": methods}
-
-
-def _kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
-    """What `tune` needs later: which chunks each leg found, and how it judged them."""
-    return [
-        {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
-    ]
-
-
-def _scores(plain: Mapping[str, Any]) -> ScoreBreakdown:
-    return ScoreBreakdown(**{**plain, "legs": tuple(LegScore(**leg) for leg in plain["legs"])})

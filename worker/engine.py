@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
+from worker.adapters.cache import Cache
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
 from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
+from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
@@ -19,7 +21,7 @@ from worker.hybrid import HybridRetrieval
 from worker.legs import Legs
 from worker.recording import Recording
 from worker.replay import Replay
-from worker.retrieval import Retrieval
+from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
 from worker.transforms import Transforms
 from worker.verifying import Verifying
@@ -58,11 +60,14 @@ class Engine:
         recording = Recording(runs)
         self.retrieval = Retrieval(corpora, recording, clock)
         self._legs = Legs(self._database, settings.pool.max_size)
+        self._cache = Cache(settings) if settings.cache.tasks else None
+        embedder = make_embedder(settings.embedder)
         self.hybrid = HybridRetrieval(
             corpora,
             self._legs,
-            make_embedder(settings.embedder),
+            embedder,
             Transforms(settings, make_model(settings.language_model)),
+            Caching(self._cache, corpora, settings, embedder, WORKER_VERSION),
             recording,
             settings.hybrid,
             clock,
@@ -76,6 +81,8 @@ class Engine:
         self.exchange = Exchange(runs, judgements, self.files)
 
     def close(self) -> None:
-        """Close the connections to Postgres, end threads."""
+        """Close the connections to Postgres and to the cache, end threads."""
         self._legs.close()
+        if self._cache is not None:
+            self._cache.close()
         self._database.close()

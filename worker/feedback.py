@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from worker.adapters.feedback import Judgement
@@ -86,11 +86,12 @@ class Feedback:
         if not records:
             raise InvalidJob("no such run", "run")
         judgements = {
-            judgement: None
+            judgement
             for i, chunk_id in enumerate(chunk_ids)
             for judgement in _judgements(records, chunk_id, used, corpus, f"chunk_ids[{i}]")
         }
-        return self._judgements.note(owner, run, list(judgements))
+        # In one order, so that two who note the same chunks at once wait for each other and don't lock each other out.
+        return self._judgements.note(owner, run, sorted(judgements, key=astuple))
 
     def tune(self, owner: str | None, *, corpus: str | None = None, method: str = "weighted", k: int = 5) -> Tuning:
         """Propose weights; nothing changes by itself.

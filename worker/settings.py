@@ -214,6 +214,16 @@ class HybridSettings(Section):
         return name
 
 
+class CacheSettings(Section):
+    """Answers kept in Redis for callers who ask the same again."""
+
+    tasks: list[Literal["retrieve_hybrid"]] = []
+    url: SecretStr | None = None
+    entries: int = Field(10_000, ge=1, le=1_000_000)
+    seconds: int = Field(300, ge=1, le=86_400)
+    timeout_seconds: float = Field(0.2, gt=0, le=10)
+
+
 class VerifySettings(Section):
     """The check of recorded runs against their corpora."""
 
@@ -297,6 +307,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
     hybrid: HybridSettings = HybridSettings()
+    cache: CacheSettings = CacheSettings()
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()

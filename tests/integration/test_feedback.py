@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.adapters.feedback import Judgements
+from worker.adapters.postgres import Database
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
 from worker.core import lexical
 from worker.engine import Engine
@@ -261,6 +263,21 @@ def test_too_little_feedback_proposes_nothing(engine: Engine) -> None:
     assert (tuned.retrievals, tuned.proposal, tuned.setting) == (ENOUGH - 1, None, None)
     engine.feedback.record("alice", RunName(subject_id="song-1", run_id="disliked"), [disliked])
     assert engine.feedback.tune("alice").proposal is not None
+
+
+def test_of_much_feedback_the_latest_counts(engine: Engine, settings: Settings) -> None:
+    """By when the retrievals were recorded, whatever the order of the feedback; each with what its legs found."""
+    found = {name: record(engine, run_id=name, query=name)[0] for name in ("drums", "bass", "chords")}
+    for name in ("chords", "drums", "bass"):
+        engine.feedback.record("alice", RunName(subject_id="song-1", run_id=name), [found[name]])
+    database = Database(settings)
+    for owner in ("alice", None):
+        latest = Judgements(database).judged(owner, None, 2)
+        assert [list(one.used) for one in latest] == [[found["chords"]], [found["bass"]]]
+        for one in latest:
+            assert [leg["leg"] for leg in one.legs] == ["primary", "contextual"]
+            assert one.used[0] in {*one.legs[0]["chunk_ids"], *one.legs[1]["chunk_ids"]}
+    database.close()
 
 
 def test_one_corpus_can_be_looked_at_alone(engine: Engine) -> None:

@@ -21,6 +21,7 @@ LAYERS = [
     {"contract", "settings"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
     {"metrics", "admission", "corpora", "recording", "run_files", "loader", "doctor", "reports", "legs", "transforms"},
+    {"caching"},
     {"retrieval", "exchange", "feedback"},
     {"replay", "hybrid"},
     {"citing", "verifying"},

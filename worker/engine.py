@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
+from worker.adapters.cache import Cache
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
@@ -14,6 +15,7 @@ from worker.adapters.postgres import Database
 from worker.adapters.reranker import rerankers
 from worker.adapters.runs import Runs
 from worker.adapters.sessions import Sessions
+from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
@@ -26,7 +28,7 @@ from worker.pipeline.serving import PipelineJobs, RetrievalPipeline
 from worker.pipeline.sources import SourceBuilder
 from worker.recording import Recording
 from worker.replay import Replay
-from worker.retrieval import Retrieval
+from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
 from worker.transforms import Transforms
 from worker.verifying import Verifying
@@ -70,7 +72,11 @@ class Engine:
         transforms = Transforms(settings, model)
         self.retrieval = Retrieval(corpora, recording, clock)
         self._legs = Legs(self._database, settings.pool.max_size)
-        self.hybrid = HybridRetrieval(corpora, self._legs, embedder, transforms, recording, settings.hybrid, clock)
+        self._cache = Cache(settings) if settings.cache.tasks else None
+        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION)
+        self.hybrid = HybridRetrieval(
+            corpora, self._legs, embedder, transforms, caching, recording, settings.hybrid, clock
+        )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
         self.citing = Citing(corpora, runs, self.replay, self.files, clock)
@@ -98,6 +104,8 @@ class Engine:
         self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording)
 
     def close(self) -> None:
-        """Close the connections to Postgres, end threads."""
+        """Close the connections to Postgres and to the cache, end threads."""
         self._legs.close()
+        if self._cache is not None:
+            self._cache.close()
         self._database.close()

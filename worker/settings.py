@@ -280,6 +280,14 @@ class ModeSettings(Section):
     history_turns: int = Field(0, ge=0, le=100)
     sections: bool = False
     cheatsheet: str = Field("", max_length=20_000)
+class CacheSettings(Section):
+    """Answers kept in Redis for callers who ask the same again."""
+
+    tasks: list[Literal["retrieve_hybrid"]] = []
+    url: SecretStr | None = None
+    entries: int = Field(10_000, ge=1, le=1_000_000)
+    seconds: int = Field(300, ge=1, le=86_400)
+    timeout_seconds: float = Field(0.2, gt=0, le=10)
 
 
 class VerifySettings(Section):
@@ -385,6 +393,7 @@ class Settings(BaseSettings):
     hybrid: HybridSettings = HybridSettings()
     profiles: dict[str, ProfileSettings] = {}
     modes: dict[str, ModeSettings] = {}
+    cache: CacheSettings = CacheSettings()
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()

@@ -209,5 +209,5 @@ def test_every_passage_of_a_source_quotes_it(label: str, one: int, other: int) -
 def test_any_text_takes_linear_time(unit: str) -> None:
     """Seconds at most; squared it would be minutes."""
     start = time.process_time()
-    check_answer(unit * (100_000 // len(unit)), {"S1": "It hums, it hums. " * 5000, "S2": unit * 1000})
+    check_answer(unit * (50_000 // len(unit)), {"S1": "It hums, it hums. " * 5000, "S2": unit * 1000})
     assert time.process_time() - start < 5

@@ -217,7 +217,7 @@ def test_code_stays_inside_its_block(code: str) -> None:
 )
 def test_any_text_takes_linear_time(unit: str) -> None:
     """Seconds at most; squared it would be minutes."""
-    text = unit * (100_000 // len(unit))
+    text = unit * (50_000 // len(unit))
     start = time.process_time()
     answer(QUESTION, labelled(text, text))
     code_answer(QUESTION, labelled(text, text))

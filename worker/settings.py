@@ -280,6 +280,8 @@ class ModeSettings(Section):
     history_turns: int = Field(0, ge=0, le=100)
     sections: bool = False
     cheatsheet: str = Field("", max_length=20_000)
+
+
 class CacheSettings(Section):
     """Answers kept in Redis for callers who ask the same again."""
 

@@ -88,6 +88,14 @@ def test_of_equal_sentences_the_better_source_is_quoted() -> None:
     assert answer(QUESTION, labelled(*texts), most_sentences=1) == f"{same.format('old')} [S1]"
 
 
+def test_a_worse_source_counts_less() -> None:
+    """10 / (9 + rank): from rank 12 on an equally relevant sentence has less than half of the first one's score."""
+    names = ["oak", "elm", "ash", "yew", "fir", "bay", "fig", "nut", "pear", "plum", "pine", "palm", "teak", "vine"]
+    texts = [f"Ribbon {name} {name}wood {name}leaf." for name in names]
+    found = find_labels(answer("ribbon", labelled(*texts), most_sentences=20))
+    assert [label.name for label in found] == [f"S{rank}" for rank in range(1, 12)]
+
+
 def test_a_heading_helps_the_sentences_under_it() -> None:
     """But alone it is not enough: a sentence must share a term itself."""
     under = Source("Never switch power on here. Store it dry instead.", heading="Phantom and ribbon harm")
@@ -217,7 +225,7 @@ def test_code_stays_inside_its_block(code: str) -> None:
 )
 def test_any_text_takes_linear_time(unit: str) -> None:
     """Seconds at most; squared it would be minutes."""
-    text = unit * (100_000 // len(unit))
+    text = unit * (50_000 // len(unit))
     start = time.process_time()
     answer(QUESTION, labelled(text, text))
     code_answer(QUESTION, labelled(text, text))

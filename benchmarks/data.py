@@ -47,12 +47,15 @@ QUERY_SPREAD = (0.2, 1.0)
 """How far queries lie from a chunk: from a rephrasing (cosine similarity 0.98) to a question about it (0.76)."""
 VISIBLE_PERCENT = (1, 2, 5, 10, 20, 50)
 """For each of these there is a user who owns so many percent of the documents; together they are fewer than 100."""
+LOTS = 100
+"""Documents are of so many lots, in turn."""
 TENANT = "everyone"
 """The tenant of every document: who belongs to it sees all rows."""
 
 # Streams of random numbers that don't depend on one another: more queries must not change the vectors.
 _OF_TOPICS, _OF_ROWS, _OF_QUERIES, _OF_OWNERS = range(4)
 
+_OPENING = "Report {}, part {}, lot {}. "  # for full text: words that stand in few, in 10 % and in 1 % of the chunks
 _TEXT = "the level of this signal chain was measured again after the filter had been replaced and logged, "
 
 
@@ -232,7 +235,18 @@ def _loaded(connection: psycopg.Connection[Any]) -> str | None:
 
 def _label(dataset: Dataset, index: Index) -> str:
     """Everything that decides what the database holds: kept data is used again only where all of it is the same."""
-    shape = (FIELDS, TOPICS, FIELD_SPREAD, TOPIC_SPREAD, DOCUMENT_SPREAD, CHUNK_SPREAD, VISIBLE_PERCENT)
+    shape = (
+        FIELDS,
+        TOPICS,
+        FIELD_SPREAD,
+        TOPIC_SPREAD,
+        DOCUMENT_SPREAD,
+        CHUNK_SPREAD,
+        VISIBLE_PERCENT,
+        LOTS,
+        _OPENING,
+        _TEXT,
+    )
     schema = hashlib.sha256((config_folder() / "schema.sql").read_bytes()).hexdigest()
     return orjson.dumps({**asdict(dataset), **asdict(index), "shape": shape, "schema": schema}).decode()
 
@@ -257,7 +271,7 @@ def _copy_chunks(connection: psycopg.Connection[Any], dataset: Dataset, progress
 
 def _chunk(row: int, vector: Vectors) -> tuple[Any, ...]:
     document, place = divmod(row, CHUNKS_PER_DOCUMENT)
-    text = f"Report {document}, part {place}. " + _TEXT * (3 + row % 3)
+    text = _OPENING.format(document, place, document % LOTS) + _TEXT * (3 + row % 3)
     return (
         chunk_id(row),
         _document_id(document),

@@ -37,12 +37,14 @@ class Stage:
         dataset: what it holds.
         settings: as shipped, connected as the worker's own role.
         database: the worker's connections.
+        admin: a superuser's connection, in autocommit mode.
         versions: of PostgreSQL and pgvector, sizes of the table and the index, and the index's parameters.
     """
 
     dataset: Dataset
     settings: Settings
     database: Database
+    admin: psycopg.Connection[Any]
     versions: Mapping[str, str]
 
     def corpus(self, **search: Any) -> Corpus:
@@ -89,14 +91,13 @@ def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path |
         server = exits.enter_context(
             devstack.postgres(keep.resolve(), version=postgres_version, settings=_server_settings(dataset.rows))
         )
-        with psycopg.connect(server.dsn(), autocommit=True) as admin:
-            with steps() as progress:
-                load(admin, dataset, index, progress)
-            versions = _versions(admin)
+        admin = exits.enter_context(psycopg.connect(server.dsn(), autocommit=True))
+        with steps() as progress:
+            load(admin, dataset, index, progress)
         settings = _settings(server.dsn(user="retrieval_worker"))
         database = Database(settings)
         exits.callback(database.close)
-        yield Stage(dataset, settings, database, versions)
+        yield Stage(dataset, settings, database, admin, _versions(admin))
 
 
 def _server_settings(rows: int) -> dict[str, str]:

@@ -75,8 +75,10 @@ CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunk
 CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (chunk_hash);
 
 -- Full-text search, for the sparse leg: headings weigh more (A) than text (D). The configuration is named, because
--- only to_tsvector(regconfig, text) is immutable; the corpus's `language` in the settings must be the same.
-ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector GENERATED ALWAYS AS (
+-- only to_tsvector(regconfig, text) is immutable; the corpus's `language` in the settings must be the same. MAIN
+-- keeps it in the row: beside an embedding that is PLAIN, Postgres would store it out of line, and fetch it for each
+-- chunk that full-text search looks at.
+ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
   setweight(to_tsvector('english'::regconfig, coalesce(section, '')), 'A')
   || to_tsvector('english'::regconfig, text_content)
 ) STORED;
@@ -127,7 +129,7 @@ CREATE TABLE IF NOT EXISTS public.doc_embeddings (
   metadata      jsonb NOT NULL DEFAULT '{}',
   embedding     vector(768),
   chunk_hash    bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(content)) STORED,
-  text_search   tsvector GENERATED ALWAYS AS (
+  text_search   tsvector STORAGE MAIN GENERATED ALWAYS AS (
     setweight(to_tsvector('english'::regconfig, page_name || ' ' || section_title), 'A')
     || to_tsvector('english'::regconfig, translate(content, './<>', '    '))
   ) STORED,
@@ -159,7 +161,7 @@ CREATE TABLE IF NOT EXISTS public.example_strudels (
   chunk_hash  bytea GENERATED ALWAYS AS (
     retrieval.hash_chunk_v1(retrieval.example_text(title, description, code))
   ) STORED,
-  text_search tsvector GENERATED ALWAYS AS (
+  text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
     setweight(to_tsvector('english'::regconfig, title), 'A')
     || to_tsvector('english'::regconfig, translate(description || ' ' || code, './<>', '    '))
   ) STORED,

@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from worker.core.shape import join_path
 from worker.errors import InvalidJob
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 
 SCHEMA_VERSION = 1
 DEFAULT_K, MIN_K, MAX_K = 15, 10, 15
@@ -311,7 +312,6 @@ class BuildCitations(Job):
         return self
 
 
-Legs = Literal["primary", "contextual", "sparse"]
 MAX_TOP_K = 50
 MAX_SEARCHES = 8
 
@@ -357,7 +357,7 @@ class RetrieveHybrid(Job):
         searches: the corpora, each once; default those of the worker's settings.
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
         fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
-        weights: leg → its weight, for `rrf` and `weighted`.
+        weights: leg → its weight, for `rrf` and `weighted`; of a leg that is not in it, the worker's settings say it.
         transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
             `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
         diversity: null: none.
@@ -369,9 +369,9 @@ class RetrieveHybrid(Job):
     query_embedding: Embedding = None
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
-    legs: Annotated[list[Legs], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
+    legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
     fusion: Literal["similarity", "rrf", "weighted"] = "similarity"
-    weights: dict[Legs, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
+    weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
     transform: Literal["none", "glossary", "llm"] = "none"
     diversity: Diversity | None = None
 
@@ -383,6 +383,73 @@ class RetrieveHybrid(Job):
             raise PydanticCustomError("repeated", "legs")
         if self.legs == ["contextual"]:
             raise PydanticCustomError("alone", "legs")
+        corpora = [search.corpus for search in self.searches or []]
+        if len({*corpora}) < len(corpora):
+            raise PydanticCustomError("repeated", "searches")
+        return self
+
+
+class Message(Part):
+    """What was said in a conversation.
+
+    Attributes:
+        role: `user` or `assistant`.
+        content: the words.
+    """
+
+    role: Literal["user", "assistant"]
+    content: Annotated[StrictStr, Field(max_length=100_000)]
+
+
+class RunPipeline(Job):
+    """Job of `run_pipeline`: from a question to an answer that shows its sources.
+
+    Attributes:
+        question: the question.
+        mode: what it is for, a mode of the worker's settings.
+        profile: how to search, a profile of the worker's settings; default the mode's.
+        filters: what to narrow every corpus to.
+        k: how many sources; any integer, clamped to 1-50; default the mode's.
+        starting_prompt: instructions to the model in place of the mode's.
+        conversation_id: goes on with this conversation, or begins one of that name.
+        prior_response_id: goes on from this answer.
+        conversation_history: what was said before, where the backend keeps it.
+        chat_mode: `single`: the question stands by itself; `chat`: answers go on from each other.
+        pinned_chunks: hashes of chunks that come first among the sources.
+        context: what the user is working on.
+        searches: corpora to ask in place of the mode's.
+        stop_after: stop after this stage; the answer is a package, to look at and to `resume`.
+        resume: instead of a question: the id of a package, to go on with.
+    """
+
+    question: Annotated[StrictStr, Field(min_length=1, max_length=100_000)] | None = None
+    mode: Identifier = "grounded"
+    profile: Identifier | None = None
+    filters: Filters | None = None
+    k: StrictInt | None = None
+    starting_prompt: Annotated[StrictStr, Field(max_length=100_000)] | None = None
+    conversation_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    prior_response_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    conversation_history: Annotated[list[Message], Field(max_length=1000)] | None = None
+    chat_mode: Literal["single", "chat"] = "single"
+    pinned_chunks: Annotated[list[ChunkHash], Field(max_length=50)] | None = None
+    context: StrictStr = ""
+    searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
+    stop_after: Literal["build_sources", "synthesize_context"] | None = None
+    resume: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+
+    @model_validator(mode="after")
+    def _question_or_package(self) -> Self:
+        if self.resume is None and self.question is None:
+            raise PydanticCustomError("absent", "question")
+        if self.question is not None and not self.question.strip():
+            raise PydanticCustomError("blank", "question")
+        if self.resume is not None:
+            others = self.model_fields_set - {"resume", "stop_after", "principal", "principal_token", "run"}
+            if others:
+                raise PydanticCustomError(
+                    "both", "expected resume without {name}: the package has its own", {"name": min(others)}
+                )
         corpora = [search.corpus for search in self.searches or []]
         if len({*corpora}) < len(corpora):
             raise PydanticCustomError("repeated", "searches")
@@ -752,6 +819,128 @@ class Hybrid(Result):
     results: dict[str, HybridAnswer]
     metrics: dict[str, HybridMetrics]
     trace: Trace
+
+
+class PipelineCandidate(FusedChunk):
+    """A source of an answer; ``corpus`` says where it stands."""
+
+    corpus: str
+
+
+class Cited(Result):
+    """What an answer rests on.
+
+    Attributes:
+        label: as it stands in the answer.
+        chunk_id: the chunk; null for what another service found.
+        source_path: its document.
+        heading: the section it stands under.
+        page_number: its page.
+        url_or_doi: where it can be read.
+        snippet: the words of the source that the answer rests on.
+        quote: verdict of the quote check on the sentence that cites it.
+        section: the part of the answer that cites it, where answers have parts.
+    """
+
+    label: str
+    chunk_id: str | None
+    source_path: str | None
+    heading: str | None
+    page_number: int | None
+    url_or_doi: str | None
+    snippet: str
+    quote: str | None
+    section: str | None = None
+
+
+class Remote(Result):
+    """What another service found."""
+
+    provider: str
+    title: str
+    url: str
+    snippet: str
+    score: float | None
+    date: str | None
+    metadata: dict[str, Any]
+
+
+class Package(Result):
+    """What an answer rests on.
+
+    Attributes:
+        package_id: to `resume` it by; null where the caller has no owner claim.
+        candidates: the sources, best first.
+        source_labels: label → what it stands for.
+        context_block: what the model was shown; null before that stage.
+        starting_prompt: the model's instructions; null before that stage.
+        remote_sources: what other services found.
+    """
+
+    package_id: str | None
+    candidates: list[PipelineCandidate]
+    source_labels: dict[str, dict[str, str]]
+    context_block: str | None
+    starting_prompt: str | None
+    remote_sources: list[Remote]
+
+
+class Cost(Result):
+    """What one call of a model took; ``cost`` is a decimal number as text, null where it has no price."""
+
+    kind: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    cached_tokens: int
+    output_tokens: int | None
+    cost: str | None
+
+
+class PipelineTrace(Trace):
+    """How an answer came about.
+
+    Attributes:
+        left: candidates that are not among the sources: at which stage each left, and why.
+        queries: leg → what it searched for.
+        hyde: hypothetical answers that a model wrote, to search with.
+        warnings: what failed and was gone on without.
+    """
+
+    left: list[dict[str, str]] = []
+    queries: dict[str, str] = {}
+    hyde: list[str] = []
+    warnings: list[str] = []
+
+
+class PipelineAnswer(Result):
+    """Answer of `run_pipeline`.
+
+    Attributes:
+        status: `empty`: nothing was found, and no model was asked.
+        short_reason: `changed` where a recorded answer is held back, because a source changed or can't be seen.
+        answer: null if `empty`, held back, or stopped before.
+        citations: in the order in which the answer cites them.
+        supported: for each sentence of the answer, how much of it its sources say, 0-1; null where it cites none.
+        unknown_labels: labels in the answer that stand for nothing.
+        package: what it rests on.
+        costs: of every call of a model.
+        conversation_id: to go on with the conversation.
+        response_id: to go on from this answer.
+    """
+
+    schema_version: Literal[1]
+    status: Literal["ok", "empty"]
+    short_reason: Literal["changed"] | None = None
+    answer: str | None
+    citations: list[Cited]
+    supported: list[float | None]
+    unknown_labels: list[str]
+    package: Package
+    costs: list[Cost]
+    conversation_id: str | None
+    response_id: str | None
+    trace: PipelineTrace
 
 
 class CitationCheck(Result):

@@ -42,6 +42,11 @@ SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attname = %s
 """
 
+LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
+"""Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
+
+_IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
+
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything there is to say, in a fixed order."""
@@ -80,13 +85,7 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
         yield Finding(
             "advice", subject, f"no HNSW index: CREATE INDEX ON {corpus.table} USING hnsw ({column} vector_cosine_ops)"
         )
-    text_search = corpus.columns.text_search
-    if text_search is not None and not _has_index(connection, quoted, "gin"):
-        yield Finding(
-            "advice",
-            subject,
-            f"no GIN index: CREATE INDEX ON {corpus.table} USING gin ({text_search})",
-        )
+    yield from _full_text(connection, subject, quoted, corpus)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -95,6 +94,37 @@ def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettin
             subject,
             "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
+
+
+def _full_text(
+    connection: psycopg.Connection[Any], subject: str, quoted: str, corpus: CorpusSettings
+) -> Iterator[Finding]:
+    table, column = corpus.table, corpus.columns.text_search
+    if column is None:
+        yield Finding(
+            "advice",
+            subject,
+            "no column for full-text search is mapped: the sparse leg parses every visible text anew. "
+            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
+            f"CREATE INDEX ON {table} USING gin (text_search); then map columns.text_search (docs/schema.md)",
+        )
+        return
+    if not _has_index(connection, quoted, "gin"):
+        yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column})")
+    if not corpus.public and not _is_leakproof(connection):
+        yield Finding(
+            "advice",
+            subject,
+            "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
+            "could in theory tell of rows that a caller may not see. Where that is acceptable, a superuser may say: "
+            f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
+        )
+
+
+def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(_IS_LEAKPROOF).fetchone()
+    return bool(row and row[0])
 
 
 def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) -> bool:

@@ -21,7 +21,7 @@ LAYERS = [
     {"contract", "settings", "pipeline_types"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
     {"metrics", "admission", "corpora", "recording", "run_files", "loader", "doctor", "reports", "legs", "transforms"},
-    {"retrieval", "exchange"},
+    {"retrieval", "exchange", "feedback"},
     {"replay", "hybrid"},
     {"citing", "verifying"},
     {"engine"},

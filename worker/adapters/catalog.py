@@ -247,11 +247,9 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, st
 def _text_search(
     connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, columns: Mapping[str, str]
 ) -> Iterator[str]:
-    """What keeps a corpus from full-text search, where the settings map a column for it."""
+    """What keeps a corpus from full-text search: a column of another type, a language that is not there."""
     column = corpus.columns.text_search
-    if column is None:
-        return
-    if columns.get(column, "tsvector") != "tsvector":
+    if column is not None and columns.get(column, "tsvector") != "tsvector":
         yield f"corpora.{name}.columns.text_search: {column} is {columns[column]}, expected tsvector"
     if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
         yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,9 +33,9 @@ class Found:
 
     Attributes:
         candidates: the best ``k``, in total order.
-        method: ``index`` or ``exact``.
+        method: ``index`` or ``exact``; of full text, ``all_words`` or ``any_word``.
         fetched: candidates that were compared for the exact order.
-        corpus_rows: rows of the corpus as Postgres estimates them.
+        corpus_rows: rows of the corpus as Postgres estimates them; 0 where nothing asked for it.
         ef_search: HNSW's search width; 0 where no index was used.
         scores: the search's own score of each candidate where that isn't the similarity.
     """
@@ -131,13 +132,19 @@ class Corpus:
         settings: its table and columns.
         search: how to trade time for recall.
         types: types of its key columns, from the database.
+
+    Attributes:
+        name: as given.
+        settings: as given.
+        statements: its searches as SQL.
+        key: compares chunk ids as the database does.
     """
 
     def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
         self.name = name
         self.settings = settings
         self._over_fetch = search.over_fetch
-        self._statements = Statements(name, settings, search, types)
+        self.statements = Statements(name, settings, search, types)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
 
@@ -151,7 +158,7 @@ class Corpus:
 
     def statements_of(self, wanted: Nearest) -> list[Statement]:
         """The size of the corpus and HNSW's settings by it, then the search."""
-        statements = self._statements
+        statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
         compose = statements.exact if wanted.exact else statements.nearest
         return [(statements.plan, values), (compose(wanted.filters, wanted.vectors), values)]
@@ -183,12 +190,12 @@ class Corpus:
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
         """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
-        (rows,) = database.read(principal, [(self._statements.pinned, self._statements.pins(hashes, ids))])
+        (rows,) = database.read(principal, [(self.statements.pinned, self.statements.pins(hashes, ids))])
         return list({chunk.id: chunk for chunk in map(self._chunk, rows)}.values())
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
         """The first chunks by id, for bare hashes in a corpus without a hash column."""
-        (rows,) = database.read(principal, [(self._statements.scan, {"limit": limit})])
+        (rows,) = database.read(principal, [(self.statements.scan, {"limit": limit})])
         return [self._chunk(row) for row in rows]
 
     def fill(
@@ -198,8 +205,8 @@ class Corpus:
         if limit <= 0:
             return []
         extra = 0 if self.has_hashes else len(without)
-        values = {**self._statements.pins(without, ()), "limit": limit + extra}
-        (rows,) = database.read(principal, [(self._statements.fill(order), values)])
+        values = {**self.statements.pins(without, ()), "limit": limit + extra}
+        (rows,) = database.read(principal, [(self.statements.fill(order), values)])
         return [chunk for chunk in map(self._chunk, rows) if chunk.chunk_hash not in without][:limit]
 
     @property
@@ -213,24 +220,23 @@ class Corpus:
 
     # --- rows to chunks -------------------------------------------------------------------------
 
-    def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
-        """Rows of (distance, vector or NULL, id, document_id, text, fields, metadata columns) in total order.
+    def candidate(self, row: Row, vectors: bool) -> Candidate:
+        """A row of (distance, vector or NULL, id, document_id, text, fields, metadata columns).
 
-        Stored NULL and zero vectors have no distance (NULL, NaN) and are no candidates.
+        Stored NULL and zero vectors have no distance (NULL, NaN), so the candidate has no similarity.
         """
-        return by_similarity(
-            (
-                Candidate(
-                    self._chunk(row[2:]),
-                    1.0 - row[0],
-                    corpus=self.name,
-                    embedding=row[1].to_numpy() if vectors else None,
-                )
-                for row in rows
-                if row[0] is not None and row[0] == row[0]
-            ),
-            self.key,
+        distance, vector = row[:2]
+        return Candidate(
+            self._chunk(row[2:]),
+            None if distance is None or math.isnan(distance) else 1.0 - distance,
+            corpus=self.name,
+            embedding=vector.to_numpy() if vectors and vector is not None else None,
         )
+
+    def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
+        """Rows as candidates of nearest-neighbour search in total order; what has no similarity is none."""
+        candidates = (self.candidate(row, vectors) for row in rows if row[0] is not None)
+        return by_similarity((one for one in candidates if one.similarity is not None), self.key)
 
     def _chunk(self, row: Row) -> Chunk:
         chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]

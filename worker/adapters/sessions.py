@@ -1,4 +1,4 @@
-"""Conversations and packages of the pipeline: each its owner's, so that a chain outlives workers and moves among them."""
+"""Conversations and packages of the pipeline: each its owner's, so that a chain outlives workers."""
 
 from __future__ import annotations
 

@@ -42,24 +42,28 @@ class Statements:
         settings: its table and columns.
         search: how to trade time for recall.
         types: types of its key columns, and where its rows are stored.
+
+    Attributes:
+        settings: as given.
+        filters: a job's filters as conditions.
     """
 
     def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
-        self._settings = settings
+        self.settings = settings
         self._search = search
         self._types = types
-        self._filters = FilterSql(name, settings, types)
+        self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
 
     def values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
         """The parameters of `exact` and `nearest`."""
-        return {"query": query, "k": k, **self._filters.values(filters)}
+        return {"query": query, "k": k, **self.filters.values(filters)}
 
     @cached_property
     def plan(self) -> bytes:
         """Size of the corpus, and HNSW's settings by it, until the end of the transaction."""
         s = self._search
-        return _render(
+        return render(
             "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({least}, rows / {per}))::text, true),"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
             " set_config('hnsw.max_scan_tuples', {tuples}, true),"
@@ -74,15 +78,15 @@ class Statements:
 
     def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
         """Every visible chunk compared; the total order in the database."""
-        return self._cached(
+        return self.cached(
             ("exact", vectors),
             filters,
-            lambda: _render(
+            lambda: render(
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
-                where=all_of([*self._filters.on_chunks(filters), *self._filters.on_chunk_paths(filters)]),
+                where=all_of([*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]),
                 columns=self._columns(vectors),
-                **self._names,
+                **self.names,
             ),
         )
 
@@ -93,7 +97,7 @@ class Statements:
             filters: what to narrow the search to.
             vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
         """
-        return self._cached(("index", vectors), filters, lambda: self._compose_nearest(filters, vectors))
+        return self.cached(("index", vectors), filters, lambda: self._compose_nearest(filters, vectors))
 
     # --- pins: by what a chunk says, and by its id ----------------------------------------------
 
@@ -102,25 +106,25 @@ class Statements:
         """Every visible chunk with one of the hashes, or one of the ids: two index look-ups, one statement."""
         by_hash = (
             sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY ({hashes})").format(
-                hash=sql.Identifier(self._settings.columns.chunk_hash), hashes=_HASHES, **self._names
+                hash=sql.Identifier(self.settings.columns.chunk_hash), hashes=_HASHES, **self.names
             )
-            if self._settings.columns.chunk_hash
+            if self.settings.columns.chunk_hash
             else sql.SQL("")
         )
-        return _render(
+        return render(
             "SELECT {fields} FROM {table} AS c WHERE c.{id} = ANY ({ids}) {by_hash}",
-            id=sql.Identifier(self._settings.columns.id),
+            id=sql.Identifier(self.settings.columns.id),
             ids=sql.SQL(_IDS).format(type=sql.SQL(self._types.id)),
             by_hash=by_hash,
-            **self._names,
+            **self.names,
         )
 
     @cached_property
     def scan(self) -> bytes:
         """Chunks in the order of their ids, for bare hashes where no column holds any."""
-        return _render(
+        return render(
             "SELECT * FROM (SELECT {fields} FROM {table} AS c) AS visible ORDER BY id {collate} LIMIT %(limit)s",
-            **self._names,
+            **self.names,
         )
 
     def fill(self, order: str) -> bytes:
@@ -129,13 +133,13 @@ class Statements:
             "text": 'document_id {document_collate}, text COLLATE "C", id {collate}',
             "hash": "chunk_hash, document_id {document_collate}, id {collate}",
         }[order]
-        hashed = self._settings.columns.chunk_hash
+        hashed = self.settings.columns.chunk_hash
         collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
-        return _render(
+        return render(
             "SELECT * FROM (SELECT {fields} FROM {table} AS c WHERE {wanted}) AS visible ORDER BY {by} LIMIT %(limit)s",
             wanted=sql.SQL("c.{} <> ALL ({})").format(sql.Identifier(hashed), _HASHES) if hashed else sql.SQL("true"),
-            by=sql.SQL(by).format(document_collate=collate, collate=self._names["collate"]),
-            **self._names,
+            by=sql.SQL(by).format(document_collate=collate, collate=self.names["collate"]),
+            **self.names,
         )
 
     def pins(self, hashes: Iterable[str], ids: Iterable[str]) -> dict[str, Any]:
@@ -147,8 +151,8 @@ class Statements:
         }
 
     def _compose_nearest(self, filters: FilterSet, vectors: bool) -> bytes:
-        on_chunks = self._filters.on_chunks(filters)
-        return _render(
+        on_chunks = self.filters.on_chunks(filters)
+        return render(
             """
             WITH {choice},
             few AS MATERIALIZED (
@@ -170,15 +174,15 @@ class Statements:
             SELECT exact, coalesce(fetched, 0), farthest, {outputs}
               FROM choice LEFT JOIN hits ON true
             """,
-            choice=self._choice(filters),
-            where_few=all_of([*on_chunks, *self._few_documents(filters)]),
-            where_near=all_of([*on_chunks, *self._filters.on_chunk_paths(filters)]),
+            choice=self.choice(filters),
+            where_few=all_of([*on_chunks, *self.few_documents(filters)]),
+            where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
             over_fetch=sql.Literal(self._search.over_fetch),
             columns=self._columns(vectors),
-            **self._names,
+            **self.names,
         )
 
-    def _choice(self, filters: FilterSet) -> sql.Composable:
+    def choice(self, filters: FilterSet) -> sql.Composable:
         """Common table expressions that end in `choice (exact)`.
 
         The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
@@ -186,7 +190,7 @@ class Statements:
         """
         size = _estimated_rows(self._types.storage)
         exact_rows = sql.Literal(self._search.exact_rows)
-        documents = self._settings.documents
+        documents = self.settings.documents
         if documents is None:
             given = sql.SQL("true" if filters.document_ids is not None else "false")
             return sql.SQL(
@@ -217,35 +221,36 @@ class Statements:
             where=all_of(
                 [
                     # A path in the chunk table itself does not narrow documents.
-                    *([] if self._settings.columns.path else self._filters.on_paths(filters)),
-                    *self._filters.ids_among(sql.Identifier("d", documents.id), filters),
+                    *([] if self.settings.columns.path else self.filters.on_paths(filters)),
+                    *self.filters.ids_among(sql.Identifier("d", documents.id), filters),
                 ]
             ),
         )
 
-    def _few_documents(self, filters: FilterSet) -> list[sql.Composable]:
-        if self._settings.documents is None:
-            return self._filters.on_chunk_paths(filters)
+    def few_documents(self, filters: FilterSet) -> list[sql.Composable]:
+        """Conditions that hold for the chunks of the documents that `choice` counted, where it says ``exact``."""
+        if self.settings.documents is None:
+            return self.filters.on_chunk_paths(filters)
         return [
             sql.SQL("c.{} = ANY (ARRAY(SELECT id FROM counted))").format(
-                sql.Identifier(self._settings.columns.document_id)
+                sql.Identifier(self.settings.columns.document_id)
             ),
-            *(self._filters.on_chunk_paths(filters) if self._settings.columns.path else []),
+            *(self.filters.on_chunk_paths(filters) if self.settings.columns.path else []),
         ]
 
     # --- names ----------------------------------------------------------------------------------
 
     @cached_property
-    def _names(self) -> dict[str, sql.Composable]:
+    def names(self) -> dict[str, sql.Composable]:
         """The parts of every statement that come from the corpus's settings."""
-        columns = self._settings.columns
+        columns = self.settings.columns
         optional = [
             _column_or_null(getattr(columns, field), field, cast)
             for field, cast in {**_OPTIONAL, "chunk_hash": "bytea"}.items()
         ]
         extra = [
             sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(f"extra_{i}"))
-            for i, column in enumerate(self._settings.metadata_columns.values())
+            for i, column in enumerate(self.settings.metadata_columns.values())
         ]
         named = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
         required = [
@@ -256,7 +261,7 @@ class Statements:
         return {
             "fields": sql.SQL(", ").join([*required, *optional, *extra]),
             "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
-            "table": identifier(self._settings.table),
+            "table": identifier(self.settings.table),
             "embedding": sql.Identifier(columns.embedding),
             "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
         }
@@ -264,12 +269,12 @@ class Statements:
     def _columns(self, vectors: bool) -> sql.Composable:
         """What a search selects of each chunk."""
         compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
-        vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self._names)
-        return compared.format(vector=vector, **self._names)
+        vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)
+        return compared.format(vector=vector, **self.names)
 
-    def _cached(self, kind: tuple[Any, ...], filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
+    def cached(self, kind: tuple[Any, ...], filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
         """Statements by the shape of their filters: values are parameters, so shapes are few."""
-        shape = (*kind, *self._filters.shape(filters))
+        shape = (*kind, *self.filters.shape(filters))
         if shape not in self._statements:
             self._statements[shape] = compose()
         return self._statements[shape]
@@ -306,6 +311,6 @@ def _column_or_null(column: str | None, field: str, cast: str) -> sql.Composable
     return sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
 
 
-def _render(template: str, **parts: sql.Composable) -> bytes:
+def render(template: str, **parts: sql.Composable) -> bytes:
     """A statement as bytes, rendered once: psycopg would do it anew for each execution."""
     return sql.SQL(template).format(**parts).as_bytes(None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from worker.model import Candidate
 
-Reason = Literal["duplicate", "capped", "beyond k"]
+Reason = Literal["duplicate", "capped", "beyond k", "below threshold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Dropped:
 
     Attributes:
         candidate: the candidate.
-        reason: ``duplicate`` (a better one says the same), ``capped`` (enough of its document), ``beyond k``.
+        reason: ``duplicate`` (a better one says the same), ``capped`` (enough of its document or corpus), ``beyond k``,
+            ``below threshold`` (too far from the question).
     """
 
     candidate: Candidate

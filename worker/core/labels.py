@@ -162,13 +162,33 @@ def find_labels(answer: str) -> list[Label]:
     bracket that begins as a label and goes on otherwise (``[S1†L2]``, ``[S1-3]``, ``[S2 and S3]``) is a label
     without a number; items that do not begin as one (``[S1, p. 3]``: the second) are none.
     """
-    labels: list[Label] = []
+    return [label for _, labels in find_brackets(answer) for label in labels]
+
+
+def find_brackets(answer: str) -> Iterator[tuple[Span, list[Label]]]:
+    """Where the brackets with labels stand, as `find_labels` reads them, and the labels of each."""
     for start, end in _prose(answer):
         for bracket in _BRACKETS.finditer(answer, start, end):
-            inner_start, inner_end = bracket.span(bracket.lastindex or 0)
-            for item in _ITEM.finditer(answer, inner_start, inner_end):
-                labels += _read_item(answer, *item.span())
-    return labels
+            items = _ITEM.finditer(answer, *bracket.span(bracket.lastindex or 0))
+            if labels := [label for item in items for label in _read_item(answer, *item.span())]:
+                yield bracket.span(), labels
+
+
+# A label is the beginning of an item, and items are what commas part.
+_OPENED = re.compile(r"[\[【［][^\[\]【】［］]++")
+_BEGINNING = re.compile(r"([\[【［,;，；、]\s*+[SsＳｓ])(?=\d)")
+
+
+def defused(text: str) -> str:
+    """A text in which nothing is read as a label, whatever part of it is copied to where: a dot parts S and number.
+
+    In code, in inline code and after a backslash too, and where nothing closes the bracket: a copy may leave the
+    backslash out, or add the bracket.
+
+    >>> defused("As [S1, p. 3; s2] says of the S1 and `x[s3]`, 【S4")
+    'As [S·1, p. 3; s·2] says of the S1 and `x[s·3]`, 【S·4'
+    """
+    return _OPENED.sub(lambda opened: _BEGINNING.sub(r"\1·", opened[0]), text)
 
 
 def _read_item(answer: str, start: int, end: int) -> list[Label]:
@@ -207,7 +227,7 @@ _TICKS = re.compile(r"`++")
 
 def _prose(answer: str) -> Iterator[Span]:
     """The pieces of an answer outside code, split at escaped characters as well."""
-    for start, end in _paragraphs(answer):
+    for start, end in paragraphs(answer):
         closing: defaultdict[int, list[int]] = defaultdict(list)
         for ticks in _TICKS.finditer(answer, start, end):
             closing[len(ticks[0])].append(ticks.start())
@@ -227,8 +247,8 @@ def _prose(answer: str) -> Iterator[Span]:
             yield piece, end
 
 
-def _paragraphs(answer: str) -> Iterator[Span]:
-    """Runs of lines that are no fenced code, not blank, and of one block."""
+def paragraphs(answer: str) -> Iterator[Span]:
+    """Where the runs of lines stand that are no fenced code, not blank, and of one block."""
     fence: re.Match[str] | None = None
     start: int | None = None
     for line in _LINE.finditer(answer):

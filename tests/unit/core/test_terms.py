@@ -34,8 +34,8 @@ def test_every_text_has_terms_without_white_space(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["[", "a", "a ", "\u0301", "铝", "ed", "_"])
-def test_a_megabyte_takes_seconds_at_most(unit: str) -> None:
-    """Time is linear in the text."""
+def test_any_text_takes_linear_time(unit: str) -> None:
+    """Seconds at most; squared it would be minutes."""
     start = time.process_time()
-    terms(unit * (1_000_000 // len(unit)))
+    terms(unit * (100_000 // len(unit)))
     assert time.process_time() - start < 5

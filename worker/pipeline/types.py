@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 -- pydantic reads the annotations
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 from pydantic.dataclasses import dataclass as typed
 
+from worker.core.costs import CostEntry
 from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
 
 Stage = Literal["build_sources", "synthesize_context", "execute"]
@@ -94,26 +95,6 @@ class RemoteSource:
 
 
 @typed(frozen=True, config=_strict)
-class CostEntry:
-    """What one call of a model took.
-
-    Attributes:
-        kind: ``synthesis``, ``rerank``, ``hyde``, ``transform`` or ``embed``.
-        provider, model: who answered.
-        input_tokens, cached_tokens, output_tokens: as the provider counts them; cached ones are among the input.
-        cost: by the settings' price table, in its currency, as a decimal number; None where it has no price.
-    """
-
-    kind: Literal["synthesis", "rerank", "hyde", "transform", "embed"] = "synthesis"
-    provider: str = ""
-    model: str = ""
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost: str | None = None
-
-
-@typed(frozen=True, config=_strict)
 class Left:
     """A candidate that left, at which stage, and why."""
 
@@ -190,6 +171,7 @@ class ContextPackage:
         source_labels: label → corpus and chunk id, or provider and URL.
         context_block: the labelled sources as text.
         starting_prompt: the model's instructions.
+        conversation_id: the conversation that it is part of.
         previous: the provider's name of the answer that this one goes on from.
         costs: of every call of a model.
         trace: how it came about.
@@ -203,6 +185,7 @@ class ContextPackage:
     source_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     context_block: str | None = None
     starting_prompt: str | None = None
+    conversation_id: str | None = None
     previous: str | None = None
     costs: tuple[CostEntry, ...] = ()
     trace: RetrievalTrace = RetrievalTrace()

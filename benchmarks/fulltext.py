@@ -1,0 +1,113 @@
+"""What full-text search costs, by how often its words occur, who asks, and whether `@@` counts as leakproof.
+
+    python -m benchmarks.fulltext --rows 100000 --postgres 18
+
+The searches are a worker's: its login role, its connections, its statements, row-level security.
+"""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from benchmarks.data import CHUNKS_PER_DOCUMENT, LOTS, Dataset, Index
+from benchmarks.recall import show
+from benchmarks.stage import CORPUS, stage
+
+from worker.adapters.fulltext import Matching
+from worker.adapters.postgres import Database
+from worker.adapters.search import Corpus, search
+from worker.doctor import LEAKPROOF
+from worker.errors import RetrievalError
+from worker.model import NO_FILTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.stage import Stage
+
+K = 10
+QUERIES = {
+    "10 chunks": "report {document}",
+    "1 %": "lot {lot}",
+    "10 %": "part {part} signal",
+    "any word, 100 %": "lot {lot} nowhere",
+}
+"""What is asked, by how many of all chunks it matches; of ten documents that the caller may see."""
+
+_NOT_LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) NOT LEAKPROOF"
+_OPEN = "ALTER POLICY chunks_visible ON public.document_chunks USING (true)"
+_WARMING = 3
+_PERCENTS = (1, 10, 50, 100)
+
+
+def lines(on: Stage, repeats: int) -> list[list[str]]:
+    """A line for each caller, with and without a leakproof `@@`, and for everybody where the corpus is public."""
+    own = on.corpus()
+    found = measured(on, own, {f"sees {percent} %": percent for percent in _PERCENTS}, repeats)
+    on.admin.execute(LEAKPROOF)
+    found += measured(on, own, {f"sees {percent} %, leakproof": percent for percent in _PERCENTS}, repeats)
+    on.admin.execute(_NOT_LEAKPROOF)
+    on.admin.execute(_OPEN)
+    settings = on.settings.corpora[CORPUS].model_copy(update={"public": True})
+    public = Corpus(CORPUS, settings, on.settings.search, on.database.types[CORPUS])
+    return found + measured(on, public, {"public": 100}, repeats)
+
+
+def measured(on: Stage, corpus: Corpus, callers: Mapping[str, int], repeats: int) -> list[list[str]]:
+    """Median and worst time of each query as each caller asks it, over connections that know no older plans."""
+    database = Database(on.settings)
+    rows = [
+        [name, *(timed(on, database, corpus, percent, text, repeats) for text in QUERIES.values())]
+        for name, percent in callers.items()
+    ]
+    database.close()
+    return rows
+
+
+def timed(on: Stage, database: Database, corpus: Corpus, percent: int, text: str, repeats: int) -> str:
+    """One cell: a few rounds warm the caches first."""
+    query, caller, times = on.dataset.queries(1)[0], on.caller(percent), []
+    seen = np.flatnonzero(on.dataset.visible(percent)[::CHUNKS_PER_DOCUMENT])
+    # Numbers that are no lot, of lots that are no part: each word then stands in as many chunks as QUERIES says.
+    documents = seen[(seen >= LOTS) & (seen % LOTS >= CHUNKS_PER_DOCUMENT)][:10]
+    for i in range(repeats + _WARMING):
+        document = documents[i % 10]
+        words = text.format(document=document, lot=document % LOTS, part=i % 10)
+        wanted = Matching(corpus, words, query, K, NO_FILTERS)
+        started = time.perf_counter()
+        search(database, caller, [wanted])
+        times.append((time.perf_counter() - started) * 1000)
+    kept = times[_WARMING:]
+    return f"{statistics.median(kept):.1f} ({max(kept):.1f})"
+
+
+def report(on: Stage, rows: Sequence[Sequence[str]]) -> None:
+    """The table."""
+    about = f"{on.dataset.rows:,} chunks, PostgreSQL {on.versions['postgres']}: median (worst) ms, {K} wanted"
+    show(about, ["caller", *QUERIES], rows)
+
+
+def run(
+    rows: Annotated[int, typer.Option(help="Chunks in the corpus; a multiple of 1000.")] = 100_000,
+    postgres: Annotated[int, typer.Option(help="Major version of the server: 16 or 18.")] = 18,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each query is asked.")] = 30,
+) -> None:
+    """Measure full-text search for callers who see 1, 10, 50 and 100 % of the rows."""
+    # No vector is searched for here, so the vector index need not be good, only there.
+    with stage(Dataset(rows), Index(m=4, ef_construction=8), postgres_version=postgres, keep=None) as on:
+        report(on, lines(on, repeats))
+
+
+if __name__ == "__main__":
+    # A polite `kill` unwinds like Ctrl-C, so that the server is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        typer.run(run)
+    except RetrievalError as error:
+        sys.exit(error.message)

@@ -1,0 +1,139 @@
+"""How Postgres answers full-text search, on 50,000 rows, on PostgreSQL 16 and 18."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from worker.adapters.fulltext import Matching
+from worker.adapters.postgres import Database
+from worker.adapters.search import Corpus, search
+from worker.doctor import LEAKPROOF
+from worker.loader import migrate
+from worker.model import NO_FILTERS, FilterSet
+
+from .large import BTREE, GIN, ROWS, SCAN, Large, asker, executed, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+K = 15
+STRICT, LOOSE = "kick snare", "kick snare nowhere"
+
+
+def matching(large: Large, asked: str, filters: FilterSet = NO_FILTERS) -> Matching:
+    return Matching(large.corpus, asked, large.queries[0], K, filters)
+
+
+def found(large: Large, user: str, asked: str) -> list[str]:
+    (one,) = search(large.database, asker(user), [matching(large, asked)])
+    return [candidate.chunk.id for candidate in one.candidates]
+
+
+@pytest.fixture
+def public(large: Large) -> Iterator[Large]:
+    """The same rows, open to everybody: by their policy, and by the settings."""
+    large.admin.execute("ALTER POLICY chunks_visible ON document_chunks USING (true)")
+    settings = large.settings.corpora["documents"].model_copy(update={"public": True})
+    corpus = Corpus("documents", settings, large.settings.search, large.database.types["documents"])
+    yield dataclasses.replace(large, corpus=corpus)
+    migrate(large.admin)
+
+
+@pytest.fixture
+def leakproof(large: Large) -> Iterator[Large]:
+    """The same rows and policies, where a superuser trusts `@@`; over connections that hold no older plan."""
+    large.admin.execute(LEAKPROOF)
+    database = Database(large.settings)
+    yield dataclasses.replace(large, database=database)
+    database.close()
+    large.admin.execute("ALTER FUNCTION ts_match_vq(tsvector, tsquery) NOT LEAKPROOF")
+
+
+@pytest.mark.parametrize("asked", [STRICT, LOOSE])
+def test_gin_answers_where_everybody_sees_everything(public: Large, asked: str) -> None:
+    """No policy stands before `@@`: the index gives the rows, and no table of chunks is scanned."""
+    assert executed(public.explain("all", matching(public, asked))) == {GIN}
+
+
+@pytest.mark.parametrize("user", ["all", "half"])
+def test_under_row_level_security_gin_is_out_of_reach(large: Large, user: str) -> None:
+    """`@@` is not leakproof: it is looked at only after the policy, in a scan of all chunks."""
+    used = executed(large.explain(user, matching(large, STRICT)))
+    assert SCAN in used
+    assert GIN not in used
+
+
+@pytest.mark.parametrize("asked", [STRICT, LOOSE])
+def test_few_visible_documents_are_searched_by_a_b_tree(large: Large, asked: str) -> None:
+    """1 % visible: the policy's own column narrows first, and no table of chunks is scanned."""
+    used = executed(large.explain("hundredth", matching(large, asked)))
+    assert BTREE in used
+    assert SCAN not in used
+
+
+def test_named_documents_are_searched_by_a_b_tree(large: Large) -> None:
+    """A filter on a few documents narrows as well."""
+    filters = FilterSet(document_ids=("d00001", "d00007"))
+    used = executed(large.explain("all", matching(large, STRICT, filters)))
+    assert BTREE in used
+    assert SCAN not in used
+
+
+@pytest.mark.parametrize("user", ["all", "half"])
+def test_gin_answers_under_row_level_security_where_the_operator_is_leakproof(leakproof: Large, user: str) -> None:
+    """What a superuser may allow: the index gives the rows, then the policy decides."""
+    used = executed(leakproof.explain(user, matching(leakproof, STRICT)))
+    assert GIN in used
+    assert SCAN not in used
+
+
+def test_any_word_is_not_looked_for_where_all_were_found(large: Large) -> None:
+    """The second query costs nothing where the first one found something: its scan is not run."""
+    assert scans(large, STRICT) == 1
+    assert scans(large, LOOSE) == 2
+
+
+def scans(large: Large, asked: str) -> int:
+    """How often the table of chunks was really scanned."""
+    nodes, count = [large.explain("all", matching(large, asked))], 0
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        count += node.get("Relation Name") == "document_chunks" and node["Actual Loops"] > 0
+    return count
+
+
+def test_the_plan_does_not_change_when_it_becomes_generic(public: Large) -> None:
+    """A prepared statement's generic plan (after five executions) still uses the index."""
+    for _ in range(8):
+        assert len(found(public, "all", STRICT)) == K
+    assert executed(public.explain("all", matching(public, STRICT))) == {GIN}
+
+
+@pytest.mark.parametrize("asked", [STRICT, LOOSE, "kick -snare", "marimba", "nowhere"])
+def test_no_plan_changes_what_is_found(large: Large, asked: str, request: pytest.FixtureRequest) -> None:
+    """Thousands of chunks tie: scan, index and index under policies cut them at the same place, by id."""
+    by_scan = found(large, "all", asked)
+    by_index_under_policies = found(request.getfixturevalue("leakproof"), "all", asked)
+    by_index = found(request.getfixturevalue("public"), "all", asked)
+    assert by_scan == by_index_under_policies == by_index == expected(asked)
+
+
+def expected(asked: str) -> list[str]:
+    """By hand: how often the words stand in a chunk is its score; two that are both needed have one cover in each."""
+    scores = {}
+    for row in range(ROWS):
+        words = text(row).split()
+        kicks, snares = words.count("kick"), words.count("snare")
+        scores[row] = {
+            STRICT: int(kicks > 0 and snares > 0),
+            LOOSE: kicks + snares,
+            "kick -snare": kicks if not snares else 0,
+            "marimba": words.count("marimba"),
+            "nowhere": 0,
+        }[asked]
+    best = sorted((row for row in range(ROWS) if scores[row] > 0), key=lambda row: (-scores[row], row))
+    return [f"c{row:06d}" for row in best[:K]]

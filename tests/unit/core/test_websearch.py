@@ -1,0 +1,61 @@
+"""What of a text is looked for: its words, and the few signs that mean something."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.websearch import searchable
+
+SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'aé_\n"), max_size=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bass drum", "bass drum"),
+        ('"bass drum" -snare or hi-hat', '"bass drum" -snare or hi-hat'),
+        ('-"bass drum"', '-"bass drum"'),
+        ("--fast", "fast"),
+        ("a - b", "a b"),
+        ("-----", ""),
+        ('-"" -"--" ""', ""),
+        ("(a & b) | !c", "a b c"),
+        ("(-a)", "a"),
+        ("a(-(-b", "a b"),
+        ('"a', '"a'),
+        ("C++ .net it's", "C++ .net it's"),
+    ],
+)
+def test_signs_that_mean_nothing_are_left_out(text: str, expected: str) -> None:
+    """Quotes around words and a hyphen before a word or within one stay; of the rest only spaces are left."""
+    assert searchable(text, 100).split() == expected.split()
+
+
+@given(st.text(max_size=200) | SIGNS)
+def test_negations_never_pile_up(text: str) -> None:
+    """Between two hyphens there is a word character, so Postgres' stack of 32 is enough for any text."""
+    hyphens_alone = re.sub(r"\w+", "x", searchable(text, 200))
+    assert not re.search(r"-[^x]*-", hyphens_alone)
+
+
+@given(st.text(max_size=200), st.integers(1, 200))
+def test_the_words_stay_the_words(text: str, most: int) -> None:
+    """No word is made, none is lost within the limit, and none is cut where there is a space before it."""
+    found = re.findall(r"\w+", searchable(text, most))
+    words = re.findall(r"\w+", text)
+    assert found == words[: len(found)] or " ".join(found) == " ".join(words)[: len(" ".join(found))]
+    if len(text) <= most:
+        assert found == words
+
+
+@pytest.mark.parametrize("text", ['"' * 1_000_000, "-" * 1_000_000, '-"' * 500_000, " " * 1_000_000, '-"a' * 300_000])
+def test_it_takes_linear_time(text: str) -> None:
+    """A million signs take a moment, not minutes."""
+    started = time.perf_counter()
+    searchable(text, len(text))
+    assert time.perf_counter() - started < 10

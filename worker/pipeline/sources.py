@@ -1,0 +1,281 @@
+"""`build_sources`: from a question to the chunks, and what other services found, that an answer may rest on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from worker.core import diversity, temporal
+from worker.core.diversity import Dropped, Selection
+from worker.core.fusion import identity, min_max
+from worker.core.pinning import Pin, unique
+from worker.core.ranking import descending
+from worker.errors import InvalidJob, Unavailable
+from worker.model import Candidate
+from worker.pipeline.queries import cost_of
+from worker.pipeline.stages import Stages
+from worker.pipeline.types import ContextPackage, CorpusSearch
+from worker.searching import Where, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from worker.adapters.language_model import LanguageModel
+    from worker.adapters.reranker import Reranker
+    from worker.core.costs import CostEntry, PriceTable
+    from worker.corpora import Corpora
+    from worker.legs import Legs
+    from worker.model import Principal
+    from worker.pipeline.queries import QueryMaker
+    from worker.pipeline.stages import Report
+    from worker.pipeline.types import QueryRequest, RemoteSource
+    from worker.replay import Replay
+    from worker.settings import DiversitySettings, ModeSettings, ProfileSettings, Settings
+
+    Remote = Callable[[Sequence[str], str, int], tuple[tuple[RemoteSource, ...], Sequence[str]]]
+
+STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")
+DAY = 86_400.0
+
+
+class SourceBuilder:
+    """Builds packages.
+
+    Args:
+        settings: profiles, modes and limits.
+        corpora: what can be searched.
+        legs: runs searches at the same time.
+        queries: makes what is searched for.
+        rerankers: by their kind in a profile; a kind that is not there can't be used.
+        replay: finds pinned chunks.
+        remote: asks other services: their names, the question, how many results; what was found, and what failed.
+        model: for costs of a model that reranks; None for none.
+        prices: of the models.
+        clock: for durations.
+        now: seconds since 1970; only recency depends on it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        corpora: Corpora,
+        legs: Legs,
+        queries: QueryMaker,
+        rerankers: Mapping[str, Reranker],
+        replay: Replay,
+        remote: Remote,
+        model: LanguageModel | None,
+        prices: PriceTable,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._corpora = corpora
+        self._legs = legs
+        self._queries = queries
+        self._rerankers = rerankers
+        self._replay = replay
+        self._remote = remote
+        self._model = model
+        self._prices = prices
+        self._clock = clock
+        self._now = now
+
+    def build(self, request: QueryRequest, asker: Principal, report: Report) -> ContextPackage:
+        """Find what an answer may rest on.
+
+        Raises:
+            InvalidJob: a mode, profile, corpus or filter that is not there.
+            RetrievalError: the search failed; see `worker.searching.find`.
+        """
+        mode, name, profile = self.resolve(request)
+        searches = self.searches(request, mode)
+        stages = Stages(self._clock, STAGES, report)
+        costs: list[CostEntry] = []
+        with stages.stage("query") as counts:
+            queries = self._queries.make(request, profile, stages)
+            costs += queries.costs
+            counts |= {"legs": len(queries.wanted)}
+        with stages.stage("search") as counts:
+            where = [Where(self._corpora.get(search.corpus, "searches"), search.filters) for search in searches]
+            deadline = self._settings.hybrid.deadline_seconds
+            vectors = profile.diversity is not None
+            merged = find(
+                self._legs, asker, where, queries.wanted, profile.fusion, profile.fetch, deadline, vectors=vectors
+            )
+            stages.warnings += [f"{leg}: {found.error.message}" for leg, found in merged.results.items() if found.error]
+            stages.candidates = merged.candidates
+            stages.keep("search", self._near_enough(merged.candidates))
+            counts |= {"found": len(merged.candidates)}
+        with stages.stage("rerank"):
+            self._rerank(request.question, profile, stages, costs)
+        with stages.stage("recency"):
+            self._prefer_recent(profile, stages)
+        with stages.stage("pinned") as counts:
+            counts |= {"pinned": self._put_pinned_first(request, searches, asker, stages)}
+        with stages.stage("refine"):
+            _refine(profile.diversity, stages)
+        with stages.stage("cut"):
+            k = max(1, min(request.k, 50)) if request.k is not None else mode.k
+            _cap(searches, stages)
+            stages.keep("cut", diversity.cut(stages.candidates, max(k, len(request.pinned_chunks))))
+        with stages.stage("remote") as counts:
+            remote, failed = self._remote(mode.remote, request.question, k) if mode.remote else ((), ())
+            stages.warnings += failed
+            counts |= {"found": len(remote), "failed": len(failed)}
+        kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.candidates)
+        return ContextPackage(
+            request=request,
+            profile=name,
+            candidates=kept,
+            remote_sources=remote,
+            costs=tuple(costs),
+            trace=stages.trace(),
+        )
+
+    def resolve(self, request: QueryRequest) -> tuple[ModeSettings, str, ProfileSettings]:
+        """The mode and profile of a request.
+
+        Raises:
+            InvalidJob: the settings have no such mode or profile.
+        """
+        mode = self._settings.modes.get(request.mode)
+        if mode is None:
+            raise InvalidJob(f"expected one of {', '.join(self._settings.modes)}", "mode")
+        name = mode.profile if request.profile is None else request.profile
+        if name not in self._settings.profiles:
+            raise InvalidJob(f"expected one of {', '.join(self._settings.profiles)}", "profile")
+        return mode, name, self._settings.profiles[name]
+
+    def searches(self, request: QueryRequest, mode: ModeSettings) -> list[CorpusSearch]:
+        """The corpora of a request: its own, else the mode's; a corpus' own filters outrank those of all."""
+        own = request.searches or tuple(CorpusSearch(corpus, top_k) for corpus, top_k in mode.corpora.items())
+        return [
+            search if search.filters.given else dataclasses.replace(search, filters=request.filters) for search in own
+        ]
+
+    # --- stages ---------------------------------------------------------------------------------
+
+    def _near_enough(self, candidates: Sequence[Candidate]) -> Selection:
+        """Without those farther than their corpus allows; a chunk that only its words found has no such bound."""
+        bounds = {corpus.name: corpus.settings.max_distance for corpus in self._corpora.all()}
+
+        def near(candidate: Candidate) -> bool:
+            bound = bounds[candidate.corpus]
+            return bound is None or candidate.distance is None or candidate.distance <= bound
+
+        far = [Dropped(candidate, "below threshold") for candidate in candidates if not near(candidate)]
+        return Selection(tuple(filter(near, candidates)), tuple(far))
+
+    def _rerank(self, question: str, profile: ProfileSettings, stages: Stages, costs: list[CostEntry]) -> None:
+        if profile.rerank == "none":
+            return
+        reranker = self._rerankers.get(profile.rerank)
+        if reranker is None:
+            raise InvalidJob("expected a profile that needs no language model: the settings name none", "profile")
+        stages.models["rerank"] = reranker.name
+        try:
+            judged = reranker.scores(question, [candidate.chunk.text for candidate in stages.candidates])
+        except Unavailable as error:
+            stages.warnings.append(f"rerank: {error.message}")
+            return
+        if judged.completion is not None and self._model is not None:
+            costs.append(cost_of("rerank", self._model, judged.completion, self._prices))
+        scored = [
+            _with_scores(candidate, rerank=score)
+            for candidate, score in zip(stages.candidates, judged.scores, strict=True)
+        ]
+        # Sorting keeps the fused order of those that are judged alike.
+        stages.candidates = sorted(scored, key=lambda candidate: descending(candidate.scores.rerank))
+
+    def _prefer_recent(self, profile: ProfileSettings, stages: Stages) -> None:
+        if profile.temporal is None or not stages.candidates:
+            return
+        half_life = profile.temporal.half_life_days * DAY
+        fields = {corpus.name: corpus.settings.date for corpus in self._corpora.all()}
+        recencies = [
+            temporal.recency(_seconds(one.chunk.metadata.get(fields[one.corpus] or "")), self._now(), half_life)
+            for one in stages.candidates
+        ]
+        relevance = [_relevance(candidate) for candidate in stages.candidates]
+        blended = temporal.blended(relevance, recencies, profile.temporal.weight)
+        scored = [
+            (_with_scores(candidate, temporal=recency), total)
+            for candidate, recency, total in zip(stages.candidates, recencies, blended, strict=True)
+        ]
+        stages.candidates = [one for one, _ in sorted(scored, key=lambda pair: descending(pair[1]))]
+
+    def _put_pinned_first(
+        self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages
+    ) -> int:
+        left = unique(Pin(text) for text in request.pinned_chunks)
+        found: dict[Pin, Candidate] = {}
+        for search in searches:
+            corpus = self._corpora.get(search.corpus)
+            asked = [pin for pin in left if pin not in found]
+            for outcome in self._replay.outcomes(corpus, asker, asked) if asked else []:
+                if outcome.place is not None:
+                    found[outcome.pin] = Candidate(outcome.place.payload, None, corpus=corpus.name)
+        if len(found) < len(left):
+            stages.warnings.append(f"pinned: {len(left) - len(found)} of {len(left)} chunks are missing")
+        pinned = [found[pin] for pin in left if pin in found]
+        ranked = {identity(candidate): candidate for candidate in stages.candidates}
+        first = [ranked.get(identity(candidate), candidate) for candidate in pinned]
+        taken = {*map(identity, pinned)}
+        stages.candidates = [*first, *(one for one in stages.candidates if identity(one) not in taken)]
+        return len(first)
+
+
+def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:
+    """Where a profile wants it: no text twice, few of one document, little that is alike."""
+    if wanted is None:
+        return
+    stages.keep("refine", diversity.without_duplicates(stages.candidates))
+    kept = stages.candidates
+    relevance = min_max([_relevance(candidate) for candidate in kept])
+    chosen = diversity.mmr(kept, relevance, diversity.stacked(kept), len(kept), wanted.relevance)
+    stages.candidates = chosen.kept
+    if wanted.per_document is not None:
+        stages.keep("refine", diversity.per_document(stages.candidates, wanted.per_document))
+
+
+def _cap(searches: Sequence[CorpusSearch], stages: Stages) -> None:
+    """At most as many chunks of a corpus as were asked of it; 0 asks for no bound."""
+    most = {search.corpus: search.top_k for search in searches}
+    seen: Counter[str] = Counter()
+    kept, dropped = [], []
+    for candidate in stages.candidates:
+        seen[candidate.corpus] += 1
+        bound = most.get(candidate.corpus, 0)
+        if bound and seen[candidate.corpus] > bound:
+            dropped.append(Dropped(candidate, "capped"))
+        else:
+            kept.append(candidate)
+    stages.keep("cut", Selection(tuple(kept), tuple(dropped)))
+
+
+def _relevance(candidate: Candidate) -> float:
+    """By the last step that judged it."""
+    scores = candidate.scores
+    known = (scores.rerank, scores.fused, candidate.similarity)
+    return next((score for score in known if score is not None), 0.0)
+
+
+def _with_scores(candidate: Candidate, **scores: float) -> Candidate:
+    return dataclasses.replace(candidate, scores=dataclasses.replace(candidate.scores, **scores))
+
+
+def _seconds(value: Any) -> float | None:
+    """A date of a chunk's metadata as seconds since 1970; None for what is no date. Without a zone it is UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        return None
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()

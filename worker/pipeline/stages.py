@@ -1,0 +1,70 @@
+"""The notebook of a package: what each stage took, what it counted, which candidates it left, and why."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from worker.core.fusion import identity
+from worker.pipeline.types import Left, RetrievalTrace, StageTrace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from worker.core.diversity import Selection
+    from worker.model import Candidate
+
+    Report = Callable[[str, int, int], None]
+
+
+class Stages:
+    """Keeps count while a package is made.
+
+    Args:
+        clock: for durations, in seconds.
+        names: the stages that there will be, in order.
+        report: told the name of each stage as it begins, how many are done, and how many there are.
+    """
+
+    def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report) -> None:
+        self._clock = clock
+        self._names = names
+        self._report = report
+        self._stages: list[StageTrace] = []
+        self._left: list[Left] = []
+        self.warnings: list[str] = []
+        self.queries: dict[str, str] = {}
+        self.models: dict[str, str] = {}
+        self.hyde: tuple[str, ...] = ()
+        self.candidates: Sequence[Candidate] = ()
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, int]]:
+        """Time a stage; what is put into the yielded dictionary stands beside it."""
+        self._report(name, self._names.index(name), len(self._names))
+        counts: dict[str, int] = {}
+        started = self._clock()
+        yield counts
+        duration = round((self._clock() - started) * 1000, 3)
+        after = tuple(identity(candidate) for candidate in self.candidates)
+        self._stages.append(StageTrace(name, duration, counts, after))
+
+    def keep(self, stage: str, selection: Selection) -> None:
+        """Go on with what a step kept, and note why the rest left."""
+        self.candidates = selection.kept
+        self.leave(stage, ((dropped.candidate, dropped.reason) for dropped in selection.dropped))
+
+    def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
+        """Note why candidates left."""
+        self._left += [Left(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
+
+    def trace(self) -> RetrievalTrace:
+        """All of it."""
+        return RetrievalTrace(
+            stages=tuple(self._stages),
+            left=tuple(self._left),
+            queries=dict(self.queries),
+            hyde=self.hyde,
+            models=dict(self.models),
+            warnings=tuple(self.warnings),
+        )

@@ -18,7 +18,7 @@ PURE_STDLIB_MISSING |= {"subprocess", "threading", "asyncio", "tempfile", "urlli
 LAYERS = [
     {"errors", "model"},
     {"core"},
-    {"contract", "settings", "pipeline_types"},
+    {"contract", "settings"},
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
     {"metrics", "admission", "corpora", "recording", "run_files", "loader", "doctor", "reports", "legs", "transforms"},
     {"retrieval", "exchange", "feedback"},
@@ -108,7 +108,7 @@ def test_the_contract_can_be_used_without_the_worker() -> None:
 @pytest.mark.parametrize("name", sorted(within("adapters")))
 def test_adapters_know_nobody_above_them(name: str) -> None:
     """Postgres and embedding servers are used by the engine, and know nothing of tasks or the command line."""
-    below = within("errors", "model", "contract", "settings", "pipeline_types", "core", "adapters")
+    below = within("errors", "model", "contract", "settings", "core", "adapters")
     assert ours(name) <= below
 
 

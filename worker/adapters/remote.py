@@ -17,7 +17,7 @@ import orjson
 from worker.adapters.addresses import resolve
 from worker.adapters.fetching import Fetcher, Refused, Rules
 from worker.core.cleaning import one_line
-from worker.pipeline_types import RemoteSource
+from worker.model import RemoteSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +44,12 @@ class RemoteFound:
     sources: tuple[RemoteSource, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a trace says of it: one sentence a failure."""
+        missing = [f"{name}: {count} results without a URL or a snippet" for name, count in self.skipped.items()]
+        return (*(f"{name}: {reason}" for name, reason in self.failed), *missing)
 
 
 class RemoteSources:

@@ -68,7 +68,7 @@ class Fetcher:
 
         Raises:
             Refused: a rule forbids it, or the status is another.
-            httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, zlib.error: it can't be reached or read.
+            httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup: it can't be reached or read.
         """
         start = target = httpx.URL(url)
         for _ in range(1 + MAX_REDIRECTS):
@@ -78,7 +78,7 @@ class Fetcher:
                     return await _body(answer, rules.max_bytes)
                 target = target.join(answer.headers["Location"])
             if target.scheme not in _PORTS or (start.scheme, target.scheme) == ("https", "http"):
-                raise Refused("redirected to something else than https")
+                raise Refused("redirected to a scheme that is not allowed")
         raise Refused(f"redirected more than {MAX_REDIRECTS} times")
 
     @contextlib.asynccontextmanager
@@ -93,11 +93,13 @@ class Fetcher:
                 await answer.aclose()
 
     async def _checked(self, url: httpx.URL, rules: Rules) -> Sequence[str]:
-        host = _host(url)
+        host, port = _host(url), _port(url)
         if host not in rules.hosts:
             raise Refused("led to a host that is not allowed")
+        if not 0 < port < 1 << 16:
+            raise Refused("led to a port that is none")
         loop = asyncio.get_running_loop()
-        addresses = await loop.run_in_executor(self._threads, self._resolve, host, _port(url))
+        addresses = await loop.run_in_executor(self._threads, self._resolve, host, port)
         if not all(is_allowed(host, address, rules.private) for address in addresses):
             raise Refused("led to a private address")
         return addresses
@@ -105,15 +107,9 @@ class Fetcher:
 
 def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.Request:
     """To the address; the host stays in `Host`, and in TLS, where the certificate is checked against it."""
-    fixed = {
-        "Host": url.netloc.decode("ascii"),
-        "Accept": "application/json",
-        "Accept-Encoding": "gzip",
-        "User-Agent": "retrieval-worker",
-    }
-    return httpx.Request(
-        "GET", url.copy_with(host=address), headers={**fixed, **headers}, extensions={"sni_hostname": _host(url)}
-    )
+    sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker", **headers})
+    sent.update({"Host": url.netloc.decode("ascii"), "Accept-Encoding": "gzip"})
+    return httpx.Request("GET", url.copy_with(host=address), headers=sent, extensions={"sni_hostname": _host(url)})
 
 
 async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.Request]) -> httpx.Response:
@@ -135,7 +131,10 @@ async def _body(answer: httpx.Response, most: int) -> bytes:
     received, body = 0, bytearray()
     async for part in answer.aiter_raw():
         received += len(part)
-        body += unzip.decompress(part, most + 1 - len(body)) if unzip else part
+        try:
+            body += unzip.decompress(part, most + 1 - len(body)) if unzip else part
+        except zlib.error:
+            raise Refused("answered damaged gzip") from None
         if max(received, len(body)) > most:
             raise Refused(f"answered more than {most} bytes")
     if unzip and not unzip.eof:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import zlib
+import socket
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,11 @@ class RemoteSources:
             reason = "did not answer in time"
         except Refused as error:
             reason = str(error)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, zlib.error) as error:
+        except socket.gaierror:
+            reason = "has no address"
+        except httpx.ConnectError:
+            reason = "could not be reached"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup) as error:
             reason = f"failed ({type(error).__name__})"
         return RemoteFound(failed=((service.name, reason),))
 

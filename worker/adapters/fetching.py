@@ -107,7 +107,8 @@ class Fetcher:
 
 def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.Request:
     """To the address; the host stays in `Host`, and in TLS, where the certificate is checked against it."""
-    sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker", **headers})
+    sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker"})
+    sent.update(headers)
     sent.update({"Host": url.netloc.decode("ascii"), "Accept-Encoding": "gzip"})
     return httpx.Request("GET", url.copy_with(host=address), headers=sent, extensions={"sni_hostname": _host(url)})
 

@@ -153,3 +153,26 @@ class Principal:
     claims: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[tuple[str, str], ...] = ()
     owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSource:
+    """What another service found.
+
+    Attributes:
+        provider: its name in the settings.
+        title: of what it found.
+        url: where it stands.
+        snippet: what it says.
+        score: the service's own, or None.
+        date: when it was written, as the service says it, or None.
+        metadata: further fields that the settings map.
+    """
+
+    provider: str = ""
+    title: str = ""
+    url: str = ""
+    snippet: str = ""
+    score: float | None = None
+    date: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)

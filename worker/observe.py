@@ -12,7 +12,7 @@ import structlog
 if TYPE_CHECKING:
     from worker.settings import LogSettings
 
-# Celery's own loggers that print arguments at DEBUG, or repeat at INFO what `job done` says.
+# Loggers of others that print arguments, URLs or headers, or repeat at INFO what `job done` says.
 _LEAST_LEVELS = {
     "celery": logging.INFO,
     "kombu": logging.INFO,
@@ -22,6 +22,9 @@ _LEAST_LEVELS = {
     "psycopg": logging.ERROR,
     "psycopg.pool": logging.ERROR,
     "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "httpcore2": logging.WARNING,
     "openai": logging.WARNING,
 }
 

@@ -12,10 +12,15 @@ import tomllib
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
+import jmespath
+from jmespath.functions import Functions
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -44,6 +49,48 @@ CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a
 TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
+
+
+def _expression(text: str) -> str:
+    try:
+        nodes = [jmespath.compile(text).parsed]
+    except jmespath.exceptions.JMESPathError:
+        raise ValueError("expected a JMESPath expression") from None
+    # An unknown function would only be noticed when an answer reaches it.
+    for node in nodes:
+        if isinstance(node, dict):
+            if node["type"] == "function_expression" and node["value"] not in Functions.FUNCTION_TABLE:
+                raise ValueError(f"JMESPath has no function {node['value']}")
+            nodes += node["children"]
+    return text
+
+
+def _from_environment(value: Any) -> Any:
+    """A header's value, of which `env:NAME` at the end stands for a variable."""
+    named = re.fullmatch(r"(.* )?env:(\w+)", value) if isinstance(value, str) else None
+    if named is None:
+        return value
+    if not os.environ.get(named[2]):
+        raise ValueError(f"the variable {named[2]} is missing")
+    return (named[1] or "") + os.environ[named[2]]
+
+
+def _sendable(name: str) -> str:
+    # `Host` would ask another site than the one that was checked; the others belong to the connection.
+    if name.lower() in {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}:
+        raise ValueError("expected another header")
+    return name
+
+
+def _printable(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[ -~]+", value.get_secret_value()):
+        raise ValueError("expected printable ASCII characters")
+    return value
+
+
+JMESPath = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_expression)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$"), AfterValidator(_sendable)]
+HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterValidator(_printable)]
 
 
 def config_folder() -> Path:
@@ -358,6 +405,60 @@ class RerankerSettings(Section):
     max_retries: int = Field(1, ge=0, le=10)
 
 
+class RemoteFields(Section):
+    """Where a result's parts are: JMESPath expressions, applied to each result."""
+
+    title: JMESPath = "title"
+    url: JMESPath = "url"
+    snippet: JMESPath = "snippet"
+    score: JMESPath | None = None
+    date: JMESPath | None = None
+    metadata: JMESPath | None = None
+
+
+class RemoteSettings(Section):
+    """A service that finds things elsewhere: asked by one GET, answers JSON."""
+
+    url: str = Field(max_length=2000)
+    hosts: list[str] = []
+    headers: dict[HeaderName, HeaderValue] = {}
+    items: JMESPath = "@"
+    fields: RemoteFields = RemoteFields()
+    max_items: int = Field(5, ge=1, le=50)
+    max_bytes: int = Field(1_000_000, ge=1000, le=100_000_000)
+    timeout_seconds: Seconds = 5.0
+    allow_private: list[str] = []
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_template(cls, url: str) -> str:
+        try:
+            parts, _ = urlsplit(url), urlsplit(url).port
+        except ValueError:
+            raise ValueError("expected a URL") from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.fragment:
+            raise ValueError("expected an http or https URL")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("expected no password in it; put it into headers")
+        # Elsewhere a question could choose the host or the path.
+        if "{query}" not in parts.query or re.search(r"[{}]", parts.netloc + parts.path):
+            raise ValueError("expected {query}, and {k} if there is one, behind the question mark")
+        if re.search(r"[{}]", parts.query.replace("{query}", "").replace("{k}", "")):
+            raise ValueError("expected no other placeholders than {query} and {k}")
+        return url
+
+    @field_validator("hosts", "allow_private")
+    @classmethod
+    def _lower(cls, names: list[str]) -> list[str]:
+        return [name.lower() for name in names]
+
+    @model_validator(mode="after")
+    def _its_own_host_is_allowed(self) -> RemoteSettings:
+        if self.hosts and urlsplit(self.url).hostname not in self.hosts:
+            raise ValueError("hosts: expected the url's host among them")
+        return self
+
+
 class LogSettings(Section):
     """What is logged, and in which form."""
 
@@ -402,6 +503,7 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     reranker: RerankerSettings = RerankerSettings()
     prices: dict[str, PriceSettings] = {}
+    remote: dict[Identifier, RemoteSettings] = {}
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
@@ -412,6 +514,9 @@ class Settings(BaseSettings):
             missing = [corpus for corpus in mode.corpora if corpus not in self.corpora]
             if missing:
                 raise ValueError(f"modes.{name}.corpora: there is no corpus {missing[0]}")
+            missing = [source for source in mode.remote if source not in self.remote]
+            if missing:
+                raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
         return self
 
     def price_table(self) -> dict[tuple[str, str], Price]:

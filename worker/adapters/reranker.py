@@ -72,7 +72,7 @@ class HttpReranker:
         if not settings.url:
             raise SettingsError("the setting reranker.url is missing: a profile reranks over HTTP")
         self.name = f"http {settings.model}" if settings.model else "http"
-        self._settings = settings
+        self._url, self._model = settings.url, settings.model
         key = settings.api_key.get_secret_value() if settings.api_key else None
         self._client = httpx.Client(
             timeout=settings.timeout_seconds,
@@ -94,10 +94,10 @@ class HttpReranker:
             return Reranked([])
         # `documents` is Cohere's word and everybody's; TEI says `texts` and answers a bare list.
         body: dict[str, Any] = {"query": question, "documents": list(texts), "texts": list(texts), "top_n": len(texts)}
-        if self._settings.model:
-            body["model"] = self._settings.model
+        if self._model:
+            body["model"] = self._model
         try:
-            answer = self._client.post(self._settings.url, json=body)
+            answer = self._client.post(self._url, json=body)
         except httpx.HTTPError as error:
             raise Unavailable(f"{_SERVER} failed ({type(error).__name__})") from None
         if (
@@ -111,7 +111,7 @@ class HttpReranker:
             found = answer.json()
             items = found["results"] if isinstance(found, dict) else found
             return Reranked(_in_order(items, len(texts)))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
 
 

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as typed
 
 from worker.core.costs import CostEntry  # noqa: TC001 -- pydantic reads the annotations
 from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
+from worker.model import RemoteSource as RemoteSource  # noqa: PLC0414 -- one of the pipeline's nouns, found below it
 
 Stage = Literal["build_sources", "synthesize_context", "execute"]
 Reason = Literal["duplicate", "capped", "beyond k", "below threshold", "beyond budget", "not visible"]
@@ -69,29 +70,6 @@ class QueryRequest:
     pinned_chunks: tuple[str, ...] = ()
     context: str = ""
     searches: tuple[CorpusSearch, ...] = ()
-
-
-@typed(frozen=True, config=_strict)
-class RemoteSource:
-    """What another service found.
-
-    Attributes:
-        provider: its name in the settings.
-        title: of what it found.
-        url: where it stands.
-        snippet: what it says.
-        score: the service's own, or None.
-        date: when it was written, as the service says it, or None.
-        metadata: further fields that the settings map.
-    """
-
-    provider: str = ""
-    title: str = ""
-    url: str = ""
-    snippet: str = ""
-    score: float | None = None
-    date: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @typed(frozen=True, config=_strict)

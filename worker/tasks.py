@@ -294,6 +294,8 @@ def _rows(result: dict[str, Any]) -> int:
 def _summarise_result(result: dict[str, Any]) -> str:
     if "checked" in result:
         return f"drifted={result['drifted']}"
+    if "package" in result:
+        return f"{result['status']} sources={len(result['package']['candidates'])}"
     if "metrics" in result:
         return " ".join(f"{name}={part['status']}" for name, part in result["results"].items())
     if "results" in result:

@@ -37,6 +37,8 @@ class Stages:
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
         self.candidates: Sequence[Candidate] = ()
+        self._noted: Sequence[Candidate] = ()
+        self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
@@ -46,8 +48,10 @@ class Stages:
         started = self._clock()
         yield counts
         duration = round((self._clock() - started) * 1000, 3)
-        after = tuple(identity(candidate) for candidate in self.candidates)
-        self._stages.append(StageTrace(name, duration, counts, after))
+        if self.candidates is not self._noted:
+            self._noted = self.candidates
+            self._after = tuple(map(identity, self.candidates)), tuple(map(relevance, self.candidates))
+        self._stages.append(StageTrace(name, duration, counts, *self._after))
 
     def keep(self, stage: str, selection: Selection) -> None:
         """Go on with what a step kept, and note why the rest left."""
@@ -68,3 +72,9 @@ class Stages:
             models=dict(self.models),
             warnings=tuple(self.warnings),
         )
+
+
+def relevance(candidate: Candidate) -> float | None:
+    """What the last step that judged a candidate made of it."""
+    scores = candidate.scores
+    return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 _NOT_IN_THE_KEY = {"principal", "principal_token", "run"}
-"""Who asks is in the key as the database is told it."""
+"""Who asks is in the key as the database is told it; where an answer is recorded does not change it."""
 
 _LegName = Annotated[str, StringConstraints(pattern=f"^({'|'.join(get_args(Legs))})$")]
 
@@ -135,13 +135,12 @@ class Caching:
                 the field can change the answer.
 
         Returns:
-            None where it is neither kept nor looked for: the settings do not say so, the job names a run (what is
-            kept for good is made from Postgres, not from what stands in Redis), or a corpus changes unnoticed.
+            None where it is neither kept nor looked for: the settings do not say so, or a corpus changes unnoticed.
 
         Raises:
             Unavailable, TimedOut: see `Database.read`.
         """
-        if self._cache is None or task not in self._tasks or job.run is not None:
+        if self._cache is None or task not in self._tasks:
             return None
         state = self._state(asker, room)
         if state is None:
@@ -169,7 +168,7 @@ class Caching:
             log.warning("cache unused", reason=error.message)
             return None
         if state is None:
-            log.warning("cache unused", reason="track_counts is off, so nothing tells when a corpus changes")
+            log.warning("cache unused", reason="Postgres does not count all that is written to a corpus")
         return state
 
 

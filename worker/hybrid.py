@@ -150,6 +150,7 @@ class HybridRetrieval:
             tracer = Tracer(self._clock)
             return self._made(job, asks, self._wording(job, tracer), given, asker, tracer)
 
+        # What is kept for good is made from Postgres, not from what stands in Redis.
         if job.run is None:
             return self._perhaps_cached(job, asks, given, asker)
         return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))

@@ -152,6 +152,31 @@ def test_a_hit_is_the_answer_of_the_miss_but_for_its_trace(running: Running, fie
     assert [stage["stage"] for stage in second["trace"]["stages"]] == ["transform", "cache"]
 
 
+def test_jobs_that_differ_in_anything_have_entries_of_their_own(running: Running, store: redis.Redis) -> None:
+    """Each field that can change an answer is in the key."""
+    plain: dict[str, Any] = {"query": "a microphone", "context": EDITOR}
+    filters: list[dict[str, Any]] = [{"document_ids": []}, {"document_ids": ["handbook-safety"]}, {"sections": []}]
+    jobs: list[dict[str, Any]] = [
+        {},
+        {"query": "a cable"},
+        {"context": "note('c')"},
+        {"query_embedding": lexical.embed(["compressor"])[0].tolist()},
+        {"legs": ["primary"]},
+        {"legs": ["primary", "contextual", "sparse"]},
+        {"fusion": "rrf"},
+        {"fusion": "rrf", "weights": {"primary": 2}},
+        {"diversity": {"lambda": 0.5}},
+        {"diversity": {"lambda": 0.5, "per_document": 1}},
+        {"searches": SEARCHES[:1]},
+        {"searches": SEARCHES[::-1]},
+        {"searches": [{**SEARCHES[0], "top_k": 8}, SEARCHES[1]]},
+        *({"searches": [{**SEARCHES[0], "filters": given}, SEARCHES[1]]} for given in filters),
+    ]
+    assert [state(ask(running, **{**plain, **job})) for job in jobs] == ["miss"] * len(jobs)
+    assert len(entries(store)) == len(jobs)
+    assert [state(ask(running, **{**plain, **job})) for job in jobs] == ["hit"] * len(jobs)
+
+
 def test_it_is_off_unless_settings_name_the_task(start: Start, store: redis.Redis) -> None:
     """Nothing is kept and nothing is said."""
     off = start({"tasks": []})
@@ -454,7 +479,7 @@ def test_the_oldest_leave_where_there_are_too_many(start: Start, store: redis.Re
 
 
 def test_entries_expire(start: Start, store: redis.Redis) -> None:
-    """Both they and their list, which forgets them as others come."""
+    """Both they and their list."""
     running = start({"seconds": 1})
     ask(running, query="one")
     assert {store.ttl(key) for key in [*entries(store), PREFIX]} <= {0, 1}

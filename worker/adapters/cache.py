@@ -17,14 +17,12 @@ PREFIX = "retrieval-cache"
 LARGEST = 1 << 20
 """Bytes of a value. Longer ones are not kept, and of one that somebody else put there no more is read."""
 
-# The value, and its key in a sorted set by time; then what has expired, and the oldest beyond the bound, leave the set.
+# The key into a sorted set by time, the value under the key; then the oldest beyond the bound leave, those that expired first.
 _PUT = """
 local time = redis.call('TIME')
-local now = time[1] + time[2] / 1000000
-redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2])
-redis.call('ZADD', KEYS[2], now, KEYS[1])
+redis.call('ZADD', KEYS[2], time[1] + time[2] / 1000000, KEYS[1])
 redis.call('EXPIRE', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 local excess = redis.call('ZCARD', KEYS[2]) - ARGV[3]
 if excess > 0 then
   for i, item in ipairs(redis.call('ZPOPMIN', KEYS[2], excess)) do
@@ -52,8 +50,7 @@ class Cache:
                 url.get_secret_value(),
                 socket_timeout=self._rules.timeout_seconds,
                 socket_connect_timeout=self._rules.timeout_seconds,
-                # A connection that died unnoticed is made anew once, at once; what is slow is not tried again.
-                retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+                retry=Retry(NoBackoff(), 0),
             )
             pool = self._client.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # not connected: it looks at the URL's options

@@ -100,13 +100,27 @@ CREATE TABLE IF NOT EXISTS retrieval.run_checks (
 );
 CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
 
+-- Which chunks of a recorded answer were used, and which were not; see `retrieval-worker tune`.
+CREATE TABLE IF NOT EXISTS retrieval.run_feedback (
+  run      bigint NOT NULL,
+  task     text COLLATE "C" NOT NULL,
+  step     text COLLATE "C" NOT NULL,
+  corpus   text COLLATE "C" NOT NULL,
+  chunk_id text COLLATE "C" NOT NULL,
+  used     boolean NOT NULL,
+  at       timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (run, task, step, corpus, chunk_id),
+  FOREIGN KEY (run, task, step) REFERENCES retrieval.run_records ON DELETE CASCADE
+);
+
 -- A foreign run is an unknown run: the owner is stated inside each transaction, like the caller of a search.
--- `retrieval.audit` is stated by the check of all runs alone, which returns counts and no content.
+-- `retrieval.audit` is stated by the check of all runs and by `tune` alone, which tell figures and no content.
 ALTER TABLE retrieval.runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_records ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_pins ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.run_checks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE retrieval.run_feedback ENABLE ROW LEVEL SECURITY;
 
 DROP POLICY IF EXISTS own ON retrieval.runs;
 CREATE POLICY own ON retrieval.runs
@@ -123,7 +137,10 @@ DROP POLICY IF EXISTS own ON retrieval.run_events;
 CREATE POLICY own ON retrieval.run_events USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 DROP POLICY IF EXISTS own ON retrieval.run_checks;
 CREATE POLICY own ON retrieval.run_checks USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+DROP POLICY IF EXISTS own ON retrieval.run_feedback;
+CREATE POLICY own ON retrieval.run_feedback USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
 
 GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events,
-  retrieval.run_checks TO retrieval_worker;
+  retrieval.run_checks, retrieval.run_feedback TO retrieval_worker;
 GRANT UPDATE (checked_at, counts) ON retrieval.run_checks TO retrieval_worker;
+GRANT UPDATE (used, at) ON retrieval.run_feedback TO retrieval_worker;

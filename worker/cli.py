@@ -21,7 +21,7 @@ cli = typer.Typer(
 for command in (
     *(machine.demo, machine.up),
     *(jobs.query, jobs.search, jobs.cite, jobs.replay),
-    runs.verify,
+    *(runs.verify, runs.tune),
     *(install.migrate, install.load, install.doctor, install.contract),
 ):
     cli.command()(command)

@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from worker.core.shape import join_path
 from worker.errors import InvalidJob
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 
 SCHEMA_VERSION = 1
 DEFAULT_K, MIN_K, MAX_K = 15, 10, 15
@@ -311,7 +312,6 @@ class BuildCitations(Job):
         return self
 
 
-Legs = Literal["primary", "contextual", "sparse"]
 MAX_TOP_K = 50
 MAX_SEARCHES = 8
 
@@ -357,7 +357,7 @@ class RetrieveHybrid(Job):
         searches: the corpora, each once; default those of the worker's settings.
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
         fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
-        weights: leg → its weight, for `rrf` and `weighted`.
+        weights: leg → its weight, for `rrf` and `weighted`; of a leg that is not in it, the worker's settings say it.
         transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
             `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
         diversity: null: none.
@@ -369,9 +369,9 @@ class RetrieveHybrid(Job):
     query_embedding: Embedding = None
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
-    legs: Annotated[list[Legs], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
+    legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
     fusion: Literal["similarity", "rrf", "weighted"] = "similarity"
-    weights: dict[Legs, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
+    weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
     transform: Literal["none", "glossary", "llm"] = "none"
     diversity: Diversity | None = None
 

@@ -8,6 +8,7 @@ from worker.adapters.artifacts import Artifacts
 from worker.adapters.cache import Cache
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
+from worker.adapters.feedback import Judgements
 from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
 from worker.adapters.runs import Runs
@@ -15,6 +16,7 @@ from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
+from worker.feedback import Feedback
 from worker.hybrid import HybridRetrieval
 from worker.legs import Legs
 from worker.recording import Recording
@@ -44,6 +46,7 @@ class Engine:
         citing: answers `build_citations`.
         files: the files of runs.
         verifying: checks recorded runs in bulk.
+        feedback: which chunks of runs were used, and what that says of the legs' weights.
         exchange: runs as files, out and in.
 
     Raises:
@@ -73,7 +76,9 @@ class Engine:
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
         self.citing = Citing(corpora, runs, self.replay, self.files, clock)
         self.verifying = Verifying(Checks(self._database), self.replay)
-        self.exchange = Exchange(runs, self.files)
+        judgements = Judgements(self._database)
+        self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
+        self.exchange = Exchange(runs, judgements, self.files)
 
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""

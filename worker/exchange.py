@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
+from worker.adapters.feedback import Judgement
 from worker.adapters.runs import Event, Record, RecordedPin
 from worker.contract import ChunkHash, RunName, TopK
 from worker.core.canonical import canonical_sha256
 from worker.core.hashing import NORMALISERS
 from worker.core.pinning import Pin
 from worker.errors import InvalidJob
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 from worker.run_files import file_name, run_path
 
 if TYPE_CHECKING:
+    from worker.adapters.feedback import Judgements
     from worker.adapters.runs import Runs
     from worker.run_files import RunFiles
 
@@ -64,6 +77,34 @@ class FiledEvent(Filed):
     data: dict[str, Any]
 
 
+class FiledJudgement(Filed):
+    """What was said of a chunk; see `worker.adapters.feedback.Judgement`."""
+
+    task: Text
+    step: Text
+    corpus: Text
+    chunk_id: Text
+    used: bool
+    at: Annotated[AwareDatetime, Field(strict=False)]
+
+
+class FiledLeg(Filed):
+    """What a leg of a recorded hybrid retrieval found: `tune` compares them."""
+
+    leg: LegName
+    chunk_ids: list[Text]
+    scores: list[Annotated[float, Field(allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _one_score_a_chunk(self) -> FiledLeg:
+        if len(self.scores) != len({*self.chunk_ids}) or len(self.scores) != len(self.chunk_ids):
+            raise ValueError("expected each chunk once, with its score")
+        return self
+
+
+_Legs = TypeAdapter(dict[str, list[FiledLeg]])
+
+
 class RunFile(Filed):
     """A run, whole.
 
@@ -74,6 +115,7 @@ class RunFile(Filed):
         run_id: its name. Whose it is stands nowhere: it becomes that of whoever imports it.
         records: in the order in which they were made.
         events: in their order.
+        feedback: which chunks were used, record by record.
         files: name → base64 of the content.
         sha256: of the RFC 8785 JSON of all the rest.
     """
@@ -84,6 +126,7 @@ class RunFile(Filed):
     run_id: Annotated[str, Field(min_length=1, max_length=512)]
     records: list[FiledRecord]
     events: list[FiledEvent]
+    feedback: list[FiledJudgement]
     files: dict[str, str]
     sha256: str
 
@@ -97,11 +140,13 @@ class Exchange:
 
     Args:
         runs: the records.
+        judgements: the feedback on them.
         files: the files beside them.
     """
 
-    def __init__(self, runs: Runs, files: RunFiles) -> None:
+    def __init__(self, runs: Runs, judgements: Judgements, files: RunFiles) -> None:
         self._runs = runs
+        self._judgements = judgements
         self._files = files
 
     def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
@@ -123,6 +168,7 @@ class Exchange:
             run_id=name.run_id,
             records=[_filed(record) for record in records],
             events=[FiledEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
+            feedback=[FiledJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
             files={file: base64.b64encode(content).decode() for file, content in files.items()},
             sha256="",
         )
@@ -147,6 +193,7 @@ class Exchange:
         told = [Event(event.kind, event.data, event.at) for event in run.events]
         imported = Event("imported", {"sha256": run.sha256})
         self._runs.add(owner, name, [_record(record) for record in run.records], [*told, imported])
+        self._judgements.restore(owner, name, [Judgement(**dict(judgement)) for judgement in run.feedback])
         for file, data in files.items():
             self._files.keep(owner, name, file, data)
         self._files.export_events(owner, name)
@@ -167,6 +214,10 @@ def _parsed(content: bytes) -> RunFile:
         raise InvalidJob("the file was changed after it was exported", "sha256")
     for i, record in enumerate(run.records):
         _check(record, f"records[{i}]")
+    chunks = {(record.task, record.step, pin.corpus, pin.chunk_id) for record in run.records for pin in record.pins}
+    for i, said in enumerate(run.feedback):
+        if (said.task, said.step, said.corpus, said.chunk_id) not in chunks:
+            raise InvalidJob("expected a chunk of the run", f"feedback[{i}].chunk_id")
     return run
 
 
@@ -180,6 +231,11 @@ def _check(record: FiledRecord, path: str) -> None:
             TopK.model_validate({**record.answer, "chunks": [], "trace": {"stages": [], "worker_version": ""}})
         except ValidationError:
             raise InvalidJob("expected the header of an answer", f"{path}.answer") from None
+    if record.task == "retrieve_hybrid":
+        try:
+            _Legs.validate_python(record.answer.get("legs"))
+        except ValidationError:
+            raise InvalidJob("expected what each leg found", f"{path}.answer.legs") from None
     ranks = [pin.rank for pin in record.pins]
     if ranks != list(range(1, len(ranks) + 1)):
         raise InvalidJob("expected ranks from 1, in order", f"{path}.pins")

@@ -17,7 +17,7 @@ from worker.core.trace import Tracer
 from worker.corpora import known
 from worker.errors import InvalidJob, Unavailable
 from worker.legs import Leg
-from worker.model import Candidate, LegScore, ScoreBreakdown
+from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
 from worker.recording import Made, pins_of
 from worker.retrieval import described, filter_set, trace
 
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 TASK = "retrieve_hybrid"
 DEFAULT_EXTRA = 2
-
-_PRECEDENCE = ("primary", "contextual", "sparse")
-"""Of legs that rank a chunk alike, the earlier one's order stands, whatever the order in the job."""
 
 log = observe.logger("worker.hybrid")
 
@@ -276,7 +273,7 @@ class HybridRetrieval:
         self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal
     ) -> tuple[list[str], list[LegFound]]:
         """The job's legs in their order of precedence, and what each found."""
-        legs = [leg for name in _PRECEDENCE if name in job.legs and (leg := _leg(name, job, asks, queries)) is not None]
+        legs = [leg for name in LEGS if name in job.legs and (leg := _leg(name, job, asks, queries)) is not None]
         results = self._legs.run(asker, legs, self._settings.deadline_seconds)
         return [leg.name for leg in legs], results
 
@@ -289,7 +286,8 @@ class HybridRetrieval:
             for name, result in zip(names, results, strict=True)
             if result.found is not None
         ]
-        merged = FUSIONS[job.fusion](legs, {str(leg): weight for leg, weight in (job.weights or {}).items()})
+        weights = {str(leg): weight for leg, weight in (job.weights or {}).items()}
+        merged = FUSIONS[job.fusion](legs, self._settings.weights_of(job.fusion) | weights)
         return legs, merged, _refined(merged, ask.wanted.clamped_top_k, job.diversity)
 
     # --- a record -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 768
 """Length of every embedding, in the queries and in the corpora."""
+
+LegName = Literal["primary", "contextual", "sparse"]
+LEGS: tuple[LegName, ...] = get_args(LegName)
+"""The legs in their order of precedence: of two that rank a chunk alike, the earlier one's order stands."""
 
 
 class Chunk(NamedTuple):

@@ -29,6 +29,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from worker.core.keywords import EXTRACTORS
 from worker.errors import SettingsError
+from worker.model import LegName
 
 PREFIX = "RETRIEVAL_WORKER_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"
@@ -40,6 +41,7 @@ CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a
 # Stands in SQL as 'name'::regconfig, which folds capitals and splits at dots.
 TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
 
 
 def config_folder() -> Path:
@@ -196,6 +198,13 @@ class HybridSettings(Section):
     extractor: str = "strudel"
     glossary: str = "glossary.toml"
     deadline_seconds: Seconds = 10.0
+    weights: Weights = {"primary": 0.6, "contextual": 0.4, "sparse": 0.4}
+    rrf_weights: Weights = {}
+
+    def weights_of(self, fusion: str) -> dict[str, float]:
+        """Weights of the legs where a job gives none; a leg that is not in them has the method's own default."""
+        weights = {"weighted": self.weights, "rrf": self.rrf_weights}.get(fusion, {})
+        return {str(leg): weight for leg, weight in weights.items()}
 
     @field_validator("extractor")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,21 +10,27 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 from worker.client import Client, RetrieveTopK, RunRef, encode_embedding
+from worker.contract import RetrieveHybrid, RunName, parse_job
 from worker.core import lexical
 from worker.corpus_files import SAMPLES
 from worker.devstack import celery_beat, celery_worker
+from worker.engine import Engine
+from worker.feedback import ENOUGH
+from worker.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from worker.devstack import Stack
+    from worker.settings import Settings
 
 COMMAND = [sys.executable, "-m", "worker.cli"]
 
@@ -113,7 +120,7 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
             assert not still_running(started)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "query", "replay", "migrate", "load", "doctor", "contract"])
+@pytest.mark.parametrize("command", ["demo", "up", "query", "replay", "migrate", "load", "doctor", "contract", "tune"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """--help says what a command does, with an example."""
     done = run(command, "--help", COLUMNS="200")
@@ -243,6 +250,54 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(admin: Any, worker_en
         assert "Traceback" not in wrong.stderr
     nobody = run("verify", **environment)
     assert (nobody.returncode, "verify.principal" in nobody.stderr) == (78, True)
+
+
+def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_environment: Any) -> None:
+    """Say what was used, get a proposal; everybody's feedback and too little of it; mistakes are one line."""
+    environment = worker_environment()
+    with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
+        alice = as_principal({"user_id": "alice"}, settings, "principal")
+        asked = {"query": "add hi-hats", "context": 'sound("bd").fast(2)', "searches": [{"corpus": "docs"}]}
+        for i in range(ENOUGH):
+            name = {"subject_id": "song-1", "run_id": f"r{i}"}
+            weights = {"primary": 0, "contextual": 1}
+            job = parse_job(RetrieveHybrid, {**asked, "fusion": "weighted", "weights": weights, "run": name})
+            chunks = engine.hybrid.retrieve(job, lambda: alice)["results"]["docs"]["chunks"]
+            if i:
+                engine.feedback.record("alice", RunName(**name), [chunks[0]["chunk_id"]])
+    best, other = chunks[0]["chunk_id"], chunks[1]["chunk_id"]
+    few = run("tune", **environment)
+    assert (few.returncode, few.stdout) == (
+        0,
+        f"too little feedback: {ENOUGH - 1} retrievals with a used chunk, {ENOUGH} are wanted\n",
+    )
+    noted = run("runs", "used", "song-1", "r0", best, other, "--as", "alice", **environment)
+    assert (noted.returncode, noted.stdout) == (0, ""), noted.stderr
+    assert "2 noted" in noted.stderr
+    assert "1 noted" in run("runs", "used", "song-1", "r0", other, "--not", "--as", "alice", **environment).stderr
+    assert "0 noted" in run("runs", "used", "song-1", "r0", best, "--as", "alice", **environment).stderr
+    for caller in ((), ("--as", "alice")):
+        tuned = run("tune", *caller, "--corpus", "docs", "--k", "3", **environment)
+        assert tuned.returncode == 0, tuned.stderr
+        assert f"feedback on {ENOUGH} retrievals" in tuned.stdout
+        assert "nDCG@3" in tuned.stdout
+        proposed = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])["weights"]
+        assert proposed["contextual"] > proposed["primary"]
+        assert proposed["sparse"] == 0.4
+    better = run("tune", **environment, RETRIEVAL_WORKER_HYBRID__WEIGHTS=json.dumps(proposed))
+    assert (better.returncode, better.stdout.endswith("no other weights are better\n")) == (0, True)
+    assert run("tune", "--as", "bob", **environment).stdout.startswith("too little feedback: 0 retrievals")
+    for arguments, said in (
+        (["runs", "used", "song-1", "r0", best, "--as", "bob"], "run: no such run"),
+        (["runs", "used", "song-1", "r0", best, "--as", "alice", "--step", "x"], "run: no such run"),
+        (["runs", "used", "song-1", "r0", best, "nothing", "--as", "alice"], "chunk_ids[1]: expected a chunk"),
+        (["tune", "--method", "similarity"], "method: expected one of rrf, weighted"),
+        (["tune", "--corpus", "nowhere"], "corpus: expected one of documents, docs, examples"),
+    ):
+        wrong = run(*arguments, **environment)
+        assert (wrong.returncode, wrong.stdout) == (1, ""), arguments
+        assert said in wrong.stderr
+        assert "Traceback" not in wrong.stderr
 
 
 def test_the_schedule_checks_runs_with_the_rights_of_the_settings(

@@ -22,7 +22,7 @@ LAYERS = [
     {"observe", "principal", "adapters", "codec", "quiet", "results", "client", "schemas", "devstack", "corpus_files"},
     {"metrics", "admission", "corpora", "recording", "run_files", "loader", "doctor", "reports", "legs", "transforms"},
     {"caching"},
-    {"retrieval", "exchange"},
+    {"retrieval", "exchange", "feedback"},
     {"replay", "hybrid"},
     {"citing", "verifying"},
     {"engine"},

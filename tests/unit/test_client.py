@@ -37,6 +37,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.core.canonical",
         "worker.core.shape",
         "worker.errors",
+        "worker.model",
     }
 
 

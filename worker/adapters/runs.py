@@ -59,7 +59,7 @@ class Event:
     """What happened to a run.
 
     Attributes:
-        kind: ``recorded``, ``kept`` (a file), ``imported`` or ``drifted``.
+        kind: ``recorded``, ``kept`` (a file), ``used`` (feedback), ``imported`` or ``drifted``.
         data: what exactly; names and counts, no text.
         at: when, by the database's clock; None: now.
     """
@@ -118,13 +118,15 @@ SELECT p.task, p.step, p.rank, p.score, p.chunk_hash, p.hash_version, p.raw_hash
 """
 
 
-# Once: a job that is run again (at least once means now and then twice) leaves one event.
+# Once: a job that is run again (at least once means now and then twice) leaves one event. One that comes with its time
+# is the same only at that time: users change their mind on a chunk and change it back.
 _INSERT_EVENT = b"""
 INSERT INTO retrieval.run_events (run, at, kind, data)
 SELECT id, coalesce(%(at)s::timestamptz, now()), %(kind)s, %(data)s FROM retrieval.runs
  WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
    AND NOT EXISTS (SELECT FROM retrieval.run_events e
-                    WHERE e.run = runs.id AND e.kind = %(kind)s AND e.data = %(data)s::jsonb)
+                    WHERE e.run = runs.id AND e.kind = %(kind)s AND e.data = %(data)s::jsonb
+                      AND e.at = coalesce(%(at)s::timestamptz, e.at))
 """
 
 _SELECT_EVENTS = b"""

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.contract import RunName
+    from worker.core.tuning import Proposal
     from worker.engine import Engine
+    from worker.feedback import Tuning
     from worker.model import Principal
     from worker.settings import Settings
 
@@ -67,10 +69,10 @@ def _asker(settings: Settings, caller: str, claims: str) -> Principal:
     return as_principal(given, settings, "--claims")
 
 
-def _name(subject: str, run: str) -> RunName:
+def _name(subject: str, run: str, step: str = "") -> RunName:
     from worker.contract import RunName, parse_part
 
-    return parse_part(RunName, {"subject_id": subject, "run_id": run})
+    return parse_part(RunName, {"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
 
 
 def verify(
@@ -193,6 +195,69 @@ def keep_file(
     with _engine() as (engine, settings):
         owner = _asker(settings, caller, "").owner
         print(engine.files.keep(owner, _name(subject, run), file.name, content))
+
+
+@runs.command("used")
+def used_chunks(
+    subject: Subject,
+    run: Run,
+    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK_ID", help="Chunks of the run's answers.")],
+    caller: Caller,
+    step: Annotated[str, typer.Option(help="Only in what was recorded under this step.")] = "",
+    corpus: Annotated[str, typer.Option(help="Where they are, if chunks of two corpora share an id.")] = "",
+    unused: Annotated[bool, typer.Option("--not", help="They were of no use.")] = False,
+) -> None:
+    """Say which chunks of a run were used. The last word on a chunk counts; [bold]tune[/bold] learns from it.
+
+    Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
+    """
+    with _engine() as (engine, settings):
+        owner = _asker(settings, caller, "").owner
+        name = _name(subject, run, step)
+        changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
+    screen.print(f"{subject} / {run}: {changed} noted", highlight=False, markup=False)
+
+
+def tune(
+    caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
+    corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
+    method: Annotated[str, typer.Option(help="Whose weights: weighted or rrf.")] = "weighted",
+    k: Annotated[int, typer.Option(min=1, max=50, help="How far down a user looks.")] = 5,
+) -> None:
+    """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
+
+    Without --as: from everybody's feedback, of which only figures are told.
+
+    Example: [bold]retrieval-worker tune --method rrf[/bold]
+    """
+    from worker.feedback import ENOUGH
+
+    with _engine() as (engine, settings):
+        owner = _asker(settings, caller, "").owner if caller else None
+        tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
+    if tuned.proposal is None:
+        print(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")
+        return
+    console.print(_tuning_table(tuned, tuned.proposal, method, k))
+    if tuned.setting is None:
+        print("no other weights are better")
+        return
+    name = "rrf_weights" if method == "rrf" else "weights"
+    weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
+    print(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
+
+
+def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:
+    """Weights and what comes of them, before and after."""
+    title = f"{method}: feedback on {tuned.retrievals} retrievals, {tuned.searches} searches"
+    table = Table(title=title, title_justify="left")
+    for name in ("", *tuned.current, f"nDCG@{k}", f"recall@{k}"):
+        table.add_column(name, justify="right" if name else "left")
+    rows = [("now", tuned.current, proposal.before), ("proposed", proposal.weights, proposal.after)]
+    for name, weights, quality in rows[: 1 if tuned.setting is None else 2]:
+        figures = (f"{value:.3f}" for value in (quality.ndcg, quality.recall) if value is not None)
+        table.add_row(name, *(f"{weights[leg]:g}" for leg in tuned.current), *figures)
+    return table
 
 
 def _read(file: Path) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Literal
+
+from worker.core.normal_forms import normal_form
 
 WORD = re.compile(r"\w+")
 
@@ -19,16 +20,11 @@ STOP_WORDS = frozenset(
 )
 """Function words: they say nothing of what a text is about."""
 
-# Putting marks in order takes quadratic time. Unicode Standard Annex 15 allows thirty in a row; no word has any sign.
-_SIGNS = re.compile(r"([^\w\s]{30})[^\w\s]++")
-
 
 def folded(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     r"""A text without differences of letter case and of encoding, in linear time.
 
-    Of a run of signs and marks only the first thirty are kept.
-
     >>> folded("Straße"), folded("e\u0301") == folded("É")
     ('strasse', True)
     """
-    return unicodedata.normalize(form, _SIGNS.sub(r"\1", text)).casefold()
+    return normal_form(form, text).casefold()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from worker.core.disagreement.claims import Amount, Value
 from worker.core.disagreement.units import CLOCK, CURRENCIES, HOUR, SYMBOLS, UNIT_WORDS, Unit
 from worker.core.disagreement.vocabulary import CARDINALS, MULTIPLIERS, NAMED, NUMBER_WORDS, ORDINAL_SUFFIXES, ORDINALS
+from worker.core.normal_forms import normal_form
 
 if TYPE_CHECKING:
     from worker.core.disagreement.tokens import Tokens
@@ -138,7 +138,7 @@ def find_unit(tokens: Tokens, i: int) -> tuple[Unit | None, int]:
 def _plain_unit(tokens: Tokens, i: int) -> Unit | None:
     if tokens.kinds[i] not in {"unit", "word"}:
         return None
-    symbol = unicodedata.normalize("NFKC", tokens.texts[i]).replace(" ", "")
+    symbol = normal_form("NFKC", tokens.texts[i]).replace(" ", "")
     return SYMBOLS.get(symbol) or UNIT_WORDS.get(tokens.norms[i])
 
 

@@ -10,13 +10,13 @@ a stop stands inside a value in only one of the two (``3. May``, ``13 May``).
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from worker.core.disagreement.words import PREFIX_LENGTH, WEIGHTLESS
+from worker.core.normal_forms import normal_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,9 +97,7 @@ def _joined(texts: Sequence[str]) -> tuple[bytes, _Places]:
 
 def _folded_bytes(text: str) -> bytes:
     """A text beyond ASCII in composed forms; one of another script in letters that stand for its own."""
-    text = text.replace("\u00ad", "")
-    if not unicodedata.is_normalized("NFKC", text):
-        text = unicodedata.normalize("NFKC", text)
+    text = normal_form("NFKC", text.replace("\u00ad", ""))
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) > _FOREIGN * len(text):
         raw = text.casefold().translate(_Transliteration()).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.disagreement.units import SYMBOLS, UNIT_WORDS
@@ -16,6 +15,7 @@ from worker.core.disagreement.vocabulary import (
     ORDINAL_SUFFIXES,
     SPECIAL,
 )
+from worker.core.normal_forms import normal_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ _CLITICS = ("'s", "'ll", "'re", "'ve", "'d", "'m", "'")
 
 
 def _read_word(raw: str) -> Word:
-    norm = raw if raw.isascii() else unicodedata.normalize("NFKC", raw).replace("’", "'").replace("\u00ad", "")
+    norm = raw if raw.isascii() else normal_form("NFKC", raw).replace("’", "'").replace("\u00ad", "")
     norm = norm.casefold()
     if "." in norm:  # a.m., p.m.
         norm = "".join(filter(str.isalpha, norm))

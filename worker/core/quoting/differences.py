@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from worker.core.normal_forms import normal_form
 from worker.core.quoting.characters import (
     DASHES,
     LINE_BREAKS,
@@ -201,7 +201,7 @@ def _enough(one: str, other: str) -> Kinds:
 
 
 def _nfd(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
+    return normal_form("NFD", text)
 
 
 # In the order in which each is tried to be done without: a ligature is a matter of compatibility, although full case
@@ -228,7 +228,7 @@ _SAME_LETTER = frozenset(map(frozenset[str], ("iI", "iİ", "ıI")))
 
 def _other_letter(one: str, other: str) -> bool:
     """Whether two forms of i are not one letter in two cases."""
-    letters = frozenset(unicodedata.normalize("NFC", text.replace("i\u0307", "İ")) for text in (one, other))
+    letters = frozenset(normal_form("NFC", text.replace("i\u0307", "İ")) for text in (one, other))
     return len(letters) > 1 and letters <= {"i", "I", "ı", "İ"} and letters not in _SAME_LETTER
 
 

@@ -148,7 +148,8 @@ _WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
 # whether "well-known" may be "well-\nknown" or "wellknown" is judged where two texts are compared.
 _PIECE = re.compile(
     r"""
-    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[CN])[sn]++(?=[CNK]) | (?<=K)[sn]++(?=[CN]) )
+    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[Ko.,:/'+%*#])[sn]++(?=[CN])
+                | (?: (?<=[CN]) | (?<=[CN]M) )[sn]++(?=[CNKo.,:/'+%*#]) )
   | (?P<gap>      [sn]++ )
   | (?P<rule>     [-dme]{4,}+ )
   | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )

@@ -5,10 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""
@@ -23,11 +28,14 @@ class Part:
 
     Attributes:
         pieces: its text, with insertions between the pieces; mostly one piece.
-        bracketed: the mark before it is in brackets, and so is an editor's for sure.
+        mark: the mark of omission before it; none before the first.
+        opens, closes: words in brackets were put in before it, after it.
     """
 
     pieces: tuple[Prepared, ...]
-    bracketed: bool
+    mark: str
+    opens: bool = False
+    closes: bool = False
 
 
 Reading = tuple[Part, ...]
@@ -47,18 +55,40 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     """
     if not (_ANY_MARK.search(quote) or _INSERTION.search(quote)):
         return ()
-    texts = [[quote], *_without_insertions(quote, own)]
-    split = [_split(mark, pieces) for pieces in texts for mark in _MARKS]
-    glued = [parts for pieces in texts if len(pieces) == 1 for parts in _glued(pieces[0])]
-    found = dict.fromkeys(parts for parts in (*split, *glued) if parts and parts != (((quote.strip(),), False),))
-    return tuple(reading for reading in map(_prepared, found) if all(map(_long_enough, reading)))
+    texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
+    splits = [split for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
+    found = dict.fromkeys(reading for way in (_as_it_is, _joined, _apart) for reading in _read(way, splits, own))
+    return tuple(
+        reading
+        for reading in found
+        if reading and all(map(_long_enough, reading)) and reading != (Part((prepare(quote.strip()),), ""),)
+    )
 
 
-_RawPart = tuple[tuple[str, ...], bool]
+def _read(way: _Way, splits: Sequence[_Split], own: frozenset[str]) -> Iterator[Reading]:
+    """Each split with what was put in taken out in one way, and without what is only punctuation.
+
+    Such are the quotation marks around a quote that begins with dots.
+    """
+    for split in splits:
+        parts = [way(text, mark, own) for text, mark in split]
+        if None not in parts:
+            yield tuple(part for part in parts if part and part.pieces)
 
 
-def _prepared(parts: tuple[_RawPart, ...]) -> Reading:
-    return tuple(Part(tuple(prepare(piece) for piece in pieces), bracketed) for pieces, bracketed in parts)
+def _part(pieces: Sequence[str], mark: str) -> Part:
+    telling = [_says_something(piece) for piece in pieces]
+    texts = tuple(prepare(piece.strip()) for piece, says in zip(pieces, telling, strict=True) if says)
+    return Part(texts, mark, opens=not telling[0], closes=not telling[-1]) if len(pieces) > 1 else Part(texts, mark)
+
+
+def _says_something(text: str) -> bool:
+    """Whether there is more than what a writer puts around a quote: quotation marks, the punctuation of sentences."""
+    return not _PUNCTUATION.fullmatch(text)
+
+
+_UNSEEN = "\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH))
+_PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『』,.;:!?，。、；：！？]*+")
 
 
 def _long_enough(part: Part) -> bool:
@@ -70,8 +100,10 @@ def _long_enough(part: Part) -> bool:
 # --- what was left out --------------------------------------------------------------------------
 
 # Between the dots a little white space, and what can't be seen.
-_GAP = "[\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]{0,6}+"
-_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2,}}+", r"[…⋯][…⋯.．]*+"
+_GAP = f"[{_UNSEEN}]{{0,6}}+"
+# A dot more than three before a digit is its decimal point.
+_DOT = r"[.．](?!\d)"
+_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2}}(?:{_GAP}{_DOT})*+", rf"[…⋯](?:[…⋯]|{_DOT})*+"
 _BRACKETED = rf"[\[(［（]{_GAP}(?:{_SIGN}|{_DOTS}){_GAP}[\])］）]"
 _KINDS_OF_MARKS = (_BRACKETED, _SIGN, _DOTS)
 # No mark at all, marks of one kind, of two, of all three: the others are part of what is quoted.
@@ -84,60 +116,67 @@ _ANY_MARK = _MARKS[-1]
 _OPENING = "[(［（"
 
 
-def _between(mark: re.Pattern[str], text: str) -> list[tuple[int, int, bool]]:
-    """Start and end of each text between marks, and whether the mark before it is in brackets."""
-    between, start, bracketed = [], 0, False
-    for match in mark.finditer(text):
-        between.append((start, match.start(), bracketed))
-        start, bracketed = match.end(), match[0][0] in _OPENING
-    return [*between, (start, len(text), bracketed)]
+_Split = tuple[tuple[str, str], ...]
+"""Texts between marks, each with the mark before it."""
 
 
-def _split(mark: re.Pattern[str], pieces: list[str]) -> tuple[_RawPart, ...]:
-    """The parts between marks, each as its pieces; without what is only punctuation.
-
-    Such are the quotation marks around a quote that begins with dots.
-    """
-    parts: list[tuple[list[str], bool]] = [([], False)]
-    for piece in pieces:
-        (start, end, _), *others = _between(mark, piece)
-        parts[-1][0].append(piece[start:end])
-        parts += [([piece[start:end]], bracketed) for start, end, bracketed in others]
-    telling = ((tuple(text.strip() for text in part if _LETTER.search(text)), bracketed) for part, bracketed in parts)
-    return tuple((part, bracketed) for part, bracketed in telling if part)
+def _split(mark: re.Pattern[str], text: str) -> _Split:
+    matches = list(mark.finditer(text))
+    starts, ends = [0, *(match.end() for match in matches)], [*(match.start() for match in matches), len(text)]
+    marks = ["", *(match[0] for match in matches)]
+    return tuple((text[start:end], before) for start, end, before in zip(starts, ends, marks, strict=True))
 
 
-def _glued(text: str) -> list[tuple[_RawPart, ...]]:
+def _glued(text: str) -> list[_Split]:
     """Split at every mark but those beside what is too short for a part: they may be the chunk's own.
 
     Once each short text goes with the part before it, once with the one after.
     """
-    between = [part for part in _between(_ANY_MARK, text) if _LETTER.search(text, part[0], part[1])]
-    short = [not _long_enough(Part((prepare(text[start:end]),), bracketed=False)) for start, end, _ in between]
+    between = [part for part in _split(_ANY_MARK, text) if _says_something(part[0])]
+    short = [not _long_enough(_part([part], mark)) for part, mark in between]
     if not any(short) or all(short):
         return []
-    to_the_left: list[tuple[int, int, bool]] = []
-    for (start, end, bracketed), is_short in zip(between, short, strict=True):
+    to_the_left: list[tuple[str, str]] = []
+    for (part, mark), is_short in zip(between, short, strict=True):
         if to_the_left and is_short:
-            to_the_left[-1] = (to_the_left[-1][0], end, to_the_left[-1][2])
+            to_the_left[-1] = (to_the_left[-1][0] + mark + part, to_the_left[-1][1])
         else:
-            to_the_left.append((start, end, bracketed))
-    to_the_right: list[tuple[int, int, bool]] = []
-    for (start, end, bracketed), is_short in zip(reversed(between), reversed(short), strict=True):
+            to_the_left.append((part, mark))
+    to_the_right: list[tuple[str, str]] = []
+    for (part, mark), is_short in zip(reversed(between), reversed(short), strict=True):
         if to_the_right and is_short:
-            to_the_right[-1] = (start, to_the_right[-1][1], bracketed)
+            following, mark_between = to_the_right[-1]
+            to_the_right[-1] = (part + mark_between + following, mark)
         else:
-            to_the_right.append((start, end, bracketed))
-    ways = to_the_left, to_the_right[::-1]
-    return [tuple(((text[start:end].strip(),), bracketed) for start, end, bracketed in way) for way in ways]
+            to_the_right.append((part, mark))
+    return [tuple(to_the_left), tuple(reversed(to_the_right))]
 
 
-def hides_words(gap: str) -> bool:
-    """Whether dots in the quote are the chunk's own, so that a word or two beside them are left out without a mark."""
-    bare = gap.strip()
-    if len(bare) > LONGEST_REPLACED[1] or len(bare.split()) > LONGEST_REPLACED[0]:
-        return False
-    return bool(_LETTER.search(bare) and (_ANY_MARK.match(bare) or bare.endswith(("...", "…"))))
+def is_left_out(gap: str, mark: str) -> bool:
+    """Whether a mark in the quote stands for what the chunk has there, and not for dots of the chunk's own.
+
+    Those are text first: beside them, or a word or two away, other words would be left out without a mark.
+
+    >>> is_left_out(" for a week ", "…"), is_left_out(" Sunday ... ", "..."), is_left_out(" ... ", "...")
+    (True, False, True)
+    """
+    dots = list(_ANY_MARK.finditer(gap))
+    if not dots or mark[0] in _OPENING:
+        return True
+    before, after = gap[: dots[0].start()].strip(), gap[dots[-1].end() :].strip()
+    if len(dots) == 1 and not before and not after:
+        return _count_dots(mark) == _count_dots(gap)
+    return not (_is_short(before) or _is_short(after))
+
+
+def _count_dots(text: str) -> int:
+    return sum(3 if c in "…⋯" else c in ".．" for c in text)
+
+
+def _is_short(text: str) -> bool:
+    """Whether a text is as short as what an insertion may stand for."""
+    words, length = LONGEST_REPLACED
+    return len(text) <= length and len(text.split()) <= words
 
 
 _LETTER = re.compile(r"[^\W_]")
@@ -196,26 +235,68 @@ def counts(text: str) -> bool:
 
 def may_be_replaced(text: str) -> bool:
     """Whether an insertion may stand for this: few words, no number, denial, limit or bracket."""
-    words, length = LONGEST_REPLACED
-    short = len(text) <= length and len(text.split()) <= words and "[" not in text and "]" not in text
-    return short and not counts(text) and not denies(text)
+    return _is_short(text) and not (_BRACKET.search(text) or counts(text) or denies(text))
 
 
-def _without_insertions(quote: str, own: frozenset[str]) -> list[list[str]]:
-    """The ways to take insertions out: first one text, as it was before something was put in, then the pieces apart.
+def has_brackets_beside(chunk: str, part: Part, start: int, stop: int) -> bool:
+    """Whether the chunk has brackets of its own where the quote puts words in at the edges of a part.
 
-    Apart, since an insertion may stand for something; but not ``[sic]``. No way at all if there is no insertion.
-    Letters in brackets (``[T]he``) are letters.
+    Those would be other words in the chunk's brackets.
     """
-    text = quote if "sic" in own else _joined(_SIC.split(quote))
+    while part.opens and start and chunk[start - 1].isspace():
+        start -= 1
+    while part.closes and chunk[stop : stop + 1].isspace():
+        stop += 1
+    closing, opening = chunk[max(0, start - 1) : start], chunk[stop : stop + 1]
+    return (part.opens and closing in ("]", "］")) or (part.closes and opening in ("[", "［"))
+
+
+_BRACKET = re.compile(r"[\[\]［］]")
+_NEAR = 20
+
+
+def without_sic(quote: str) -> str:
+    """The quote without any [sic]."""
+    return _put_together(_SIC.split(quote))
+
+
+_Way = Callable[[str, str, frozenset[str]], Part | None]
+
+
+def _as_it_is(text: str, mark: str, _: frozenset[str]) -> Part | None:
+    return _part([text], mark)
+
+
+def _joined(text: str, mark: str, own: frozenset[str]) -> Part | None:
+    """Without insertions, as it was before they were put in; None where a number was put in for something."""
+    pieces, inserted = _taken_apart(text, own)
+    if not inserted:
+        return _part(["".join(pieces)], mark)
+    numbers = [i for i, put_in in enumerate(inserted) if counts(put_in)]
+    telling = [i for i, piece in enumerate(pieces) if _LETTER.search(piece)]
+    if numbers and not (telling and telling[0] <= numbers[0] and numbers[-1] < telling[-1]):
+        return None
+    # A number may be put in only between words that follow on each other: nowhere may it stand for another number.
+    if any(counts(pieces[i][-_NEAR:] + " " + pieces[i + 1][:_NEAR]) for i in numbers):
+        return None
+    edges = _part(pieces, mark)
+    return replace(_part([_put_together(pieces)], mark), opens=edges.opens, closes=edges.closes)
+
+
+def _apart(text: str, mark: str, own: frozenset[str]) -> Part | None:
+    """The pieces between insertions, since these may stand for something; None where one is a number."""
+    pieces, inserted = _taken_apart(text, own)
+    return None if any(map(counts, inserted)) else _part(pieces, mark)
+
+
+def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[str]]:
+    """The texts around insertions, and these. Letters in brackets (``[T]he``) are letters."""
     pieces: list[list[str]] = [[]]
     inserted: list[str] = []
     last = 0
     for match in BRACKETS.finditer(text):
-        inside, around = (
-            match[1],
-            (text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]),
-        )
+        inside = match[1]
+        around = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
         if inside in own:
             continue
         if all(map(_is_letter, inside)) and any(map(_is_letter, around)):
@@ -228,7 +309,7 @@ def _without_insertions(quote: str, own: frozenset[str]) -> list[list[str]]:
             continue
         last = match.end()
     pieces[-1].append(text[last:])
-    return _ways(["".join(piece) for piece in pieces], inserted) if last or text != quote else []
+    return ["".join(piece) for piece in pieces], inserted
 
 
 def _is_letter(text: str) -> bool:
@@ -245,22 +326,7 @@ def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
 _LINKED = ("(", "[", ":")
 
 
-def _ways(pieces: list[str], inserted: list[str]) -> list[list[str]]:
-    numbers = [i for i, text in enumerate(inserted) if counts(text)]
-    joined = [_joined(pieces)]
-    if not numbers:
-        return [joined, pieces] if inserted else [joined]
-    # A number may be put in only between words that follow on each other: nowhere may it stand for another number.
-    telling = [i for i, piece in enumerate(pieces) if _LETTER.search(piece)]
-    between = telling and telling[0] <= numbers[0] and numbers[-1] < telling[-1]
-    beside_number = any(counts(pieces[i][-_NEAR:] + " " + pieces[i + 1][:_NEAR]) for i in numbers)
-    return [joined] if between and not beside_number else []
-
-
-_NEAR = 20
-
-
-def _joined(pieces: list[str]) -> str:
+def _put_together(pieces: Sequence[str]) -> str:
     """One text of the pieces between insertions, with the spaces that stood around them."""
     texts = [pieces[0].rstrip()]
     for before, piece in itertools.pairwise(pieces):

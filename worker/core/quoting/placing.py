@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from worker.core.quoting.differences import KINDS
 from worker.core.quoting.findings import Place
 from worker.core.quoting.forms import Prepared, prepare
-from worker.core.quoting.marks import Part, Reading, hides_words, may_be_replaced, readings
+from worker.core.quoting.marks import (
+    Part,
+    Reading,
+    has_brackets_beside,
+    is_left_out,
+    may_be_replaced,
+    readings,
+    without_sic,
+)
 from worker.core.quoting.searching import find_verbatim, ways_to_normalise
 
 if TYPE_CHECKING:
@@ -29,10 +37,11 @@ class AskedQuote:
 
     def __init__(self, text: str) -> None:
         self.text = prepare(text)
+        self._bracketed = self.text.bracketed and self.text.bracketed | prepare(without_sic(text)).bracketed
         self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
 
     def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
-        own = self.text.bracketed & chunk.bracketed if self.text.bracketed else self.text.bracketed
+        own = self._bracketed & chunk.bracketed if self._bracketed else self._bracketed
         if own not in self._read:
             self._read[own] = readings(self.text.text, own)
         return self._read[own]
@@ -72,7 +81,9 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[Match]:
         for part in reading:
             after = matches[-1].span[1] if matches else 0
             found = _find_part(part, chunk, after, find)
-            if not found or (matches and not part.bracketed and hides_words(chunk.text[after : found[0].span[0]])):
+            if not found or (matches and not is_left_out(chunk.text[after : found[0].span[0]], part.mark)):
+                break
+            if has_brackets_beside(chunk.text, part, found[0].span[0], found[-1].span[1]):
                 break
             matches += found
         else:

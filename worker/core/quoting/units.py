@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
-
+from worker.core.normal_forms import normal_form
 from worker.core.quoting.characters import letters_as_latin
 
 
@@ -36,5 +35,5 @@ def is_other_unit(one: str, other: str) -> bool:
 
 def _unit(text: str) -> str:
     """What unit a word is, whatever is hidden in it or only looks like its letters."""
-    letters = letters_as_latin(unicodedata.normalize("NFKC", text))
+    letters = letters_as_latin(normal_form("NFKC", text))
     return _UNITS.get("".join(filter(str.isalpha, letters)), "")

@@ -107,6 +107,20 @@ def test_each_kind(text: str, quote: str, kind: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("追加情報を 表示 （activation, inlines）する", "追加情報を 表示 (activation, inlines)する"),
+        ("構文は apt.conf(5) に詳述されています", "構文は apt.conf（５） に詳述されています"),
+        ("空白行\nで終了 しますが\nない", unicodedata.normalize("NFD", "空白行\nで終了 しますが\nない")),
+        ("シェルが\nファイルの ワイルド カード", unicodedata.normalize("NFD", "シェルがファイルの ワイルド カード")),
+    ],
+)
+def test_white_space_beside_scripts_without_it(text: str, quote: str) -> None:
+    """Wide and narrow punctuation, composed and decomposed signs have the same white space around them."""
+    assert check(quote, text).verdict == "normalised"
+
+
 def test_every_kind_has_an_example() -> None:
     """The list of kinds is what the table shows."""
     assert {kind for _, _, kind in SAME} == {*KINDS}

@@ -172,6 +172,31 @@ def test_dots_of_the_chunk_hide_no_lost_word() -> None:
     assert check("You won't get in [...] Please send the e-mail", text).verdict == "elided"
 
 
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        # What the quote has beside dots is no punctuation of the writer's.
+        ('print(("%7s (%s)" %\n... (tag, first, second)))', "‰\n... (tag, first, second)))"),
+        ("| gain | n/a | ... | ... | 64 dB | n/a | 82 % |", "gain | n/a | ... | | ... | 64 dB | n/a | 82 %"),
+        # The chunk's own dots on both sides of what was left out, and near it.
+        ("SUM(one, two, ...) or MIN(one, two, four, ...) or MAX(of, the)", "SUM(one, two, ...) or MAX(of, the)"),
+        ("Go on to the harbour | ... | and then turn left", "Go on to the harbour ... | and then turn left"),
+        ("Go on to the harbour ... ... and then turn left", "Go on to the harbour ... and then turn left"),
+    ],
+)
+def test_dots_of_the_chunk_are_text_first(text: str, quote: str) -> None:
+    """They are no marks of omission for what stands beside them, however much that is."""
+    assert check(quote, text).verdict == "not_found"
+
+
+@pytest.mark.parametrize("mark", ["....", "... .", "…."])
+def test_a_decimal_point_is_no_dot_of_a_mark(mark: str) -> None:
+    """Three dots are a mark; what stands before a digit besides is the number's."""
+    text = "The gain is picked at random out of 0, .12, .3 and .55 each time."
+    finding = check(f"The gain is picked{mark}12, .3 and .55 each time", text)
+    assert quoted(finding, text) == ["The gain is picked", ".12, .3 and .55 each time"]
+
+
 # --- insertions ---------------------------------------------------------------------------------
 
 
@@ -222,6 +247,37 @@ def test_an_editor_may_put_words_in_brackets(quote: str, passages: list[str]) ->
 def test_brackets_do_not_excuse_anything(quote: str) -> None:
     """Neither a denial nor a limit nor a number is put in or replaced, and letters in brackets are letters."""
     assert check(quote).verdict == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("useful for simple clients. [for more use that] or so", "useful for simple clients. [for less use that]"),
+        ("Usage: show [-q | --quiet] [--region=REGION] [--policy]", "[--région=REGION] [--policy]"),
+        (
+            "[ elif COMMANDS; ]... [ else COMMANDS; ] fi and so on",
+            "[ elif COMMANDS; ]... [ elle COMMANDS; ] fi and so on",
+        ),
+        ("see -vn [-i INTERFACE]" + " " * 40 + "-f FILE to read", "[-s INTERFACE]" + " " * 40 + "-f FILE to read"),
+        ("[4] Simple is better than complex", "[IV] Simple is better than complex"),
+    ],
+)
+def test_brackets_of_the_chunk_are_no_place_for_an_insertion(text: str, quote: str) -> None:
+    """At the edges of a part as well, words in brackets do not stand for others in the chunk's own brackets."""
+    assert check(quote, text).verdict == "not_found"
+
+
+def test_a_number_is_not_put_in_beside_a_mark() -> None:
+    """Between words that follow on each other, and not where words were left out."""
+    text = "Simple is better than complex.\n... 4. Complex is better than complicated."
+    assert check("is better than complex. ... [ten] is better than complicated", text).verdict == "not_found"
+
+
+def test_an_insertion_inside_brackets() -> None:
+    """The chunk's own brackets stay its own when [sic] or other words were put into them."""
+    text = 'A beat: sound("bd*4, <[~ ~ ~ sd ~ ~ sd ~]!3 [~ rim]>") and so on.'
+    for quote in ('sound("bd*4, <[~ [sic!] ~ ~ sd ~ ~ sd ~]!3', 'sound("bd*4, <[~ ~ ~ sd [the snare] ~ ~ sd ~]!3'):
+        assert check(quote, text).verdict == "elided"
 
 
 def test_brackets_of_a_link_are_no_insertion() -> None:

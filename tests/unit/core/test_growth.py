@@ -1,0 +1,94 @@
+"""No text makes what is done with untrusted texts slow: eight times the text takes about eight times as long."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from worker.core.citations import CitationRecord
+from worker.core.conflicts import find_conflicts
+from worker.core.disagreement import find_disagreements
+from worker.core.labels import classify
+from worker.core.quoting import check_quote
+from worker.core.quoting.findings import QuotedChunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNITS = {
+    "marks": "\u0315\u0300",
+    "words with marks": "a" + "\u0315\u0300" * 40 + " ",
+    "letters that are taken apart": "\u0344\u0f73",
+    "opening brackets": "[",
+    "brackets": "[a] ",
+    "nested brackets": "[[a]",
+    "dots": ".",
+    "spaced dots": ". . . ",
+    "ellipses": "one two three … ",
+    "dots of both kinds": "...…",
+    "quotes": "\"'“",
+    "soft hyphens": "\u00ad",
+    "ligatures": "ﬃ",
+    "squares": "㏍k",
+    "broken lines": "a-\n",
+    "zero width": "\u200b\u200d",
+    "labels": "[S1, S1] ",
+    "white space": " \n",
+    "digits": "12.5 ",
+    "Japanese": "が\n（",
+}
+LIST_OF_LABELS = "[" + "S1, " * 2_000
+
+SMALL, TIMES, BOUND = 4_000, 8, 30
+"""Quadratic time would be 64 times as much; what takes so little is not measured."""
+
+
+def quotes(text: str) -> None:
+    """As quote, as chunk and as both, so that it is searched and compared."""
+    chunks = [QuotedChunk.of("own", text), QuotedChunk.of("other", "x" + text[1:] + " end")]
+    check_quote(text[: len(text) // 2] + "!", "own", chunks)
+    check_quote("one two three … four five six", "own", chunks)
+
+
+def records(text: str) -> list[CitationRecord]:
+    """Two sources that differ at the end."""
+    return [
+        CitationRecord(chunk_hash=source, source_id=source, text=text + end, chunk_id="c", weight=1.0)
+        for source, end in (("a", " It weighs 5 kg in all."), ("b", " It weighs 6 kg in all."))
+    ]
+
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "check_quote": quotes,
+    "find_disagreements": lambda text: find_disagreements(records(text)),
+    "find_conflicts": lambda text: find_conflicts(records(text)),
+    "classify": lambda text: classify(text, {"S1": "sha256:1"}),
+}
+
+
+def seconds(function: Callable[[str], object], text: str) -> float:
+    """Of this process alone; the best of two."""
+    taken = []
+    for _ in range(2):
+        start = time.process_time()
+        function(text)
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_time_grows_with_the_text(function: str, name: str) -> None:
+    """Whatever a text repeats."""
+    unit = UNITS[name]
+    small, large = (unit * (size // len(unit)) for size in (SMALL, SMALL * TIMES))
+    once = seconds(FUNCTIONS[function], small)
+    assert seconds(FUNCTIONS[function], large) < BOUND * max(once, 0.005)
+
+
+def test_a_list_of_labels_that_never_ends() -> None:
+    """As long again takes about as long again."""
+    once = seconds(FUNCTIONS["classify"], LIST_OF_LABELS)
+    assert seconds(FUNCTIONS["classify"], LIST_OF_LABELS * TIMES) < BOUND * max(once, 0.005)

@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from worker import observe
 from worker.adapters.versions import version
-from worker.contract import ChunkHash, HybridMetrics, Legs
+from worker.contract import ChunkHash, HybridMetrics
 from worker.core.canonical import canonical_sha256
 from worker.corpora import Known
 from worker.errors import InternalError, SettingsError, Unavailable
-from worker.model import Candidate, LegScore, ScoreBreakdown
+from worker.model import Candidate, LegName, LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NOT_IN_THE_KEY = {"principal", "principal_token", "run"}
 """Who asks is in the key as the database is told it; where an answer is recorded does not change it."""
 
-_LegName = Annotated[str, StringConstraints(pattern=f"^({'|'.join(get_args(Legs))})$")]
+_KnownLeg = Annotated[str, StringConstraints(pattern=f"^({'|'.join(get_args(LegName))})$")]
 
 log = observe.logger("worker.cache")
 
@@ -50,7 +50,7 @@ class _Kept(BaseModel):
 
 
 class _KeptLeg(_Kept):
-    leg: _LegName
+    leg: _KnownLeg
     score: float
     rank: Annotated[int, Field(ge=1)]
 
@@ -74,8 +74,8 @@ class _KeptMetrics(HybridMetrics, _Kept):
     """The figures of one corpus; those of a job whose contextual leg failed are not kept."""
 
     contextual_error: None = None
-    top_similarity: dict[_LegName, float | None]
-    mean_similarity: dict[_LegName, float | None]
+    top_similarity: dict[_KnownLeg, float | None]
+    mean_similarity: dict[_KnownLeg, float | None]
 
 
 class _Entry(_Kept):

@@ -20,6 +20,7 @@ import redis
 from worker import devstack
 from worker.adapters.cache import LARGEST, PREFIX
 from worker.adapters.versions import version
+from worker.caching import REST_SECONDS
 from worker.contract import Hybrid, RetrieveHybrid, parse_job
 from worker.core import lexical
 from worker.engine import Engine
@@ -503,7 +504,7 @@ def test_what_expired_does_not_count(start: Start, store: redis.Redis) -> None:
 
 
 def test_a_redis_that_is_away_is_done_without(start: Start, capfd: pytest.CaptureFixture[str]) -> None:
-    """The same answer, one warning a job, no address in it."""
+    """The same answer, one warning, no address in it."""
     there = ask(start())
     capfd.readouterr()
     answer = ask(start({"url": NOWHERE}))
@@ -512,6 +513,25 @@ def test_a_redis_that_is_away_is_done_without(start: Start, capfd: pytest.Captur
     (line,) = warnings(capfd)
     assert "cache unused" in line
     assert "127.0.0.1" not in line
+
+
+def test_a_redis_that_failed_is_left_alone_for_a_while(
+    make_settings: MakeSettings, database: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One warning for the jobs of the next seconds; then it is asked again."""
+    now = [0.0]
+    with contextlib.ExitStack() as opened:
+        with devstack.redis_server(tmp_path) as redis_of_its_own:
+            settings = make_settings(database, cache={**ON, "url": redis_of_its_own.url()})
+            running = Running(Engine(settings, lambda: now[0]), settings)
+            opened.callback(running.engine.close)
+            assert [state(ask(running)) for _ in range(2)] == ["miss", "hit"]
+        capfd.readouterr()
+        assert [state(ask(running)) for _ in range(3)] == ["miss", None, None]
+        assert len(warnings(capfd)) == 1
+        now[0] += REST_SECONDS
+        assert [state(ask(running)) for _ in range(2)] == ["miss", None]
+        assert len(warnings(capfd)) == 1
 
 
 def test_a_redis_that_does_not_answer_is_not_waited_for(start: Start, capfd: pytest.CaptureFixture[str]) -> None:

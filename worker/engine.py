@@ -67,7 +67,7 @@ class Engine:
             self._legs,
             embedder,
             Transforms(settings, make_model(settings.language_model)),
-            Caching(self._cache, corpora, settings, embedder, WORKER_VERSION),
+            Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock),
             recording,
             settings.hybrid,
             clock,

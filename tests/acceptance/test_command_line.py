@@ -290,7 +290,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
     for arguments, said in (
         (["runs", "used", "song-1", "r0", best, "--as", "bob"], "run: no such run"),
         (["runs", "used", "song-1", "r0", best, "--as", "alice", "--step", "x"], "run: no such run"),
-        (["runs", "used", "song-1", "r0", best, "nothing", "--as", "alice"], "chunk_ids[1]: expected a chunk"),
+        (["runs", "used", "song-1", "r0", best, "nothing", "--as", "alice"], "chunks[1]: expected a chunk"),
         (["tune", "--method", "similarity"], "method: expected one of rrf, weighted"),
         (["tune", "--corpus", "nowhere"], "corpus: expected one of documents, docs, examples"),
     ):

@@ -10,6 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from worker.reports import short
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from worker.contract import Cited, Cost, PipelineAnswer
 
+SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 _VERDICTS = {
     "verbatim": "green",
@@ -27,15 +30,15 @@ _VERDICTS = {
 }
 
 
-def answer_report(answer: PipelineAnswer) -> Group:
-    """All that a reader of an answer wants to see."""
-    return Group(*_parts(answer))
+def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
+    """All that a reader of an answer wants to see; ``brief``: each source in one line."""
+    return Group(*_parts(answer, brief))
 
 
-def _parts(answer: PipelineAnswer) -> Iterator[RenderableType]:
+def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
     yield Padding(_said(answer), (0, 0, 1, 2))
     if answer.citations:
-        yield sources_table(answer)
+        yield Text("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if answer.unknown_labels:
         yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
     if answer.answer is not None:
@@ -79,9 +82,15 @@ def sources_table(answer: PipelineAnswer) -> Table:
             Text(where(citation)),
             *([Text(citation.section or "")] if sections else []),
             Text(quote.replace("_", " "), style=_VERDICTS.get(quote, "dim")),
-            Text(" ".join(citation.snippet.split())),
+            Text(short(citation.snippet, SNIPPET)),
         )
     return table
+
+
+def _source_line(citation: Cited) -> Text:
+    place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
+    quote = f" ({citation.quote.replace('_', ' ')})" if citation.quote else ""
+    return Text.assemble((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
 
 
 def where(citation: Cited) -> str:
@@ -100,7 +109,7 @@ def supported_line(supported: Sequence[float | None]) -> str:
     without = len(supported) - len(known)
     tail = f"; {without} without a label" if without else ""
     if not known:
-        return f"no sentence has a label{tail}"
+        return f"no sentence with a label{tail}"
     sentences = "1 sentence" if len(known) == 1 else f"{len(known)} sentences"
     mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
     return f"{mean} % of the words of {sentences} with labels (the least: {least} %){tail}"

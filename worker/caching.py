@@ -7,6 +7,8 @@ Whoever can write to Redis could plant entries; all that they could do is to ran
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from worker.corpora import Corpora
     from worker.model import Principal
     from worker.settings import Settings
+
+REST_SECONDS = 5.0
+"""How long a Redis that failed is left alone."""
 
 _NOT_IN_THE_KEY = {"principal", "principal_token", "run"}
 """Who asks is in the key as the database is told it; where an answer is recorded does not change it."""
@@ -103,12 +108,19 @@ class Caching:
         settings: the worker's settings; those that can change an answer are in every key.
         embedder: likewise.
         worker_version: likewise.
+        clock: for the pause after Redis failed; no answer depends on it.
     """
 
     def __init__(
-        self, cache: Cache | None, corpora: Corpora, settings: Settings, embedder: Embedder, worker_version: str
+        self,
+        cache: Cache | None,
+        corpora: Corpora,
+        settings: Settings,
+        embedder: Embedder,
+        worker_version: str,
+        clock: Callable[[], float],
     ) -> None:
-        self._cache = cache
+        self._store = None if cache is None else _Store(cache, clock)
         self._corpora = corpora
         self._tasks = frozenset(settings.cache.tasks)
         self._always = canonical_sha256(
@@ -133,12 +145,13 @@ class Caching:
                 the field can change the answer.
 
         Returns:
-            None where it is neither kept nor looked for: the settings do not say so, or a corpus changes unnoticed.
+            None where it is neither kept nor looked for: the settings do not say so, a corpus changes unnoticed, or
+            Redis failed a moment ago.
 
         Raises:
             Unavailable, TimedOut: see `Database.read`.
         """
-        if self._cache is None or task not in self._tasks:
+        if self._store is None or task not in self._tasks or self._store.resting:
             return None
         state = self._state(asker, room)
         if state is None:
@@ -152,11 +165,9 @@ class Caching:
             "corpora": list(room),
             "state": state,
         }
-        try:
-            digest = canonical_sha256(told)
-        except ValueError:  # a number that no double holds, in a filter
-            return None
-        return Slot(self._cache, digest, self._corpora, asker, room)
+        # Not RFC 8785's JSON: to that, two integers beyond 2^53 may be one, and a filter tells them apart.
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return Slot(self._store, digest, self._corpora, asker, room)
 
     def _state(self, asker: Principal, names: Iterable[str]) -> str | None:
         """The version that the corpora are in; None where there is no telling."""
@@ -168,28 +179,62 @@ class Caching:
             log.warning("cache unused", reason=error.message)
             return None
         if state is None:
-            log.warning("cache unused", reason="track_counts is off, so nothing tells when a corpus changes")
+            log.warning("cache unused", reason="Postgres does not count all that is written to a corpus")
         return state
+
+
+class _Store:
+    """Redis, which may fail: then it is warned of, and left alone for a while.
+
+    Jobs would else wait for it one after another, each for as long as the settings let one.
+    """
+
+    def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._rests_until: float | None = None
+
+    @property
+    def resting(self) -> bool:
+        """Whether it failed a moment ago."""
+        return self._rests_until is not None and self._clock() < self._rests_until
+
+    def get(self, digest: str) -> bytes | None:
+        """What is kept; None where there is nothing, or no telling."""
+        return self._unless_resting(lambda: self._cache.get(digest))
+
+    def put(self, digest: str, value: bytes) -> None:
+        """Keep it, if that can be."""
+        self._unless_resting(lambda: self._cache.put(digest, value))
+
+    def _unless_resting(self, act: Callable[[], bytes | None]) -> bytes | None:
+        if self.resting:
+            return None
+        try:
+            return act()
+        except Unavailable as error:
+            self._rests_until = self._clock() + REST_SECONDS
+            log.warning("cache unused", reason=error.message)
+            return None
 
 
 class Slot:
     """Where the answer of one job is kept.
 
     Args:
-        cache: Redis.
+        store: Redis.
         digest: of all that can change the answer.
         corpora: what is searched.
         asker: who asks.
         room: corpus → the most chunks of it that the answer can have.
     """
 
-    def __init__(self, cache: Cache, digest: str, corpora: Corpora, asker: Principal, room: Mapping[str, int]) -> None:
-        self._cache = cache
+    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, room: Mapping[str, int]) -> None:
+        self._store = store
         self._digest = digest
         self._corpora = corpora
         self._asker = asker
         self._room = room
-        self._away = False
 
     def find(self) -> Remembered | None:
         """What is kept, if every chunk of it still says the same and may be seen.
@@ -197,7 +242,7 @@ class Slot:
         Raises:
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
-        value = self._unless_away(lambda: self._cache.get(self._digest))
+        value = self._store.get(self._digest)
         entry = None if value is None else self._read(value)
         if entry is None:
             return None
@@ -233,8 +278,7 @@ class Slot:
             }
             for recorded, breakdown in zip(pins, scores, strict=True)
         ]
-        value = orjson.dumps({"chunks": chunks, "metrics": metrics})
-        self._unless_away(lambda: self._cache.put(self._digest, value))
+        self._store.put(self._digest, orjson.dumps({"chunks": chunks, "metrics": metrics}))
 
     def _read(self, value: bytes) -> _Entry | None:
         """An entry as this worker writes them; anything else was put there by somebody else."""
@@ -246,17 +290,6 @@ class Slot:
             log.warning("cache entry ignored", reason="no worker writes such a one")
             return None
         return entry
-
-    def _unless_away(self, act: Callable[[], bytes | None]) -> bytes | None:
-        """Redis that fails is warned of once, and left alone for the rest of the job."""
-        if self._away:
-            return None
-        try:
-            return act()
-        except Unavailable as error:
-            self._away = True
-            log.warning("cache unused", reason=error.message)
-            return None
 
 
 def _fits(entry: _Entry, room: Mapping[str, int]) -> bool:

@@ -74,7 +74,7 @@ class Engine:
         self.retrieval = Retrieval(corpora, recording, clock)
         self._legs = Legs(self._database, settings.pool.max_size)
         self._cache = Cache(settings) if settings.cache.tasks else None
-        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION)
+        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
             corpora, self._legs, embedder, transforms, caching, recording, settings.hybrid, clock
         )

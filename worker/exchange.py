@@ -115,7 +115,7 @@ class RunFile(Filed):
         run_id: its name. Whose it is stands nowhere: it becomes that of whoever imports it.
         records: in the order in which they were made.
         events: in their order.
-        feedback: which chunks were used, record by record.
+        feedback: which chunks were used, record by record; files from before there was any have no such field.
         files: name → base64 of the content.
         sha256: of the RFC 8785 JSON of all the rest.
     """
@@ -126,13 +126,15 @@ class RunFile(Filed):
     run_id: Annotated[str, Field(min_length=1, max_length=512)]
     records: list[FiledRecord]
     events: list[FiledEvent]
-    feedback: list[FiledJudgement]
+    feedback: list[FiledJudgement] = []
     files: dict[str, str]
     sha256: str
 
     def digest(self) -> str:
         """What `sha256` should be."""
-        return canonical_sha256(self.model_dump(mode="json", exclude={"sha256"}))
+        # Without feedback it is what it was before there was any, so that those files can still be taken in.
+        without = {"sha256"} if self.feedback else {"sha256", "feedback"}
+        return canonical_sha256(self.model_dump(mode="json", exclude=without))
 
 
 class Exchange:

@@ -65,14 +65,14 @@ class Feedback:
         self._settings = settings
 
     def record(
-        self, owner: str, run: RunName, chunk_ids: Sequence[str], *, used: bool = True, corpus: str | None = None
+        self, owner: str, run: RunName, chunks: Sequence[str], *, used: bool = True, corpus: str | None = None
     ) -> int:
         """Note which chunks of a run were used; safe to repeat.
 
         Args:
             owner: whose run it is; another's is an unknown one.
             run: which run; with a step, only what was recorded under it.
-            chunk_ids: chunks of its answers.
+            chunks: chunks of its answers, by id or by hash (``sha256:…``), which stands for every chunk of that text.
             used: False: they were of no use; of what was said of a chunk, the last counts.
             corpus: where they are; needed only where chunks of two corpora share an id.
 
@@ -87,8 +87,8 @@ class Feedback:
             raise InvalidJob("no such run", "run")
         judgements = {
             judgement
-            for i, chunk_id in enumerate(chunk_ids)
-            for judgement in _judgements(records, chunk_id, used, corpus, f"chunk_ids[{i}]")
+            for i, chunk in enumerate(chunks)
+            for judgement in _judgements(records, chunk, used, corpus, f"chunks[{i}]")
         }
         # In one order, so that two who note the same chunks at once wait for each other and don't lock each other out.
         return self._judgements.note(owner, run, sorted(judgements, key=astuple))
@@ -119,13 +119,13 @@ class Feedback:
         return Tuning(retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
 
 
-def _judgements(records: Sequence[Record], chunk_id: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
+def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
     """What is said of a chunk, for each record that it is in."""
     found = [
-        Judgement(record.task, record.step, recorded.pin.corpus or "", chunk_id, used)
+        Judgement(record.task, record.step, recorded.pin.corpus or "", recorded.pin.chunk_id or "", used)
         for record in records
         for recorded in record.pins
-        if recorded.pin.chunk_id == chunk_id and corpus in {None, recorded.pin.corpus}
+        if chunk in {recorded.pin.chunk_id, recorded.pin.chunk_hash} and corpus in {None, recorded.pin.corpus}
     ]
     if not found:
         raise InvalidJob("expected a chunk of the run", path)

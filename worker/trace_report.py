@@ -89,19 +89,21 @@ def candidates_table(told: Told, most: int | None) -> Table:
     reasons = {(left.corpus, left.chunk_id): f"{left.reason} ({left.stage})" for left in trace.left}
     gone = [place for place in reasons if place not in scores]
     shown = gone if most is None else gone[:most]
+    alone = len({corpus for corpus, _ in [*scores, *gone]}) == 1
     table = Table(
         title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown)), expand=True
     )
-    table.add_column("chunk", style="cyan", ratio=1)
+    table.add_column("chunk", style="cyan", no_wrap=True)
     for stage in changing:
         table.add_column(stage.stage, justify="right", no_wrap=True)
-    table.add_column("legs")
     table.add_column("became", no_wrap=True)
+    table.add_column("legs", ratio=1)
     ranks = [dict(zip(stage.candidates, _ranked(stage), strict=True)) for stage in changing]
     for place in [*scores, *shown]:
         became = Text(labels[place], style="bold cyan") if place in labels else Text(reasons.get(place, ""), "dim")
         legs = Text(_legs(scores.get(place)))
-        table.add_row(Text(" ".join(place)), *(after.get(place, "") for after in ranks), legs, became)
+        chunk = Text(place[1] if alone else " ".join(place))
+        table.add_row(chunk, *(after.get(place, "") for after in ranks), became, legs)
     return table
 
 
@@ -133,7 +135,7 @@ def _legs(scores: ScoreBreakdown | None) -> str:
     """Where a source stood in each leg that found it, and how recent it is."""
     if scores is None:
         return ""
-    legs = [f"{leg.leg} {leg.rank}. {leg.score:.3f}" for leg in scores.legs]
+    legs = [f"{leg.leg} {leg.rank}. ({leg.score:.3f})" for leg in scores.legs]
     return ", ".join(legs if scores.temporal is None else [*legs, f"recency {scores.temporal:.2f}"])
 
 

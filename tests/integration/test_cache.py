@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import threading
 import time
+import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
@@ -14,12 +17,17 @@ import psycopg
 import pytest
 import redis
 
+from worker import devstack
 from worker.adapters.cache import LARGEST, PREFIX
+from worker.adapters.versions import version
+from worker.caching import REST_SECONDS
 from worker.contract import Hybrid, RetrieveHybrid, parse_job
 from worker.core import lexical
 from worker.engine import Engine
-from worker.errors import SettingsError
+from worker.errors import SettingsError, Unavailable
+from worker.loader import migrate
 from worker.principal import as_principal
+from worker.settings import config_folder, from_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -324,6 +332,78 @@ def test_a_rewritten_table_is_another_version_at_once(running: Running, unnotice
     assert state(ask(running, **asked)) == "miss"
 
 
+DEFINED = {
+    "a policy that shows more": "ALTER POLICY documents_visible ON documents USING (true)",
+    "one policy more": "CREATE POLICY more ON documents FOR SELECT USING (kind = 'handbook')",
+    "one policy fewer": "DROP POLICY documents_visible ON documents",
+    "security switched off": "ALTER TABLE documents DISABLE ROW LEVEL SECURITY",
+}
+
+
+@pytest.mark.parametrize("statement", DEFINED.values(), ids=DEFINED.keys())
+def test_another_definition_is_another_version_at_once(running: Running, unnoticed: Admin, statement: str) -> None:
+    """Who may see more sees it now, without a row that was written."""
+    asked: dict[str, Any] = {"query": "hum on channel 18", "searches": SEARCHES[:1]}
+    ask(running, {"user_id": "bob"}, **asked)
+    assert state(ask(running, {"user_id": "bob"}, **asked)) == "hit"
+    unnoticed.execute(statement)
+    assert state(ask(running, {"user_id": "bob"}, **asked)) == "miss"
+
+
+def version_of(running: Running, *tables: str) -> str | None:
+    nobody = as_principal(ALICE, running.settings, "principal")
+    return version(running.engine._database, nobody, tables)
+
+
+def test_another_view_is_another_version(running: Running, admin: Admin) -> None:
+    """What a view says its rows are counts as the rows do."""
+    admin.execute("CREATE VIEW shown AS SELECT id, content FROM doc_embeddings")
+    before = version_of(running, "public.shown")
+    admin.execute("CREATE OR REPLACE VIEW shown AS SELECT id, content FROM doc_embeddings WHERE id <> 'x'")
+    assert before != version_of(running, "public.shown")
+
+
+def test_what_postgres_does_not_count_has_no_version(running: Running, admin: Admin) -> None:
+    """Rows of a foreign table change elsewhere, below a view as well."""
+    admin.execute(
+        "CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER elsewhere FOREIGN DATA WRAPPER nothing;"
+        "CREATE FOREIGN TABLE far (id text) SERVER elsewhere; CREATE VIEW near AS SELECT * FROM far"
+    )
+    assert version_of(running, "public.doc_embeddings") is not None
+    assert version_of(running, "public.near", "public.doc_embeddings") is None
+
+
+def test_counters_that_start_anew_are_another_version() -> None:
+    """After the crash of one of its processes the server has counted nothing, and goes on; old entries are over."""
+    with devstack.stack() as stack:
+        with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+            migrate(admin)
+            admin.execute("CHECKPOINT")
+        values = tomllib.loads((config_folder() / "worker.toml").read_text())
+        connections = {"database_connection_string": stack.postgres.dsn(user="retrieval_worker")}
+        settings = from_values({**values, **connections, "broker_url": stack.redis.url(0)})
+        before = _version_now(settings)
+        with psycopg.connect(stack.postgres.dsn(), autocommit=True) as victim:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            with pytest.raises(psycopg.OperationalError):
+                victim.execute("SELECT 1")
+        assert before is not None
+        assert before != _version_now(settings)
+
+
+def _version_now(settings: Settings) -> str | None:
+    """As a new process reads it, as soon as Postgres takes connections."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            running = Running(Engine(settings, time.perf_counter), settings)
+        except Unavailable:
+            assert time.monotonic() < end, "Postgres did not come back"
+            continue
+        with contextlib.closing(running.engine):
+            return version_of(running, "public.doc_embeddings")
+
+
 def test_another_corpus_ends_nothing(running: Running, stack: Stack, database: str) -> None:
     """Only the tables of the corpora that are asked count."""
     asked: dict[str, Any] = {"searches": SEARCHES[1:]}
@@ -355,6 +435,19 @@ def test_other_settings_have_other_entries(start: Start, settings: Settings, sto
     assert [state(ask(running, **asked)) for running in workers] == ["miss"] * len(workers)
     assert len(entries(store)) == len(workers)
     assert [state(ask(running, **asked)) for running in workers] == ["hit"] * len(workers)
+
+
+def test_integers_that_a_double_can_not_tell_apart_are_two_filters(running: Running, admin: Admin) -> None:
+    """The database tells them apart, and so does the key."""
+    admin.execute(
+        "UPDATE document_chunks SET metadata = '{\"n\": 9007199254740993}' WHERE document_id = 'handbook-safety'"
+    )
+    found = {}
+    for n in (2**53, 2**53 + 1):
+        answer = ask(running, searches=[{**SEARCHES[0], "filters": {"metadata": {"n": n}}}])
+        assert state(answer) == "miss"
+        found[n] = len(ids(answer))
+    assert found[2**53] == 0 < found[2**53 + 1]
 
 
 def test_another_glossary_is_another_query(start: Start, tmp_path: Path) -> None:
@@ -411,7 +504,7 @@ def test_what_expired_does_not_count(start: Start, store: redis.Redis) -> None:
 
 
 def test_a_redis_that_is_away_is_done_without(start: Start, capfd: pytest.CaptureFixture[str]) -> None:
-    """The same answer, one warning a job, no address in it."""
+    """The same answer, one warning, no address in it."""
     there = ask(start())
     capfd.readouterr()
     answer = ask(start({"url": NOWHERE}))
@@ -420,6 +513,25 @@ def test_a_redis_that_is_away_is_done_without(start: Start, capfd: pytest.Captur
     (line,) = warnings(capfd)
     assert "cache unused" in line
     assert "127.0.0.1" not in line
+
+
+def test_a_redis_that_failed_is_left_alone_for_a_while(
+    make_settings: MakeSettings, database: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One warning for the jobs of the next seconds; then it is asked again."""
+    now = [0.0]
+    with contextlib.ExitStack() as opened:
+        with devstack.redis_server(tmp_path) as redis_of_its_own:
+            settings = make_settings(database, cache={**ON, "url": redis_of_its_own.url()})
+            running = Running(Engine(settings, lambda: now[0]), settings)
+            opened.callback(running.engine.close)
+            assert [state(ask(running)) for _ in range(2)] == ["miss", "hit"]
+        capfd.readouterr()
+        assert [state(ask(running)) for _ in range(3)] == ["miss", None, None]
+        assert len(warnings(capfd)) == 1
+        now[0] += REST_SECONDS
+        assert [state(ask(running)) for _ in range(2)] == ["miss", None]
+        assert len(warnings(capfd)) == 1
 
 
 def test_a_redis_that_does_not_answer_is_not_waited_for(start: Start, capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from worker.adapters.feedback import Judgements
 from worker.adapters.postgres import Database
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
 from worker.core import lexical
+from worker.core.canonical import canonical_sha256
 from worker.engine import Engine
 from worker.errors import InvalidJob
 from worker.exchange import RunFile
@@ -112,8 +113,8 @@ def test_only_chunks_of_the_run_are_judged(engine: Engine, admin: Admin) -> None
     chunk, *_ = record(engine)
     with pytest.raises(InvalidJob) as caught:
         engine.feedback.record("alice", NAME, [chunk, "no-such-chunk"])
-    assert (caught.value.path, str(caught.value)) == ("chunk_ids[1]", "chunk_ids[1]: expected a chunk of the run")
-    with pytest.raises(InvalidJob, match=r"chunk_ids\[0\]"):
+    assert (caught.value.path, str(caught.value)) == ("chunks[1]", "chunks[1]: expected a chunk of the run")
+    with pytest.raises(InvalidJob, match=r"chunks\[0\]"):
         engine.feedback.record("alice", NAME, [chunk], corpus="examples")
     assert rows(admin) == []
 
@@ -129,6 +130,20 @@ def test_an_id_in_two_corpora_needs_its_corpus(engine: Engine, admin: Admin) -> 
     assert caught.value.path == "corpus"
     assert engine.feedback.record("alice", NAME, [shared], corpus="examples") == 1
     assert [row[4] for row in rows(admin)] == ["examples"]
+
+
+def test_a_hash_stands_for_every_chunk_of_its_text(engine: Engine, admin: Admin) -> None:
+    """What a citation or a replay names a chunk by; what is kept is the id."""
+    searches = [{"corpus": "documents", "top_k": 50}]
+    record(engine, query="microphone phantom power", searches=searches)
+    pins = admin.execute(
+        "SELECT 'sha256:' || encode(chunk_hash, 'hex'), array_agg(chunk_id ORDER BY chunk_id)"
+        " FROM retrieval.run_pins GROUP BY 1 ORDER BY cardinality(array_agg(chunk_id)) DESC, 1"
+    ).fetchall()
+    (chunk_hash, same), (_, (other, *_)) = pins[0], pins[-1]
+    assert len(same) > 1
+    assert engine.feedback.record("alice", NAME, [chunk_hash, other, same[0]]) == len(same) + 1
+    assert [row[5] for row in rows(admin)] == sorted([*same, other])
 
 
 def test_a_step_narrows_what_is_judged(engine: Engine, admin: Admin) -> None:
@@ -169,6 +184,17 @@ def test_feedback_goes_out_and_comes_in_with_its_run(engine: Engine, admin: Admi
     engine.feedback.record("alice", NAME, [second])
     engine.exchange.restore("alice", exported)
     assert {row[-2]: row[-1] for row in rows(admin)} == {first: False, second: True}
+
+
+def test_a_file_from_before_there_was_feedback_is_taken_in(engine: Engine, admin: Admin) -> None:
+    """Such a file has no such field, and its digest knows nothing of it."""
+    record(engine)
+    run = json.loads(engine.exchange.export("alice", NAME))
+    admin.execute("DELETE FROM retrieval.runs")
+    assert run.pop("feedback") == []
+    sealed = {name: value for name, value in run.items() if name != "sha256"}
+    assert run["sha256"] == canonical_sha256(sealed)
+    assert engine.exchange.restore("alice", json.dumps(run).encode()) == NAME
 
 
 def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin) -> None:

@@ -17,7 +17,7 @@ PREFIX = "retrieval-cache"
 LARGEST = 1 << 20
 """Bytes of a value. Longer ones are not kept, and of one that somebody else put there no more is read."""
 
-# The key into a sorted set by time, the value under the key; then the oldest leave, expired ones first.
+# The key into a sorted set by time, the value under the key; then those beyond the bound leave, the oldest first.
 _PUT = """
 local time = redis.call('TIME')
 redis.call('ZADD', KEYS[2], time[1] + time[2] / 1000000, KEYS[1])

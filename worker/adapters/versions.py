@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from worker.model import Principal
 
 # Every table that can decide what a corpus answers: those below its tables (a view's, a table's partitions) and those
-# that their policies read. Of each: its file, which changes as it is truncated or rewritten, and the rows ever written.
-# And which server this is since when, because counters start anew after a crash, and a standby has none of its own.
+# that their policies read. Of each: the versions of its rows in the catalog, its policies' and its view's, which change
+# with its file, its rights and its definition; and the rows ever written. Foreign tables' are not counted here.
+# And which server this is since when: a standby has no counters of its own, and after a crash they start anew, though
+# not the server; only the time of the shared ones tells.
 _VERSION = b"""
 WITH RECURSIVE governing (oid) AS (
   SELECT to_regclass(name)::oid FROM jsonb_array_elements_text(%(tables)s::jsonb) AS name
@@ -32,15 +34,20 @@ WITH RECURSIVE governing (oid) AS (
      WHERE p.polrelid = g.oid
   ) AS children
 )
-SELECT current_setting('track_counts')::bool,
+SELECT current_setting('track_counts')::bool
+         AND NOT EXISTS (SELECT FROM governing JOIN pg_class AS c USING (oid) WHERE c.relkind = 'f'),
        jsonb_build_array(
-         current_database(), current_user, pg_postmaster_start_time(),
+         current_database(), current_user, pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time(),
          (SELECT pg_stat_get_db_stat_reset_time(oid) FROM pg_database WHERE datname = current_database()),
          CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END,
-         (SELECT jsonb_agg(jsonb_build_array(c.oid, c.relfilenode, pg_stat_get_tuples_inserted(c.oid),
-                                             pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_deleted(c.oid))
+         (SELECT jsonb_agg(jsonb_build_array(c.oid, c.xmin::text, pg_stat_get_tuples_inserted(c.oid),
+                                             pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_deleted(c.oid),
+                                             ARRAY(SELECT p.xmin::text FROM pg_policy AS p
+                                                    WHERE p.polrelid = c.oid ORDER BY p.oid),
+                                             ARRAY(SELECT w.xmin::text FROM pg_rewrite AS w
+                                                    WHERE w.ev_class = c.oid ORDER BY w.oid))
                            ORDER BY c.oid)
-            FROM governing JOIN pg_class AS c USING (oid) WHERE c.relkind IN ('r', 'm'))
+            FROM governing JOIN pg_class AS c USING (oid))
        )::text
 """
 
@@ -57,7 +64,7 @@ def version(database: Database, principal: Principal, tables: Iterable[str]) -> 
         tables: their names, as in settings.
 
     Returns:
-        None where the server does not count what is written.
+        None where the server does not count what is written, or not all of it.
     """
     names = [identifier(table).as_string(None) for table in tables]
     ((row,),) = database.read(principal, [(_VERSION, {"tables": json.dumps(names)})])

@@ -203,7 +203,7 @@ def keep_file(
 def used_chunks(
     subject: Subject,
     run: Run,
-    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK_ID", help="Chunks of the run's answers.")],
+    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK", help="Chunks of the run's answers, by id or hash.")],
     caller: Caller,
     step: Annotated[str, typer.Option(help="Only in what was recorded under this step.")] = "",
     corpus: Annotated[str, typer.Option(help="Where they are, if chunks of two corpora share an id.")] = "",

@@ -46,7 +46,7 @@ def _parts(title: str, told: Told, everything: bool) -> Iterator[RenderableType]
     for i, text in enumerate(trace.hyde, 1):
         yield _line(f"hypothetical answer {i}", text)
     yield _line("models", ", ".join(f"{what}: {name}" for what, name in trace.models.items()))
-    yield stages_table(trace.stages)
+    yield stages_table(trace.stages, trace.legs)
     yield candidates_table(told, None if everything else LEFT_SHOWN)
     for found in told.package.remote_sources:
         yield _line(f"remote source ({found.provider})", found.title or found.url)
@@ -56,8 +56,8 @@ def _parts(title: str, told: Told, everything: bool) -> Iterator[RenderableType]
         yield _line("warning", warning)
 
 
-def stages_table(stages: Sequence[StageTrace]) -> Table:
-    """Each stage: when it began and how long it took, as a bar and in milliseconds."""
+def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Table:
+    """Each stage: when it began and how long it took, as a bar and in milliseconds; below the search, its legs."""
     total = sum(stage.duration_ms for stage in stages)
     table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
     table.add_column("stage", no_wrap=True)
@@ -68,10 +68,13 @@ def stages_table(stages: Sequence[StageTrace]) -> Table:
     begun = 0.0
     for stage in stages:
         bar = Bar(max(total, 0.001), begun, begun + stage.duration_ms, width=BAR, color="cyan")
-        begun += stage.duration_ms
         counts = ", ".join(f"{name} {count}" for name, count in stage.counts.items())
         left = str(len(stage.candidates)) if stage.candidates else ""
         table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, left, counts)
+        for leg, took in legs.items() if stage.stage == "search" else ():
+            bar = Bar(max(total, 0.001), begun, begun + took, width=BAR, color="bright_black")
+            table.add_row(Text(f"  leg {leg}", "dim"), Text(f"{took:.2f}", "dim"), bar)
+        begun += stage.duration_ms
     return table
 
 

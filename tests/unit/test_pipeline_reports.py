@@ -100,7 +100,12 @@ def test_costs_add_up_only_if_all_are_known() -> None:
 
 def test_a_trace_shows_each_candidates_way() -> None:
     """Rank and score after each stage that changed something, and what became of it."""
-    report = told(queries={"dense": "What hums?"}, hyde=("A capacitor hums.",), warnings=("rerank: it is slow",))
+    report = told(
+        queries={"dense": "What hums?"},
+        legs={"dense": 6.25},
+        hyde=("A capacitor hums.",),
+        warnings=("rerank: it is slow",),
+    )
     lines = shown(trace_report("desk / r1", report)).splitlines()
     (kept,) = [line for line in lines if "a-1" in line]
     (left,) = [line for line in lines if "b-1" in line]
@@ -111,7 +116,15 @@ def test_a_trace_shows_each_candidates_way() -> None:
         "b-1", "1. 0.9000", "2. 1.0000", "", "beyond k (cut)", "",
     ]  # fmt: skip
     text = "\n".join(lines)
-    for said in ("A capacitor hums.", "warning: rerank: it is slow", "10.0 ms together", "0.00002", "hyde_hybrid"):
+    for said in (
+        "A capacitor hums.",
+        "warning: rerank: it is slow",
+        "10.0 ms together",
+        "0.00002",
+        "hyde_hybrid",
+        "leg dense",
+        "6.25",
+    ):
         assert said in text, said
 
 

@@ -419,7 +419,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
             }
             for one in trace.stages
         ],
-        "search": {"profile": package.profile},
+        "search": {"profile": package.profile, "legs_ms": dict(trace.legs)},
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,
         "left": [asdict(one) for one in trace.left],

@@ -105,6 +105,7 @@ class SourceBuilder:
                 self._legs, asker, where, queries.wanted, profile.fusion, profile.fetch, deadline, vectors=vectors
             )
             stages.warnings += [f"{leg}: {found.error.message}" for leg, found in merged.results.items() if found.error]
+            stages.legs = {leg: round(found.duration_ms, 3) for leg, found in merged.results.items()}
             stages.candidates = merged.candidates
             stages.keep("search", self._near_enough(merged.candidates))
             counts |= {"found": len(merged.candidates)}

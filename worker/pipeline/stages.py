@@ -34,6 +34,7 @@ class Stages:
         self._left: list[Left] = []
         self.warnings: list[str] = []
         self.queries: dict[str, str] = {}
+        self.legs: dict[str, float] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
         self.candidates: Sequence[Candidate] = ()
@@ -68,6 +69,7 @@ class Stages:
             stages=tuple(self._stages),
             left=tuple(self._left),
             queries=dict(self.queries),
+            legs=dict(self.legs),
             hyde=self.hyde,
             models=dict(self.models),
             warnings=tuple(self.warnings),

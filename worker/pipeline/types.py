@@ -109,6 +109,7 @@ class RetrievalTrace:
         stages: in order.
         left: candidates that are not in the package.
         queries: what was searched for, by leg.
+        legs: milliseconds of each leg; they run at the same time.
         hyde: hypothetical documents that a model wrote.
         models: what took part, with names and versions.
         cache: whether a kept answer was used.
@@ -118,6 +119,7 @@ class RetrievalTrace:
     stages: tuple[StageTrace, ...] = ()
     left: tuple[Left, ...] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
+    legs: Mapping[str, float] = field(default_factory=dict)
     hyde: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     cache: Literal["hit", "miss"] | None = None

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format contract bench-recall clean
+.PHONY: help install demo up test test-fast lint format contract bench-recall bench-quality bench-hybrid clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -45,6 +45,13 @@ contract: $(INSTALLED)  ## write docs/contract anew from the types
 
 bench-recall: $(INSTALLED)  ## recall against exact search on 100,000 rows
 	$(BIN)/python -m benchmarks.recall --rows 100000
+
+bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into docs/quality.md
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.quality --write docs
+
+bench-hybrid: $(INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
+	$(BIN)/python -m benchmarks.hybrid_speed --rows 100000
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

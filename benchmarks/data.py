@@ -218,7 +218,7 @@ def load(connection: psycopg.Connection[Any], dataset: Dataset, index: Index, pr
     _copy_documents(connection, dataset)
     _copy_chunks(connection, dataset, progress)
     progress("building the HNSW index", 0, None)
-    _build(connection, index.of(definition), dataset.rows)
+    build(connection, index.of(definition), dataset.rows)
     progress("analysing", 0, None)
     connection.execute("VACUUM (ANALYZE) public.documents, public.document_chunks, public.document_grants")
     # Last: a load that was interrupted is not taken for a whole one.
@@ -287,7 +287,7 @@ def _document_id(document: int) -> str:
     return f"d{document:07d}"
 
 
-def _build(connection: psycopg.Connection[Any], definition: str, rows: int) -> None:
+def build(connection: psycopg.Connection[Any], definition: str, rows: int) -> None:
     """Build the index in memory: where it does not fit, pgvector goes on from disk, many times slower."""
     megabytes = max(256, rows * 8 // 1024)
     connection.execute(f"SET maintenance_work_mem = '{megabytes}MB'")

@@ -287,7 +287,8 @@ def elided_passage(rng: random.Random, text: str, cuts: int) -> str | None:
         parts.append(" ".join(rest[:keep]))
         rest = rest[keep + drop :]
     parts.append(" ".join(rest))
-    if any(len(re.findall(r"[^\W_]+", part)) < 4 for part in parts):  # a dash is no word
+    # A dash is no word, and a date is one.
+    if any(sum(any(map(str.isalnum, word)) for word in part.split()) < 4 for part in parts):
         return None
     return "".join(part + (rng.choice(MARKS) if i < cuts else "") for i, part in enumerate(parts))
 

@@ -89,23 +89,23 @@ def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path |
                 exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True))
             )
         server = exits.enter_context(
-            devstack.postgres(keep.resolve(), version=postgres_version, settings=_server_settings(dataset.rows))
+            devstack.postgres(keep.resolve(), version=postgres_version, settings=server_settings(dataset.rows))
         )
         admin = exits.enter_context(psycopg.connect(server.dsn(), autocommit=True))
         with steps() as progress:
             load(admin, dataset, index, progress)
-        settings = _settings(server.dsn(user="retrieval_worker"))
+        settings = settings_for(server.dsn(user="retrieval_worker"))
         database = Database(settings)
         exits.callback(database.close)
         yield Stage(dataset, settings, database, admin, _versions(admin))
 
 
-def _server_settings(rows: int) -> dict[str, str]:
+def server_settings(rows: int) -> dict[str, str]:
     """As a server for such a corpus is sized: table and index (4 kB a row each) stay in its buffers."""
     return {"shared_buffers": f"{max(256, rows * 10 // 1024)}MB"}
 
 
-def _settings(dsn: str) -> Settings:
+def settings_for(dsn: str) -> Settings:
     """The shipped file; RETRIEVAL_WORKER_SEARCH__... in the environment changes search as it does for a worker."""
     values = tomllib.loads((config_folder() / "worker.toml").read_text(encoding="utf-8"))
     settings = from_values({**values, "database_connection_string": dsn, "broker_url": "redis://not-used"})

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
+from worker.adapters.cache import Cache
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
 from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
+from worker.adapters.reranker import rerankers
 from worker.adapters.runs import Runs
+from worker.adapters.sessions import Sessions
+from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
 from worker.feedback import Feedback
 from worker.hybrid import HybridRetrieval
 from worker.legs import Legs
+from worker.pipeline.execution import Executor
+from worker.pipeline.queries import QueryMaker
+from worker.pipeline.serving import PipelineJobs, RetrievalPipeline
+from worker.pipeline.sources import SourceBuilder
 from worker.recording import Recording
 from worker.replay import Replay
-from worker.retrieval import Retrieval
+from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
 from worker.transforms import Transforms
 from worker.verifying import Verifying
@@ -36,6 +45,7 @@ class Engine:
     Args:
         settings: the worker's settings.
         clock: for traces only; no result depends on it.
+        now: seconds since 1970, for recency, where a profile counts it.
 
     Attributes:
         retrieval: answers `retrieve_top_k`.
@@ -45,27 +55,27 @@ class Engine:
         files: the files of runs.
         verifying: checks recorded runs in bulk.
         feedback: which chunks of runs were used, and what that says of the legs' weights.
+        pipeline: the three stages, for Python.
+        pipeline_jobs: answers `run_pipeline`.
         exchange: runs as files, out and in.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.Database`.
     """
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
         self._database = Database(settings)
         corpora = Corpora(settings, self._database)
         runs = Runs(self._database)
         recording = Recording(runs)
+        embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
+        transforms = Transforms(settings, model)
         self.retrieval = Retrieval(corpora, recording, clock)
         self._legs = Legs(self._database, settings.pool.max_size)
+        self._cache = Cache(settings) if settings.cache.tasks else None
+        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION)
         self.hybrid = HybridRetrieval(
-            corpora,
-            self._legs,
-            make_embedder(settings.embedder),
-            Transforms(settings, make_model(settings.language_model)),
-            recording,
-            settings.hybrid,
-            clock,
+            corpora, self._legs, embedder, transforms, caching, recording, settings.hybrid, clock
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
@@ -74,8 +84,28 @@ class Engine:
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
+        prices = settings.price_table()
+        queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor, prices)
+        builder = SourceBuilder(
+            settings,
+            corpora,
+            self._legs,
+            queries,
+            rerankers(settings, model),
+            self.replay,
+            lambda *_: ((), ()),
+            model,
+            prices,
+            clock,
+            now,
+        )
+        paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
+        self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths)
+        self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording)
 
     def close(self) -> None:
-        """Close the connections to Postgres, end threads."""
+        """Close the connections to Postgres and to the cache, end threads."""
         self._legs.close()
+        if self._cache is not None:
+            self._cache.close()
         self._database.close()

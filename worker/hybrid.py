@@ -12,14 +12,14 @@ from worker.contract import SCHEMA_VERSION, HybridSearch
 from worker.core import diversity, vectors
 from worker.core.fusion import FUSIONS, RankedLeg, min_max
 from worker.core.keywords import EXTRACTORS
-from worker.core.leg_figures import figures
-from worker.core.pinning import raw_hash
 from worker.core.trace import Tracer
+from worker.corpora import known
 from worker.errors import InvalidJob, Unavailable
+from worker.hybrid_report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
 from worker.legs import Leg
-from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
+from worker.model import LEGS, Candidate
 from worker.recording import Made, pins_of
-from worker.retrieval import described, filter_set, trace
+from worker.retrieval import filter_set, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from worker.adapters.embedder import Embedder
     from worker.adapters.runs import Record
     from worker.adapters.search import Corpus, Found, Search
+    from worker.caching import Caching, Remembered
     from worker.contract import Diversity, RetrieveHybrid
     from worker.core.vectors import Vector
     from worker.corpora import Corpora, Identify
@@ -53,12 +54,36 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """What is searched for, in words.
+
+    Attributes:
+        text: the query, transformed.
+        keywords: what the context adds to it.
+        to_embed: what the embedder is asked for.
+        models: what takes part, and its name and version.
+    """
+
+    text: str
+    keywords: Sequence[str]
+    to_embed: Sequence[str]
+    models: Mapping[str, str]
+
+    def header(self) -> dict[str, Any]:
+        """What an answer says of it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "transformed_query": self.text,
+            "context_keywords": list(self.keywords),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Queries:
     """What is searched for.
 
     Attributes:
         text: the query, transformed.
-        keywords: what the context adds to it.
         primary: the query's vector.
         contextual: that of query and keywords; None where there is no such search.
         models: what took part, and its name and version.
@@ -66,7 +91,6 @@ class Queries:
     """
 
     text: str
-    keywords: Sequence[str]
     primary: Vector
     contextual: Vector | None
     models: Mapping[str, str]
@@ -81,6 +105,7 @@ class HybridRetrieval:
         legs: runs searches at the same time.
         embedder: makes vectors of queries.
         transforms: what may be done to queries first.
+        caching: finds the answers of equal jobs.
         recording: answers recorded jobs once.
         settings: the worker's settings of hybrid retrieval.
         clock: for the trace only.
@@ -92,6 +117,7 @@ class HybridRetrieval:
         legs: Legs,
         embedder: Embedder,
         transforms: Transforms,
+        caching: Caching,
         recording: Recording,
         settings: HybridSettings,
         clock: Callable[[], float],
@@ -100,6 +126,7 @@ class HybridRetrieval:
         self._legs = legs
         self._embedder = embedder
         self._transforms = transforms
+        self._caching = caching
         self._recording = recording
         self._settings = settings
         self._clock = clock
@@ -117,17 +144,49 @@ class HybridRetrieval:
         asker = self._corpora.asker_of_all([ask.corpus for ask in asks], identify)
 
         def make() -> Made:
-            return self._made(job, asks, given, asker)
+            tracer = Tracer(self._clock)
+            return self._made(job, asks, self._wording(job, tracer), given, asker, tracer)
 
+        # What is kept for good is made from Postgres, not from what stands in Redis.
         if job.run is None:
-            return make().answer
+            return self._perhaps_cached(job, asks, given, asker)
         return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))
 
     # --- from job to answer ---------------------------------------------------------------------
 
-    def _made(self, job: RetrieveHybrid, asks: Sequence[Ask], given: Vector | None, asker: Principal) -> Made:
+    def _perhaps_cached(
+        self, job: RetrieveHybrid, asks: Sequence[Ask], given: Vector | None, asker: Principal
+    ) -> dict[str, Any]:
+        """An equal job's answer if it is kept and still true; else one made now, and kept if nothing is amiss in it."""
         tracer = Tracer(self._clock)
-        queries = self._queries(job, given, tracer)
+        wording = self._wording(job, tracer)
+        # An editor's state changes with every key; what can change the answer are the words that are made of it.
+        made_of = {"query": wording.text, "context": wording.keywords, "transform": None}
+        room = {ask.corpus.name: ask.wanted.clamped_top_k for ask in asks}
+        slot = self._caching.slot(TASK, job, asker, room, made_of)
+        if slot is None:
+            return self._made(job, asks, wording, given, asker, tracer).answer
+        with tracer.stage("cache") as counts:
+            remembered = slot.find()
+            counts |= {"found": int(remembered is not None)}
+        if remembered is not None:
+            return _from_cache(asks, wording, remembered, tracer)
+        made = self._made(job, asks, wording, given, asker, tracer, cache="miss")
+        if all(metrics["contextual"] != "failed" for metrics in made.header["metrics"].values()):
+            slot.keep(made.pins, made.header["scores"], made.header["metrics"])
+        return made.answer
+
+    def _made(
+        self,
+        job: RetrieveHybrid,
+        asks: Sequence[Ask],
+        wording: Wording,
+        given: Vector | None,
+        asker: Principal,
+        tracer: Tracer,
+        cache: str | None = None,
+    ) -> Made:
+        queries = self._queries(wording, given, tracer)
         with tracer.stage("search") as counts:
             names, results = self._search(job, asks, queries, asker)
             counts |= {"searches": len(asks) * len(names)}
@@ -138,24 +197,20 @@ class HybridRetrieval:
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
         with tracer.stage("fuse"):
             fused = [self._fused(job, ask, i, names, results) for i, ask in enumerate(asks)]
-        header = {
-            "schema_version": SCHEMA_VERSION,
-            "transformed_query": queries.text,
-            "context_keywords": list(queries.keywords),
-        }
-        state = _contextual_state(job, queries, failed)
+        header = wording.header()
+        state = _contextual_state(wording, failed)
         metrics = {
-            ask.corpus.name: _metrics(legs, merged, state, failed.get("contextual"))
+            ask.corpus.name: leg_metrics(legs, merged, state, failed.get("contextual"))
             for ask, (legs, merged, _) in zip(asks, fused, strict=True)
         }
         kept = {ask.corpus.name: cut for ask, (_, _, cut) in zip(asks, fused, strict=True)}
-        results_of = {ask.corpus.name: _answer(ask, kept[ask.corpus.name]) for ask in asks}
-        search = {"legs": [_leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
+        results_of = {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks}
+        search = {"legs": [leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
         answer = {
             **header,
             "results": results_of,
             "metrics": metrics,
-            "trace": trace(tracer, search, dict(queries.models)),
+            "trace": trace(tracer, search, dict(queries.models), cache),
         }
         recorded = {
             **header,
@@ -163,7 +218,7 @@ class HybridRetrieval:
             "searches": [ask.wanted.model_dump(include={"corpus", "top_k"}) for ask in asks],
             "filtered": [ask.corpus.name for ask in asks if ask.filters.given],
             "scores": [asdict(candidate.scores) for cut in kept.values() for candidate in cut],
-            "legs": {ask.corpus.name: _kept_legs(legs) for ask, (legs, _, _) in zip(asks, fused, strict=True)},
+            "legs": {ask.corpus.name: kept_legs(legs) for ask, (legs, _, _) in zip(asks, fused, strict=True)},
         }
         searched = [queries.primary] if queries.contextual is None else [queries.primary, queries.contextual]
         pins = pins_of([(candidate.corpus, candidate) for cut in kept.values() for candidate in cut])
@@ -186,24 +241,31 @@ class HybridRetrieval:
 
     # --- what is searched for -------------------------------------------------------------------
 
-    def _queries(self, job: RetrieveHybrid, given: Vector | None, tracer: Tracer) -> Queries:
+    def _wording(self, job: RetrieveHybrid, tracer: Tracer) -> Wording:
         with tracer.stage("transform") as counts:
             text, models = self._transforms.apply(job.transform, job.query)
             keywords = EXTRACTORS[self._settings.extractor](job.context) if "contextual" in job.legs else []
             counts |= {"keywords": len(keywords)}
+        to_embed = [
+            *([] if job.query_embedding is not None else [text]),
+            *([" ".join([text, *keywords])] if keywords else []),
+        ]
+        if to_embed:
+            models = {**models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
+        return Wording(text, keywords, to_embed, models)
+
+    def _queries(self, wording: Wording, given: Vector | None, tracer: Tracer) -> Queries:
         with tracer.stage("embed") as counts:
-            texts = [*([] if given is not None else [text]), *([" ".join([text, *keywords])] if keywords else [])]
-            counts |= {"texts": len(texts)}
+            counts |= {"texts": len(wording.to_embed)}
             try:
-                embedded = [*self._embedder.embed(texts)] if texts else []
+                embedded = [*self._embedder.embed(wording.to_embed)] if wording.to_embed else []
             except Unavailable as error:
                 if given is None:
                     raise
-                return Queries(text, keywords, given, None, models, error)
+                without = {name: model for name, model in wording.models.items() if name != "embedder"}
+                return Queries(wording.text, given, None, without, error)
         primary = given if given is not None else embedded[0]
-        if texts:
-            models = {**models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
-        return Queries(text, keywords, primary, embedded[-1] if keywords else None, models)
+        return Queries(wording.text, primary, embedded[-1] if wording.keywords else None, wording.models)
 
     # --- the legs -------------------------------------------------------------------------------
 
@@ -241,7 +303,7 @@ class HybridRetrieval:
         for wanted in header["searches"]:
             name, search = wanted["corpus"], HybridSearch(**wanted)
             recorded = sum(pin.pin.corpus == name for pin in record.pins)
-            results[name] = _result(search, kept[name], name in header["filtered"], recorded)
+            results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
         return {
             **{name: header[name] for name in ("schema_version", "transformed_query", "context_keywords")},
             "results": results,
@@ -251,19 +313,11 @@ class HybridRetrieval:
 
     def _still_there(self, record: Record, asker: Principal) -> dict[str, list[Candidate]]:
         kept: dict[str, list[Candidate]] = {wanted["corpus"]: [] for wanted in record.answer["searches"]}
-        for name, candidates in kept.items():
-            pinned = [
-                (recorded, scores)
-                for recorded, scores in zip(record.pins, record.answer["scores"], strict=True)
-                if recorded.pin.corpus == name
-            ]
-            corpus = self._corpora.get(name)
-            ids = [recorded.pin.chunk_id for recorded, _ in pinned if recorded.pin.chunk_id is not None]
-            visible = {chunk.id: chunk for chunk in corpus.pinned(self._corpora.database, asker, [], ids)}
-            for recorded, scores in pinned:
-                chunk = visible.get(recorded.pin.chunk_id or "")
-                if chunk is not None and raw_hash(chunk.text) == recorded.pin.raw_hash:
-                    candidates.append(Candidate(chunk, recorded.score, _scores(scores), name))
+        chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
+        for recorded, scores, chunk in zip(record.pins, record.answer["scores"], chunks, strict=True):
+            name = recorded.pin.corpus
+            if chunk is not None and name in kept:
+                kept[name].append(Candidate(chunk, recorded.score, scores_of(scores), name))
         return kept
 
 
@@ -319,61 +373,24 @@ def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> l
 # --- what is said of it -------------------------------------------------------------------------
 
 
-def _answer(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
-    return _result(ask.wanted, kept, ask.filters.given, len(kept))
-
-
-def _result(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
-    """One corpus' answer; ``recorded`` chunks were in it when it was made."""
-    k = wanted.clamped_top_k
-    missing = "filters" if filtered else "visible_rows"
-    reason = None if len(kept) == k else missing if recorded < k else "changed"
+def _from_cache(asks: Sequence[Ask], wording: Wording, remembered: Remembered, tracer: Tracer) -> dict[str, Any]:
+    """The answer as it was made for an equal job."""
+    kept: dict[str, list[Candidate]] = {ask.corpus.name: [] for ask in asks}
+    for candidate in remembered.candidates:
+        kept[candidate.corpus].append(candidate)
     return {
-        "status": "ok" if len(kept) == k else "short" if kept else "empty",
-        "short_reason": reason,
-        "top_k_requested": wanted.top_k,
-        "top_k": k,
-        "chunks": [
-            {**described(candidate, rank), "scores": asdict(candidate.scores)} for rank, candidate in enumerate(kept, 1)
-        ],
+        **wording.header(),
+        "results": {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks},
+        "metrics": {name: remembered.metrics[name] for name in kept},
+        "trace": trace(tracer, {"method": "cache"}, dict(wording.models), "hit"),
     }
 
 
-def _contextual_state(job: RetrieveHybrid, queries: Queries, failed: Mapping[str, Any]) -> str:
+def _answered(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
+    return corpus_answer(ask.wanted, kept, ask.filters.given, len(kept))
+
+
+def _contextual_state(wording: Wording, failed: Mapping[str, Any]) -> str:
     if "contextual" in failed:
         return "failed"
-    return "skipped" if "contextual" not in job.legs or not queries.keywords else "used"
-
-
-def _metrics(
-    legs: Sequence[RankedLeg], merged: Sequence[Candidate], contextual: str, error: Exception | None
-) -> dict[str, Any]:
-    """The figures of one corpus as the contract has them; a leg that did not run found nothing."""
-    told = figures(legs, merged)
-    counts = {leg.leg: leg.count for leg in told.legs}
-    return {
-        "contextual": contextual,
-        "contextual_error": None if error is None else f"{type(error).__name__}: {error}",
-        **{f"{name}_count": counts.get(name, 0) for name in ("primary", "contextual", "sparse")},
-        "merged_count": told.merged,
-        "duplicate_count": told.duplicates,
-        "dedup_rate": told.dedup_rate,
-        "top_similarity": {leg.leg: leg.top_similarity for leg in told.legs},
-        "mean_similarity": {leg.leg: leg.mean_similarity for leg in told.legs},
-    }
-
-
-def _leg_trace(name: str, result: LegFound) -> dict[str, Any]:
-    methods = [found.method for found in result.found or []]
-    return {"leg": name, "duration_ms": round(result.duration_ms, 3), "methods": methods}
-
-
-def _kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
-    """What `tune` needs later: which chunks each leg found, and how it judged them."""
-    return [
-        {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
-    ]
-
-
-def _scores(plain: Mapping[str, Any]) -> ScoreBreakdown:
-    return ScoreBreakdown(**{**plain, "legs": tuple(LegScore(**leg) for leg in plain["legs"])})
+    return "used" if wording.keywords else "skipped"

@@ -1,4 +1,4 @@
-"""The legs of a job: searches at the same time, each leg on a connection of its own, all within one deadline."""
+"""The legs of a job: searches at the same time, each on a connection of its own, all within one deadline."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from worker.adapters.search import search
+from worker.adapters.search import Found, search
 from worker.errors import RetrievalError, TimedOut
 
 if TYPE_CHECKING:
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from worker.adapters.postgres import Database
-    from worker.adapters.search import Found, Search
+    from worker.adapters.search import Search
     from worker.model import Principal
+
+    # What came of a search, and its milliseconds.
+    Outcome = tuple[Found | RetrievalError, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class LegFound:
     Attributes:
         found: for each of its searches; None if it failed, which only an optional one may.
         error: why it failed.
-        duration_ms: how long it took.
+        duration_ms: how long the slowest of its searches took.
     """
 
     found: Sequence[Found] | None
@@ -55,50 +59,54 @@ class Legs:
 
     Args:
         database: this process's connections.
-        at_once: legs that run at the same time; no more than the pool has connections.
+        at_once: searches that run at the same time; no more than the pool has connections.
         clock: for durations and the deadline, in seconds; no result depends on it but a leg that is late.
     """
 
     def __init__(self, database: Database, at_once: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self._database = database
-        self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="leg")
+        # One search runs in the caller's own thread.
+        self._threads = ThreadPoolExecutor(max_workers=max(1, at_once - 1), thread_name_prefix="leg")
         self._clock = clock
 
     def run(self, asker: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
-        """All legs at once: the first in this thread, the rest beside it.
+        """All searches of all legs at once: the first in this thread, the rest beside it.
 
         Raises:
             TimedOut: a leg that the job can't do without did not answer before the deadline.
             RetrievalError: such a leg failed; see `Database.read`.
         """
         end = self._clock() + deadline_seconds
-        others = [self._threads.submit(self._run, asker, leg, deadline_seconds) for leg in legs[1:]]
-        return [
-            self._run(asker, legs[0], deadline_seconds),
-            *(self._wait(leg, future, end) for leg, future in zip(legs[1:], others, strict=True)),
-        ]
+        first, *rest = (one for leg in legs for one in leg.searches)
+        others = [self._threads.submit(self._run, asker, one, end) for one in rest]
+        outcomes = chain([self._run(asker, first, end)], (self._wait(other, end) for other in others))
+        return [_together(leg, [*islice(outcomes, len(leg.searches))]) for leg in legs]
 
-    def _run(self, asker: Principal, leg: Leg, deadline_seconds: float) -> LegFound:
+    def _run(self, asker: Principal, one: Search, end: float) -> Outcome:
         started = self._clock()
         try:
-            found = search(self._database, asker, leg.searches, deadline_seconds)
+            (found,) = search(self._database, asker, [one], end - started)
         except RetrievalError as error:
-            return self._failed(leg, error, self._clock() - started)
-        return LegFound(found, None, (self._clock() - started) * 1000)
+            return error, (self._clock() - started) * 1000
+        return found, (self._clock() - started) * 1000
 
-    def _wait(self, leg: Leg, future: Future[LegFound], end: float) -> LegFound:
+    def _wait(self, future: Future[Outcome], end: float) -> Outcome:
         try:
             return future.result(max(0.0, end - self._clock()))
         except LateError:
             # Postgres ends its statement at the same deadline, so the thread is free again soon.
             future.cancel()
-            return self._failed(leg, TimedOut(f"the {leg.name} leg did not answer before the deadline"), 0.0)
-
-    def _failed(self, leg: Leg, error: RetrievalError, seconds: float) -> LegFound:
-        if not leg.optional:
-            raise error
-        return LegFound(None, error, seconds * 1000)
+            return TimedOut("a search did not answer before the deadline"), 0.0
 
     def close(self) -> None:
         """Let threads end once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegFound:
+    """A leg's searches: it took as long as the slowest, and failed if one did."""
+    found = [one for one, _ in outcomes if isinstance(one, Found)]
+    error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)
+    if error is not None and not leg.optional:
+        raise error
+    return LegFound(found if error is None else None, error, max((took for _, took in outcomes), default=0.0))

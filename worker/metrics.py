@@ -75,6 +75,9 @@ DEFINITIONS = (
         {"buckets": _SECONDS},
     ),
     Definition(
+        Counter, "retrieval_cache_lookups_total", "Answers looked for in the cache: hit or miss.", ("task", "state")
+    ),
+    Definition(
         Counter, "retrieval_contextual_searches_total", "Hybrid searches, by what became of the second leg.", ("state",)
     ),
     Definition(Counter, "retrieval_leg_results_total", "Chunks that legs found.", ("corpus", "leg")),

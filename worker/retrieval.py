@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from worker.contract import SCHEMA_VERSION, Filters, RetrieveTopK
 from worker.core import vectors
-from worker.core.pinning import raw_hash
 from worker.core.ranking import within_distance
 from worker.core.trace import Tracer
+from worker.corpora import known
 from worker.errors import InvalidJob
 from worker.model import NO_FILTERS, Candidate, FilterSet
 from worker.recording import Made, pins_of
@@ -124,15 +124,12 @@ class Retrieval:
         """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
         tracer = Tracer(self._clock)
         header = dict(record.answer)
-        corpus = self._corpora.get(header["corpus"])
         with tracer.stage("record") as counts:
-            ids = [recorded.pin.chunk_id for recorded in record.pins if recorded.pin.chunk_id is not None]
-            visible = {chunk.id: chunk for chunk in corpus.pinned(self._corpora.database, asker, [], ids)}
+            chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
             kept = [
                 Candidate(chunk, recorded.score)
-                for recorded in record.pins
-                for chunk in [visible.get(recorded.pin.chunk_id or "")]
-                if chunk is not None and raw_hash(chunk.text) == recorded.pin.raw_hash
+                for recorded, chunk in zip(record.pins, chunks, strict=True)
+                if chunk is not None
             ]
             counts |= {"recorded": len(record.pins), "kept": len(kept)}
         if len(kept) < len(record.pins):
@@ -153,13 +150,19 @@ def filter_set(filters: Filters | None) -> FilterSet:
     return FilterSet(**lists, metadata=filters.metadata)
 
 
-def trace(tracer: Tracer, search: dict[str, Any] | None = None, models: dict[str, str] | None = None) -> dict[str, Any]:
+def trace(
+    tracer: Tracer,
+    search: dict[str, Any] | None = None,
+    models: dict[str, str] | None = None,
+    cache: str | None = None,
+) -> dict[str, Any]:
     """A result's `trace`."""
     return {
         "stages": tracer.stages,
         "search": search or {},
         "models": models or {},
         "worker_version": WORKER_VERSION,
+        "cache": cache,
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from worker.core.costs import Price
 from worker.core.keywords import EXTRACTORS
 from worker.errors import SettingsError
 from worker.model import LegName
@@ -165,6 +167,7 @@ class CorpusSettings(Section):
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
     date: str | None = None
+    path_field: str | None = None
     documents: DocumentsTable | None = None
 
 
@@ -326,6 +329,16 @@ class ModeSettings(Section):
     cheatsheet: str = Field("", max_length=20_000)
 
 
+class CacheSettings(Section):
+    """Answers kept in Redis for callers who ask the same again."""
+
+    tasks: list[Literal["retrieve_hybrid"]] = []
+    url: SecretStr | None = None
+    entries: int = Field(10_000, ge=1, le=1_000_000)
+    seconds: int = Field(300, ge=1, le=86_400)
+    timeout_seconds: float = Field(0.2, gt=0, le=10)
+
+
 class VerifySettings(Section):
     """The check of recorded runs against their corpora."""
 
@@ -372,6 +385,14 @@ class MetricsSettings(Section):
     def on(self) -> bool:
         """Whether anything is counted."""
         return bool(self.port or self.folder)
+
+
+class PriceSettings(Section):
+    """What a million tokens of a model cost, as decimal numbers."""
+
+    input: Decimal = Field(ge=0)
+    output: Decimal = Field(Decimal(0), ge=0)
+    cached_input: Decimal | None = Field(None, ge=0)
 
 
 class RerankerSettings(Section):
@@ -475,12 +496,14 @@ class Settings(BaseSettings):
     hybrid: HybridSettings = HybridSettings()
     profiles: dict[str, ProfileSettings] = {}
     modes: dict[str, ModeSettings] = {}
+    cache: CacheSettings = CacheSettings()
     verify: VerifySettings = VerifySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
     metrics: MetricsSettings = MetricsSettings()
     reranker: RerankerSettings = RerankerSettings()
     remote: dict[Identifier, RemoteSettings] = {}
+    prices: dict[str, PriceSettings] = {}
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
@@ -495,6 +518,14 @@ class Settings(BaseSettings):
             if missing:
                 raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
         return self
+
+    def price_table(self) -> dict[tuple[str, str], Price]:
+        """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
+        return {
+            (provider, model): Price(price.input, price.output, price.cached_input)
+            for name, price in self.prices.items()
+            for provider, _, model in [name.partition("/")]
+        }
 
     @property
     def default_corpus(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from functools import partial
@@ -22,6 +23,7 @@ from worker.contract import (
     PinnedReplay,
     RetrieveHybrid,
     RetrieveTopK,
+    RunPipeline,
     VerifyRuns,
     parse_job,
 )
@@ -63,6 +65,7 @@ TASKS: dict[str, tuple[type[Job], Callable[[Engine], Answer[Any]]]] = {
     "pinned_replay": (PinnedReplay, lambda engine: engine.replay.pinned),
     "build_citations": (BuildCitations, lambda engine: engine.citing.build),
     "retrieve_hybrid": (RetrieveHybrid, lambda engine: engine.hybrid.retrieve),
+    "run_pipeline": (RunPipeline, lambda engine: engine.pipeline_jobs.answer),
 }
 """What a backend may call: a task's name, the type of its job, and what answers it."""
 
@@ -133,7 +136,7 @@ def run_job(
         check_shape(raw, settings.limits)
         job = parse_job(model, raw)
         run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-        result = answer(job, lambda: _asker(job, raw, task, settings))
+        result = answer(job, Caller(job, raw, task, settings))
         summary = _summarise_result(result)
         done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
@@ -192,11 +195,30 @@ def run_counted(
     return done
 
 
-def _asker(job: Part, raw: dict[str, Any], task: RetrievalTask, settings: Settings) -> Principal | None:
-    """Who asks; nobody in a job that has no such field."""
-    if not isinstance(job, Job):
-        return None
-    return identify(job, raw, task=task.name, task_id=task.request.id, settings=settings)
+class Caller:
+    """Who asks, found out when it is called; and what only the shell knows of a delivered job.
+
+    Attributes:
+        task_id: Celery's id: the same when the message is delivered again.
+    """
+
+    def __init__(self, job: Part, raw: dict[str, Any], task: RetrievalTask, settings: Settings) -> None:
+        self._job = job
+        self._raw = raw
+        self._task = task
+        self._settings = settings
+        self.task_id: str = task.request.id
+
+    def __call__(self) -> Principal | None:
+        """Who asks; nobody in a job that has no such field."""
+        if not isinstance(self._job, Job):
+            return None
+        return identify(self._job, self._raw, task=self._task.name, task_id=self.task_id, settings=self._settings)
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Tell a backend, or Flower, where the job is; if that fails, the job goes on."""
+        with contextlib.suppress(redis.RedisError, kombu.exceptions.OperationalError):
+            self._task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
 
 
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -260,6 +282,8 @@ def _rows(result: dict[str, Any]) -> int:
         return int(result["checked"])
     if "citations" in result:
         return int(result["citations"]["total_count"])
+    if "package" in result:
+        return len(result["package"]["candidates"])
     if "metrics" in result:
         return sum(len(part["chunks"]) for part in result["results"].values())
     if "results" in result:

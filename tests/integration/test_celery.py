@@ -14,6 +14,7 @@ from worker import codec, results, tasks
 from worker.app import celery_settings
 from worker.core import lexical
 from worker.engine import Engine
+from worker.metrics import Metrics
 from worker.settings import Settings, config_folder, from_values
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def celery_app_with_tasks(celery_session_app: Celery, session_settings: Settings
     """pytest-celery's app with the project's tasks and an engine."""
     engine = Engine(session_settings, time.perf_counter)
     celery_session_app.loader.override_backends = results.OVERRIDES
-    tasks.register(celery_session_app, session_settings, lambda: engine)
+    tasks.register(celery_session_app, session_settings, lambda: engine, Metrics(session_settings.metrics))
     yield celery_session_app
     engine.close()
 

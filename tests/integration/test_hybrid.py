@@ -241,16 +241,16 @@ def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None
     assert ids(ask(engine, context=EDITOR))
 
 
-def test_legs_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
-    """Two sessions sleep at once: a leg has a connection of its own."""
-    legs = Legs(engine._database, 2)
-    sleepers = [Leg("primary", [Sleeping(60)], optional=True), Leg("contextual", [Sleeping(60)], optional=True)]
+def test_searches_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
+    """Four sessions sleep at once: each search of each leg has a connection of its own."""
+    legs = Legs(engine._database, 4)
+    sleepers = [Leg(name, [Sleeping(60), Sleeping(60)], optional=True) for name in ("primary", "contextual")]
     thread = threading.Thread(target=legs.run, args=(asker("alice"), sleepers, 20.0))
     thread.start()
     asleep = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
     deadline = time.monotonic() + 15
-    while len(pids := admin.execute(asleep).fetchall()) < 2:
-        assert time.monotonic() < deadline, "the legs did not run at the same time"
+    while len(pids := admin.execute(asleep).fetchall()) < 4:
+        assert time.monotonic() < deadline, "the searches did not run at the same time"
     for (pid,) in pids:
         admin.execute("SELECT pg_cancel_backend(%s)", (pid,))
     thread.join()

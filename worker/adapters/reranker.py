@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from worker.adapters.language_model import Completion, LanguageModel
-    from worker.settings import RerankerSettings
+    from worker.settings import RerankerSettings, Settings
 
 _SERVER = "the reranker's server"
 
@@ -191,16 +191,21 @@ class CrossEncoderReranker:
         return Reranked([float(score) for score in self._predict([(question, text) for text in texts])])
 
 
-def make(kind: str, settings: RerankerSettings, model: LanguageModel | None) -> Reranker | None:
-    """The reranker that a profile names; None for none.
+def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Reranker]:
+    """Those that the profiles of these settings name, by kind; `llm` only where there is a language model.
 
     Raises:
-        SettingsError: it needs something that is not set or installed.
+        SettingsError: one needs something that is not set or installed.
     """
-    if kind == "lexical":
-        return LexicalReranker()
-    if kind == "http":
-        return HttpReranker(settings)
-    if kind == "cross_encoder":
-        return CrossEncoderReranker(settings)
-    return ModelReranker(model) if kind == "llm" and model is not None else None
+    wanted = {profile.rerank for profile in settings.profiles.values()} - {"none"}
+    made: dict[str, Reranker] = {}
+    for kind in sorted(wanted):
+        if kind == "lexical":
+            made[kind] = LexicalReranker()
+        elif kind == "http":
+            made[kind] = HttpReranker(settings.reranker)
+        elif kind == "cross_encoder":
+            made[kind] = CrossEncoderReranker(settings.reranker)
+        elif model is not None:
+            made[kind] = ModelReranker(model)
+    return made

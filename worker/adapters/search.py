@@ -191,7 +191,11 @@ class Corpus:
     ) -> list[Chunk]:
         """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
         (rows,) = database.read(principal, [(self.statements.pinned, self.statements.pins(hashes, ids))])
-        return list({chunk.id: chunk for chunk in map(self._chunk, rows)}.values())
+        return list({chunk.id: chunk for chunk in self.chunks(rows)}.values())
+
+    def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
+        """Rows of `Statements.pinned` as chunks, in their order."""
+        return [self._chunk(row) for row in rows]
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
         """The first chunks by id, for bare hashes in a corpus without a hash column."""

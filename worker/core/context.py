@@ -214,7 +214,7 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e0fff]"  # tags and further variation selectors: whole texts can be hidden in them
 )
 # They belong to the spelling of many scripts, none of which is written in ASCII.
-_JOINERS = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]++")
+_JOINERS = re.compile("[\u200c\u200d](?<![^\x00-\x7f].)[\u200c\u200d]*+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 

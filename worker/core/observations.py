@@ -40,7 +40,9 @@ def of_job(task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | 
     trace = (answer or {}).get("trace", {})
     for stage in trace.get("stages", ()):
         yield Observation("retrieval_stage_duration_seconds", (task, stage["stage"]), stage["duration_ms"] / 1000)
-    # An answer from a record has no legs: they were counted when they were searched.
+    if trace.get("cache") is not None:
+        yield Observation("retrieval_cache_lookups_total", (task, trace["cache"]), 1)
+    # An answer from a record or the cache has no legs: they were counted when they were searched.
     if answer is not None and "legs" in trace.get("search", {}):
         yield from _of_search(answer["metrics"], trace["search"]["legs"])
 

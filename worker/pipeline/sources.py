@@ -263,7 +263,7 @@ def _relevance(candidate: Candidate) -> float:
     return next((score for score in known if score is not None), 0.0)
 
 
-def _with_scores(candidate: Candidate, **scores: float) -> Candidate:
+def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:
     return dataclasses.replace(candidate, scores=dataclasses.replace(candidate.scores, **scores))
 
 

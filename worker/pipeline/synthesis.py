@@ -1,4 +1,4 @@
-"""`synthesize_context`: labels, the context block, and what the model is to start from. Pure but for the token counter."""
+"""`synthesize_context`: labels, the context block, and what the model is to start from. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from worker.core.context import Source, build_context, estimated_tokens, readable
 from worker.core.prompts import starting_prompt
+from worker.model import Candidate
 from worker.pipeline.types import Left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.core import prompts
-    from worker.model import Candidate
     from worker.pipeline.types import ContextPackage, RemoteSource, Turn
     from worker.settings import ModeSettings
 
@@ -55,29 +55,42 @@ def synthesize(
     start = starting_prompt(
         request.starting_prompt, chain.previous, mode.instructions.strip(), chain.now, request.chat_mode
     )
-    sources = [_of_chunk(one, paths) for one in package.candidates] + [
-        _of_remote(one) for one in package.remote_sources
-    ]
     # A provider that goes on from its own answer knows what was said.
-    said = () if start.continues and chain.provider_response_id else _latest(chain.history, mode.history_turns)
-    before, after = _before(mode), _after(package, mode, said)
+    previous = chain.provider_response_id if start.continues else None
+    said = () if previous is not None else _latest(chain.history, mode.history_turns)
+    warnings = (*package.trace.warnings, *(f"chain: reset, another {reason}" for reason in start.reset))
+    package = dataclasses.replace(
+        package,
+        request=dataclasses.replace(request, conversation_history=tuple(said)),
+        starting_prompt=start.text,
+        previous=previous,
+        trace=dataclasses.replace(package.trace, warnings=warnings),
+    )
+    return with_context(package, mode, paths, count)
+
+
+def with_context(
+    package: ContextPackage,
+    mode: ModeSettings,
+    paths: Mapping[str, str],
+    count: Callable[[str], int] = estimated_tokens,
+) -> ContextPackage:
+    """A package with labels and context block, made of itself alone: the same package, the same bytes."""
+    found: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
+    sources = [source_of(one, paths) for one in found]
+    before, after = _before(mode), _after(package, mode)
     context = build_context(sources, max(0, mode.budget_tokens - count(before) - count(after)), count)
     names = [_name(one) for one in package.candidates] + [_remote_name(one) for one in package.remote_sources]
     left = [
         Left(names[one.index].get("corpus", ""), names[one.index].get("chunk_id", ""), "context", one.reason)
         for one in context.left_out
     ]
+    earlier = tuple(one for one in package.trace.left if one.stage != "context")
     return dataclasses.replace(
         package,
         source_labels={one.label: names[one.index] for one in context.labelled},
         context_block=before + context.block + after,
-        starting_prompt=start.text,
-        previous=chain.provider_response_id if start.continues else None,
-        trace=dataclasses.replace(
-            package.trace,
-            left=(*package.trace.left, *left),
-            warnings=(*package.trace.warnings, *(f"chain: another {reason}" for reason in start.reset)),
-        ),
+        trace=dataclasses.replace(package.trace, left=(*earlier, *left)),
     )
 
 
@@ -91,15 +104,18 @@ def labelled_sources(package: ContextPackage) -> dict[str, Candidate | RemoteSou
     }
 
 
-def _of_chunk(candidate: Candidate, paths: Mapping[str, str]) -> Source:
-    chunk = candidate.chunk
+def source_of(found: Candidate | RemoteSource, paths: Mapping[str, str]) -> Source:
+    """A chunk, or what another service found, as a model is shown it."""
+    if not isinstance(found, Candidate):
+        return Source(found.snippet, title=found.title or None, url=found.url or None, corpus=found.provider)
+    chunk = found.chunk
     return Source(
         chunk.text,
-        title=path_of(candidate, paths),
+        title=path_of(found, paths),
         heading=chunk.section,
         page=chunk.page,
         url=_text(chunk.metadata.get("page_url") or chunk.metadata.get("url")),
-        corpus=candidate.corpus,
+        corpus=found.corpus,
         code=_text(chunk.metadata.get("code")),
     )
 
@@ -108,10 +124,6 @@ def path_of(candidate: Candidate, paths: Mapping[str, str]) -> str:
     """What a reader calls the document: the field that the settings name, else its id."""
     named = candidate.chunk.metadata.get(paths.get(candidate.corpus, ""))
     return named if isinstance(named, str) and named else candidate.chunk.document_id
-
-
-def _of_remote(found: RemoteSource) -> Source:
-    return Source(found.snippet, title=found.title or None, url=found.url or None, corpus=found.provider)
 
 
 def _name(candidate: Candidate) -> dict[str, str]:
@@ -127,12 +139,12 @@ def _before(mode: ModeSettings) -> str:
     return f"Cheatsheet:\n{mode.cheatsheet.strip()}\n\n" if mode.cheatsheet else ""
 
 
-def _after(package: ContextPackage, mode: ModeSettings, said: Sequence[Turn]) -> str:
+def _after(package: ContextPackage, mode: ModeSettings) -> str:
     """What the user works on, what was said, what is asked."""
     parts = []
     if mode.show_context and package.request.context.strip():
         parts.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
-    if said:
+    if said := package.request.conversation_history:
         turns = "\n".join(f"{turn.role}: {' '.join(readable(turn.content).split())}" for turn in said)
         parts.append(f"Said before:\n{turns}\n")
     parts.append(f"Question: {readable(package.request.question).strip()}\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 from pydantic.dataclasses import dataclass as typed
 
-from worker.core.costs import CostEntry
+from worker.core.costs import CostEntry  # noqa: TC001 -- pydantic reads the annotations
 from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
 from worker.model import RemoteSource as RemoteSource  # noqa: PLC0414 -- one of the pipeline's nouns, found below it
 
@@ -133,7 +133,10 @@ def _candidate(value: Any) -> Candidate:
 
 
 # A candidate as JSON is everything but its vector, which only a refinement needs. Any: pydantic need not look inside.
-PlainCandidate = Candidate if TYPE_CHECKING else Annotated[Any, PlainSerializer(_plain), PlainValidator(_candidate)]
+if TYPE_CHECKING:
+    PlainCandidate = Candidate
+else:
+    PlainCandidate = Annotated[Any, PlainSerializer(_plain), PlainValidator(_candidate)]
 
 
 @typed(frozen=True, config=_strict)

@@ -98,5 +98,6 @@ def _answer() -> Hybrid:
             search={"legs": legs_run},
             models={"embedder": "lexical 1"},
             worker_version="0.1.0",
+            cache="miss",
         ),
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -56,6 +57,13 @@ def test_the_order_of_the_documents_changes_no_bit(documents: list[np.ndarray], 
     other = random.Random(seed).sample(documents, len(documents))
     assert pooled(other).tobytes() == expected.tobytes()
     assert float(np.linalg.norm(expected.astype(np.float64))) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_what_cancels_out_leaves_what_is_small() -> None:
+    """1 + 1e-17 - 1 is 0 from left to right; the exact sum is 1e-17 in any order."""
+    documents = [np.array([1.0, 0.0]), np.array([1e-17, 1.0]), np.array([-1.0, 0.0])]
+    for other in permutations(documents):
+        assert pooled(other).tolist() == [float(np.float32(1e-17)), 1.0]
 
 
 @given(document=vectors, copies=st.integers(1, 5))

@@ -12,7 +12,8 @@ The verdict is the first of these that holds, in the chunk named:
     ``[T]he``): the parts stand there in this order, verbatim or normalised, and each has at least three words or twelve
     letters and digits. Words in brackets are put in between two words, or stand for up to three, but not for a number;
     a number is only put in between words. What denies or limits (not, may, only, ...) is neither put in nor replaced.
-    Dots and brackets that the chunk has itself are no marks. How much a mark of omission leaves out is its writer's.
+    Dots and brackets that the chunk has itself are no marks: nothing is left out beside its dots, nor put in where it
+    has brackets. How much a mark of omission leaves out is its writer's.
 ``misattributed``
     in none of these ways, but in another of the job's chunks.
 ``not_found``

@@ -1,0 +1,225 @@
+"""What hybrid's four searches (two corpora, intent alone and with context) take beside one of them, side by side.
+
+    python -m benchmarks.hybrid_speed --keep /var/tmp/bench-hybrid
+
+All are `retrieve_hybrid` jobs as a worker answers them, from the parsed job to the answer. One search has a single
+corpus and a single leg: each of the four alone, and their mean is what one takes. They take turns at each query, so
+that a busy moment of the machine is nobody's advantage.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path  # noqa: TC003 -- typer reads it at run time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from benchmarks.recall import show
+from benchmarks.stage import steps
+from benchmarks.two_corpora import queries, two_corpora
+
+from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.postgres import Database
+from worker.adapters.runs import Runs
+from worker.contract import RetrieveHybrid, parse_job
+from worker.corpora import Corpora
+from worker.hybrid import HybridRetrieval
+from worker.legs import Legs
+from worker.recording import Recording
+from worker.transforms import Transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from benchmarks.data import Progress, Vectors
+
+    from worker.adapters.embedder import Embedder
+    from worker.settings import Settings
+
+GOAL = 2.5
+CONTEXT = 'sound("bd").fast(2)'
+KEYWORDS = "bd fast"
+SEARCHES = ({"corpus": "docs", "top_k": 5}, {"corpus": "examples", "top_k": 3})
+ONE, FOUR = "one", "four"
+
+
+class Precomputed:
+    """An embedder that knows its texts' vectors already: what searches take when embedding takes no time."""
+
+    name, version = "precomputed", "1"
+
+    def __init__(self, vectors: Mapping[str, Vectors]) -> None:
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of texts that are known."""
+        return np.stack([self._vectors[text] for text in texts])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way in which queries come.
+
+    Attributes:
+        name: as printed.
+        hybrid: answers the jobs.
+        jobs: for each query, what is compared; see `jobs_of`.
+    """
+
+    name: str
+    hybrid: HybridRetrieval
+    jobs: Sequence[Sequence[RetrieveHybrid]]
+
+
+@dataclass
+class Round:
+    """Milliseconds of one round, query by query: each whole job, and the embedding within it.
+
+    Attributes:
+        searching: without embedding: of one search, the mean of the four alone; of all four in one job.
+        embedding: of the same.
+    """
+
+    searching: dict[str, list[float]] = field(default_factory=lambda: {ONE: [], FOUR: []})
+    embedding: dict[str, list[float]] = field(default_factory=lambda: {ONE: [], FOUR: []})
+
+    @property
+    def ratio(self) -> float:
+        """Median of four searches to that of one."""
+        return statistics.median(self.searching[FOUR]) / statistics.median(self.searching[ONE])
+
+
+def jobs_of(text: str, vectors: tuple[Vectors, Vectors] | None) -> list[RetrieveHybrid]:
+    """One query as each of the four searches alone, then as one job of all four.
+
+    Args:
+        text: of the query.
+        vectors: of the query, and of query and context; None: they are to be made.
+    """
+
+    def job(query: str, vector: Vectors | None, **more: Any) -> RetrieveHybrid:
+        given = {} if vector is None else {"query_embedding": vector.tolist()}
+        return parse_job(RetrieveHybrid, {"query": query, **given, **more})
+
+    primary, contextual = vectors or (None, None)
+    alone = [
+        job(query, vector, legs=["primary"], searches=[search])
+        for query, vector in ((text, primary), (f"{text} {KEYWORDS}", contextual))
+        for search in SEARCHES
+    ]
+    return [*alone, job(text, primary, searches=list(SEARCHES), context=CONTEXT)]
+
+
+def cases(settings: Settings, database: Database, legs: Legs, rows: int, count: int) -> list[Case]:
+    """Vectors that come with the job, and texts that the lexical embedder makes vectors of."""
+    pairs = queries(rows, count)
+    texts = [f"how do I filter the delay of part {i}" for i in range(len(pairs))]
+    vectors = dict(zip(texts, pairs, strict=True))
+    known = Precomputed({f"{text} {KEYWORDS}": contextual for text, (_, contextual) in vectors.items()})
+    embedders: Mapping[str, Embedder] = {"vectors given": known, "texts, lexical embedder": LexicalEmbedder()}
+    return [
+        Case(
+            name,
+            _hybrid(settings, database, legs, embedder),
+            [jobs_of(text, vectors[text] if embedder is known else None) for text in texts],
+        )
+        for name, embedder in embedders.items()
+    ]
+
+
+def _hybrid(settings: Settings, database: Database, legs: Legs, embedder: Embedder) -> HybridRetrieval:
+    return HybridRetrieval(
+        Corpora(settings, database),
+        legs,
+        embedder,
+        Transforms(settings, None),
+        Recording(Runs(database)),
+        settings.hybrid,
+        time.perf_counter,
+    )
+
+
+def measure(case: Case, rounds: int, progress: Progress) -> Iterator[Round]:
+    """Rounds over all queries, after one that warms the caches; who goes first changes from query to query."""
+    for number in range(rounds + 1):
+        measured = Round()
+        for i, jobs in enumerate(case.jobs):
+            _ask(case.hybrid, jobs, i % len(jobs), measured)
+        progress(f"{case.name}: rounds", number, rounds)
+        if number:
+            yield measured
+
+
+def _ask(hybrid: HybridRetrieval, jobs: Sequence[RetrieveHybrid], first: int, measured: Round) -> None:
+    times = {i: _timed(hybrid, jobs[i]) for i in (*range(first, len(jobs)), *range(first))}
+    *alone, whole = (times[i] for i in range(len(jobs)))
+    for name, (searching, embedding) in ((ONE, np.mean(alone, axis=0)), (FOUR, whole)):
+        measured.searching[name].append(float(searching))
+        measured.embedding[name].append(float(embedding))
+
+
+def _timed(hybrid: HybridRetrieval, job: RetrieveHybrid) -> tuple[float, float]:
+    """Milliseconds of a job without its embedding, and of the embedding."""
+    started = time.perf_counter()
+    answer = hybrid.retrieve(job, lambda: None)
+    total = (time.perf_counter() - started) * 1000
+    _check(job, answer)
+    embedding = next(stage["duration_ms"] for stage in answer["trace"]["stages"] if stage["stage"] == "embed")
+    return total - embedding, embedding
+
+
+def _check(job: RetrieveHybrid, answer: Mapping[str, Any]) -> None:
+    """What is timed must be what is meant: full answers, by the index, from all the legs."""
+    legs = answer["trace"]["search"]["legs"]
+    assert len(legs) == (2 if job.context else 1), legs
+    assert all(method == "index" for leg in legs for method in leg["methods"]), legs
+    assert all(result["status"] == "ok" for result in answer["results"].values())
+
+
+def line(case: Case, measured: Sequence[Round]) -> list[str]:
+    """One case as it is shown: medians over the rounds, and their spread."""
+    ratios = [one.ratio for one in measured]
+    return [
+        case.name,
+        *(f"{statistics.median(ms for one in measured for ms in one.searching[name]):.1f}" for name in (ONE, FOUR)),
+        f"{statistics.median(ratios):.2f}",
+        f"{min(ratios):.2f}–{max(ratios):.2f}",
+        *(f"{statistics.median(ms for one in measured for ms in one.embedding[name]):.2f}" for name in (ONE, FOUR)),
+    ]
+
+
+def main(
+    rows: Annotated[int, typer.Option(help="Chunks of each corpus; a multiple of 1000.")] = 100_000,
+    rounds: Annotated[int, typer.Option(help="Rounds over all queries.", min=1)] = 7,
+    count: Annotated[int, typer.Option("--queries", help="How many queries near each corpus.", min=3)] = 30,
+    postgres: Annotated[int, typer.Option(help="Major version of the server: 16 or 18.")] = 18,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the server's data in this folder and use it again.", file_okay=False)
+    ] = None,
+) -> None:
+    """Measure four searches beside one; exit code 1 where they take more than 2.5 times as long."""
+    with two_corpora(rows, postgres_version=postgres, keep=keep) as (settings, versions):
+        database = Database(settings)
+        legs = Legs(database, settings.pool.max_size)
+        try:
+            with steps() as progress:
+                asked = cases(settings, database, legs, rows, count)
+                results = [(case, [*measure(case, rounds, progress)]) for case in asked]
+        finally:
+            legs.close()
+            database.close()
+    title = f"2 × {rows:,} × 768 chunks, {2 * count} queries, {rounds} rounds, {versions}; ef_search as shipped"
+    headings = ["queries", "one, ms", "four, ms", "ratio", "lowest–highest", "embedding one, ms", "embedding four, ms"]
+    show(title, headings, [line(case, measured) for case, measured in results])
+    missed = [case.name for case, measured in results if statistics.median(one.ratio for one in measured) > GOAL]
+    if missed:
+        print(f"missed: more than {GOAL} times one search: {', '.join(missed)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

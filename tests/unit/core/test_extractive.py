@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.answering import check_answer
+from worker.core.context import Labelled, Source
+from worker.core.extractive import NO_ANSWER, answer, code_answer
+from worker.core.labels import find_labels
+
+QUESTION = "Does phantom power harm a ribbon?"
+pieces = st.sampled_from(
+    [
+        *(
+            "Phantom power can tear a ribbon",
+            "A ribbon hums",
+            "phantom power",
+            "harm",
+            "[S1]",
+            "[S2]",
+            "【S9】",
+            "[note",
+        ),
+        *(
+            ". ",
+            "! ",
+            "\n",
+            "\n\n",
+            "- ",
+            "# ",
+            "| ",
+            "> ",
+            "```\n",
+            "`",
+            "~~~",
+            "\\",
+            "“",
+            "”",
+            '"',
+            "。",
+            "\u2028",
+            "\ud800",
+        ),
+    ]
+)
+texts = st.lists(pieces, max_size=30).map("".join) | st.text(max_size=40)
+sources = st.lists(st.builds(Source, text=texts, title=st.none() | texts, heading=st.none() | texts), max_size=4)
+
+
+def labelled(*given_sources: Source | str) -> list[Labelled]:
+    made = [Source(source) if isinstance(source, str) else source for source in given_sources]
+    return [Labelled(f"S{i + 1}", i, source) for i, source in enumerate(made)]
+
+
+# --- which sentences ----------------------------------------------------------------------------
+
+
+def test_the_best_sentences_are_quoted_in_the_sources_order() -> None:
+    """Each with its label; what shares nothing with the question stays out."""
+    found = answer(
+        QUESTION,
+        labelled(
+            "Store it dry. The ribbon fears phantom power most.",
+            "Brass shines well.",
+            "Wind is a danger. Phantom power may harm an old ribbon.",
+        ),
+    )
+    assert found == "The ribbon fears phantom power most. [S1]\n\nPhantom power may harm an old ribbon. [S3]"
+
+
+def test_a_rare_term_says_more_than_a_common_one() -> None:
+    """Each of both sentences shares one term; that of the first is in all sources."""
+    texts = (
+        "A ribbon sounds warm today. Phantom supplies run hot today.",
+        "The ribbon is thin.",
+        "The ribbon is long.",
+    )
+    assert answer("phantom ribbon", labelled(*texts), most_sentences=1) == "Phantom supplies run hot today. [S1]"
+
+
+def test_of_equal_sentences_the_better_source_is_quoted() -> None:
+    """And of one source the earlier one."""
+    same = "Phantom power harms the {} ribbon."
+    texts = [same.format("old") + " " + same.format("new"), same.format("thin")]
+    assert answer(QUESTION, labelled(*texts), most_sentences=1) == f"{same.format('old')} [S1]"
+
+
+def test_a_worse_source_counts_less() -> None:
+    """10 / (9 + rank): from rank 12 on an equally relevant sentence has less than half of the first one's score."""
+    names = ["oak", "elm", "ash", "yew", "fir", "bay", "fig", "nut", "pear", "plum", "pine", "palm", "teak", "vine"]
+    texts = [f"Ribbon {name} {name}wood {name}leaf." for name in names]
+    found = find_labels(answer("ribbon", labelled(*texts), most_sentences=20))
+    assert [label.name for label in found] == [f"S{rank}" for rank in range(1, 12)]
+
+
+def test_a_heading_helps_the_sentences_under_it() -> None:
+    """But alone it is not enough: a sentence must share a term itself."""
+    under = Source("Never switch power on here. Store it dry instead.", heading="Phantom and ribbon harm")
+    assert answer(QUESTION, labelled("Power supplies stay cool.", under)) == "Never switch power on here. [S2]"
+
+
+@pytest.mark.parametrize("again", ["Phantom power can tear the ribbon.", "phantom POWER, can tear a ribbon!"])
+def test_nothing_is_said_twice(again: str) -> None:
+    """Not in almost the same words either."""
+    assert answer(QUESTION, labelled("Phantom power can tear the ribbon.", again)).count("tear") == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "given_sources"),
+    [
+        ("Who won the race?", ["Phantom power can tear the ribbon."]),
+        ("", ["Phantom power can tear the ribbon."]),
+        ("What is it?", ["What it is."]),
+        (QUESTION, []),
+        (QUESTION, [""]),
+        (QUESTION, ["# Phantom power and ribbon harm"]),
+        (QUESTION, ["Phantom power"]),
+        ("a b c d e f g h ribbon", ["The ribbon hums loudly."]),
+    ],
+)
+def test_nothing_relevant_is_said_so(question: str, given_sources: list[str]) -> None:
+    """One honest sentence, without a label; headings and fragments answer nothing."""
+    assert answer(question, labelled(*given_sources)) == NO_ANSWER
+    assert find_labels(NO_ANSWER) == []
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def test_at_most_so_many_sentences_and_characters() -> None:
+    """What is too long gives way to what still fits."""
+    text = "Phantom power tears a ribbon, and harm is done. Phantom power bends thin foil. Ribbon power harm ends."
+    assert answer(QUESTION, labelled(text), most_sentences=0) == NO_ANSWER
+    assert answer(QUESTION, labelled(text), most_characters=40) == "Ribbon power harm ends. [S1]"
+    assert answer(QUESTION, labelled(text), most_characters=10) == NO_ANSWER
+
+
+@given(given_sources=sources, most=st.tuples(st.integers(0, 4), st.integers(0, 200)))
+def test_the_limits_hold(given_sources: list[Source], most: tuple[int, int]) -> None:
+    """Whatever the sources."""
+    found = answer(QUESTION, labelled(*given_sources), *most)
+    if found != NO_ANSWER:
+        assert len(find_labels(found)) <= most[0]
+        assert len(found) <= most[1]
+
+
+# --- what a reader finds ------------------------------------------------------------------------
+
+
+@given(sources)
+def test_every_sentence_is_a_verbatim_quote_of_the_source_whose_label_it_has(given_sources: list[Source]) -> None:
+    """The check of answers finds nothing to object to, whatever the sources hold: labels, fences, quotation marks."""
+    context = labelled(*given_sources)
+    found = answer(QUESTION, context)
+    report = check_answer(found, {one.label: one.source.text for one in context})
+    assert report.unknown == ()
+    assert answer(QUESTION, context) == found
+    if found == NO_ANSWER:
+        assert report.citations == ()
+        return
+    assert report.supported == 1.0
+    for sentence in report.sentences:
+        (quote,) = sentence.quotes
+        assert (quote.verdict, [quote.label]) == ("verbatim", [*sentence.labels])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Phantom power can harm a ribbon, as [S2] says.",
+        "Phantom power can harm [S1] a ribbon.",
+        "Phantom power can harm a ribbon 【S9】.",
+        "Phantom power can harm\n```\na ribbon",
+    ],
+)
+def test_a_sentence_that_would_cite_by_itself_is_not_quoted(text: str) -> None:
+    """A label in a source is not the answer's."""
+    assert answer(QUESTION, labelled(text, "Brass shines.")) == NO_ANSWER
+
+
+def test_a_mark_of_a_list_is_not_quoted() -> None:
+    """The sentence alone is."""
+    assert answer(QUESTION, labelled("- Phantom power can harm it.")) == "Phantom power can harm it. [S1]"
+
+
+# --- code ---------------------------------------------------------------------------------------
+
+
+def test_the_code_of_the_best_example_is_given() -> None:
+    """As a block with its label outside; an example without code is none."""
+    examples = labelled(
+        Source("A slow pad. note(1)", code="note(1)"),
+        Source("A rock beat, as text only."),
+        Source("A rock beat.\n\n```js\nsound('bd')\n```\nAnd on."),
+    )
+    assert code_answer("give me a rock beat", examples) == "```\nsound('bd')\n```\n[S3]"
+    assert code_answer("give me a pad", examples) == "```\nnote(1)\n```\n[S1]"
+    assert code_answer("clean the fader", examples) == code_answer("pad", []) == NO_ANSWER
+
+
+def test_code_that_is_too_long_is_no_example() -> None:
+    """The next best one is given."""
+    examples = labelled(Source("pad pad", code="x" * 99), Source("pad", code="y"))
+    assert code_answer("pad", examples, most_characters=50) == "```\ny\n```\n[S2]"
+
+
+@given(
+    code=st.lists(st.sampled_from(["```", "`", "~~~", "[S1]", "\n", "a", "  "]), max_size=20).map("".join) | st.text()
+)
+def test_code_stays_inside_its_block(code: str) -> None:
+    """Its own fences and labels are code; the only label read is the source's."""
+    found = code_answer("pad", labelled(Source("pad", code=code)))
+    if found == NO_ANSWER:
+        assert not code.strip()
+        return
+    assert code.strip("\n") in found
+    assert [label.name for label in find_labels(found)] == ["S1"]
+
+
+@pytest.mark.parametrize(
+    "unit", ["ribbon ", "A ribbon hums. ", "[S1] ribbon. ", "ribbon\n\n", "```\nribbon\n", "`", "# "]
+)
+def test_any_text_takes_linear_time(unit: str) -> None:
+    """Seconds at most; squared it would be minutes."""
+    text = unit * (50_000 // len(unit))
+    start = time.process_time()
+    answer(QUESTION, labelled(text, text))
+    code_answer(QUESTION, labelled(text, text))
+    assert time.process_time() - start < 5

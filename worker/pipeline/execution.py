@@ -1,0 +1,154 @@
+"""`execute`: the model's answer to a context, checked against the sources that it cites."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from worker.adapters.language_model import Completion, Prompt
+from worker.core import extractive
+from worker.core.answering import check_answer
+from worker.core.context import Labelled
+from worker.core.prompts import prompt_cache_key
+from worker.model import Candidate
+from worker.pipeline.queries import cost_of
+from worker.pipeline.synthesis import labelled_sources, path_of, source_of
+from worker.pipeline.types import Citation, QueryResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.language_model import LanguageModel
+    from worker.core.answering import AnswerReport, CitedSource
+    from worker.core.costs import PriceTable
+    from worker.pipeline.types import ContextPackage, RemoteSource
+    from worker.settings import ModeSettings
+
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.{1,200}?)[ \t]*$", re.MULTILINE)
+
+
+class Extractive:
+    """The offline default: no model, but the sources' own best sentences. See `worker.core.extractive`."""
+
+    provider, name = extractive.NAME, extractive.VERSION
+
+
+class Executor:
+    """Executes packages.
+
+    Args:
+        model: answers; None: the sources answer with their own sentences.
+        prices: of the models.
+        paths: corpus → field of its chunks' metadata that names the document for people.
+    """
+
+    def __init__(self, model: LanguageModel | None, prices: PriceTable, paths: Mapping[str, str]) -> None:
+        self._model = model
+        self._prices = prices
+        self._paths = paths
+        answering = model or Extractive()
+        self.provider, self.name = answering.provider, answering.name
+
+    def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, str | None]:
+        """An answer, and the provider's name for it where it can be gone on from.
+
+        Args:
+            package: as `synthesize_context` gives it.
+            mode: whether answers have sections, and which code is quoted.
+            owner: whose prompt cache it is.
+
+        Raises:
+            Unavailable, SettingsError: the model's server failed, or refused.
+        """
+        sources = labelled_sources(package)
+        if not sources:
+            # Nothing to answer from: no model is asked, so none can make an answer up.
+            return QueryResponse("empty", package=package), None
+        said = self._say(package, sources, mode, owner)
+        report = check_answer(said.text, {label: _text_of(found) for label, found in sources.items()})
+        if self._model is not None:
+            costs = (*package.costs, cost_of("synthesis", self._model, said, self._prices))
+            package = dataclasses.replace(package, costs=costs)
+        headings = _Headings(said.text) if mode.sections else None
+        response = QueryResponse(
+            status="ok",
+            answer=said.text,
+            citations=tuple(
+                citation
+                for cited in report.citations
+                for citation in self._citations(cited, sources[cited.label], report, headings)
+            ),
+            supported=tuple(sentence.supported for sentence in report.sentences),
+            unknown_labels=tuple(text for text, _ in report.unknown),
+            package=package,
+        )
+        return response, said.response_id
+
+    def _say(
+        self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings, owner: str
+    ) -> Completion:
+        request = package.request
+        if self._model is None:
+            shown = [
+                Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
+            ]
+            say = extractive.code_answer if mode.show_context else extractive.answer
+            return Completion(say(request.question, shown), None, 0, 0, 0)
+        key = prompt_cache_key(owner, self.provider, self.name, request.mode, package.conversation_id)
+        prompt = Prompt(
+            package.starting_prompt or "",
+            package.context_block or "",
+            previous_response_id=package.previous,
+            cache_key=key,
+            keep=request.chat_mode == "chat",
+        )
+        return self._model.complete(prompt)
+
+    def _citations(
+        self,
+        cited: CitedSource,
+        found: Candidate | RemoteSource,
+        report: AnswerReport,
+        headings: _Headings | None,
+    ) -> Sequence[Citation]:
+        """A cited source; one for each section that cites it, where answers have sections."""
+        citation = self._citation(cited, found)
+        if headings is None:
+            return [citation]
+        starts = [report.sentences[i].span[0] for i in cited.sentences]
+        sections = dict.fromkeys(headings.at(start) for start in starts) or {None: None}
+        return [dataclasses.replace(citation, section=section) for section in sections]
+
+    def _citation(self, cited: CitedSource, found: Candidate | RemoteSource) -> Citation:
+        shared: dict[str, Any] = {"label": cited.label, "snippet": cited.snippet, "quote": cited.verdict}
+        if not isinstance(found, Candidate):
+            return Citation(source_path=found.title or None, url_or_doi=found.url or None, **shared)
+        source = source_of(found, self._paths)
+        return Citation(
+            chunk_id=found.chunk.id,
+            source_path=path_of(found, self._paths),
+            heading=found.chunk.section,
+            page_number=found.chunk.page,
+            url_or_doi=source.url,
+            **shared,
+        )
+
+
+class _Headings:
+    """The sections of an answer: lines that begin with ``#``."""
+
+    def __init__(self, answer: str) -> None:
+        found = [(match.start(), match[1]) for match in _HEADING.finditer(answer)]
+        self._starts = [start for start, _ in found]
+        self._names = [name for _, name in found]
+
+    def at(self, position: int) -> str | None:
+        """The section that a place of the answer is in; None before the first."""
+        i = bisect_right(self._starts, position)
+        return self._names[i - 1] if i else None
+
+
+def _text_of(found: Candidate | RemoteSource) -> str:
+    return found.chunk.text if isinstance(found, Candidate) else found.snippet

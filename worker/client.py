@@ -31,12 +31,15 @@ from worker.contract import (
     Hybrid,
     HybridSearch,
     Job,
+    Message,
     PinnedReplay,
+    PipelineAnswer,
     Replay,
     ReplayBatch,
     RetrieveHybrid,
     RetrieveTopK,
     RunName,
+    RunPipeline,
     RunRef,
     TopK,
     TopKBatch,
@@ -58,13 +61,16 @@ __all__ = [
     "Filters",
     "Hybrid",
     "HybridSearch",
+    "Message",
     "PinnedReplay",
+    "PipelineAnswer",
     "Progress",
     "Replay",
     "ReplayBatch",
     "RetrieveHybrid",
     "RetrieveTopK",
     "RunName",
+    "RunPipeline",
     "RunRef",
     "Signer",
     "TopK",
@@ -72,7 +78,7 @@ __all__ = [
     "encode_embedding",
 ]
 
-Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations | Hybrid
+Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations | Hybrid | PipelineAnswer
 """What a job is answered with."""
 
 _TASKS: dict[type[Job], tuple[str, str]] = {
@@ -80,6 +86,7 @@ _TASKS: dict[type[Job], tuple[str, str]] = {
     PinnedReplay: ("pinned_replay", "retrieval"),
     BuildCitations: ("build_citations", "retrieval"),
     RetrieveHybrid: ("retrieve_hybrid", "retrieval"),
+    RunPipeline: ("run_pipeline", "pipeline"),
 }
 """Task name and queue of each job type."""
 
@@ -246,6 +253,8 @@ class Client:
 
 def _read_answer(value: dict[str, Any]) -> Answer:
     """A result as its type: each has a field that no other has."""
+    if "package" in value:
+        return PipelineAnswer.model_validate(value)
     if "metrics" in value:
         return Hybrid.model_validate(value)
     if "results" in value:

@@ -445,7 +445,7 @@ class RunPipeline(Job):
         if self.question is not None and not self.question.strip():
             raise PydanticCustomError("blank", "question")
         if self.resume is not None:
-            others = self.model_fields_set - {"resume", "stop_after", "principal", "principal_token", "run"}
+            others = self.model_fields_set - {"resume", "stop_after", "principal", "principal_token"}
             if others:
                 raise PydanticCustomError(
                     "both", "expected resume without {name}: the package has its own", {"name": min(others)}

@@ -12,6 +12,7 @@ from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
 from worker.adapters.language_model import make as make_model
 from worker.adapters.postgres import Database
+from worker.adapters.remote import RemoteSources
 from worker.adapters.reranker import rerankers
 from worker.adapters.runs import Runs
 from worker.adapters.sessions import Sessions
@@ -84,6 +85,7 @@ class Engine:
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
+        self._remote = RemoteSources(settings.remote)
         prices = settings.price_table()
         queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor, prices)
         builder = SourceBuilder(
@@ -93,7 +95,7 @@ class Engine:
             queries,
             rerankers(settings, model),
             self.replay,
-            lambda *_: ((), ()),
+            self._remote,
             model,
             prices,
             clock,
@@ -105,6 +107,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""
+        self._remote.close()
         self._legs.close()
         if self._cache is not None:
             self._cache.close()

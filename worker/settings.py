@@ -502,8 +502,8 @@ class Settings(BaseSettings):
     language_model: LanguageModelSettings = LanguageModelSettings()
     metrics: MetricsSettings = MetricsSettings()
     reranker: RerankerSettings = RerankerSettings()
-    remote: dict[Identifier, RemoteSettings] = {}
     prices: dict[str, PriceSettings] = {}
+    remote: dict[Identifier, RemoteSettings] = {}
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

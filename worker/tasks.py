@@ -29,6 +29,7 @@ from worker.contract import (
 )
 from worker.core.shape import check_shape
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
+from worker.outcomes import outcome
 from worker.principal import identify
 from worker.quiet import summarise
 from worker.verifying import watcher
@@ -137,7 +138,7 @@ def run_job(
         job = parse_job(model, raw)
         run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
         result = answer(job, Caller(job, raw, task, settings))
-        summary = _summarise_result(result)
+        rows, summary = outcome(task.name, result)
         done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
         _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
@@ -158,7 +159,7 @@ def run_job(
         raise InternalError(
             f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         ) from None
-    _log("job done", task, started, **run, rows=_rows(result), outcome=summary)
+    _log("job done", task, started, **run, rows=rows, outcome=summary)
     return done
 
 
@@ -274,43 +275,6 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
     except (redis.RedisError, kombu.exceptions.OperationalError):
         return error
     return again
-
-
-def _rows(result: dict[str, Any]) -> int:
-    """Chunks in an answer, of whichever task."""
-    if "checked" in result:
-        return int(result["checked"])
-    if "citations" in result:
-        return int(result["citations"]["total_count"])
-    if "package" in result:
-        return len(result["package"]["candidates"])
-    if "metrics" in result:
-        return sum(len(part["chunks"]) for part in result["results"].values())
-    if "results" in result:
-        return sum(len(part.get("chunks", ())) for part in result["results"])
-    return len(result["chunks"])
-
-
-def _summarise_result(result: dict[str, Any]) -> str:
-    if "checked" in result:
-        return f"drifted={result['drifted']}"
-    if "metrics" in result:
-        return " ".join(f"{name}={part['status']}" for name, part in result["results"].items())
-    if "results" in result:
-        return f"batch of {len(result['results'])}"
-    if "citations" in result:
-        return f"{len(result['conflicts'])} conflicts"
-    if "digest" in result:
-        return " ".join(f"{name}={count}" for name, count in _replay_counts(result).items())
-    return str(result["status"])
-
-
-def _replay_counts(result: dict[str, Any]) -> dict[str, int]:
-    """What a replay counted, and what its stages did: each of the contract's edge cases shows in one of them."""
-    counts = {name: result[name] for name in ("matched", "missing", "filled", "truncated", "skipped")}
-    for stage in result["trace"]["stages"]:
-        counts |= stage["counts"]
-    return counts
 
 
 def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:

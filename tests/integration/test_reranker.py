@@ -12,10 +12,10 @@ import pytest
 from tests.integration.provider import INJECTED, Fault, running
 
 from worker.adapters.language_model import OpenAIModel
-from worker.adapters.reranker import CrossEncoderReranker, HttpReranker, LexicalReranker, ModelReranker, make
+from worker.adapters.reranker import CrossEncoderReranker, HttpReranker, LexicalReranker, ModelReranker, rerankers
 from worker.core import rerank
 from worker.errors import RetrievalError, SettingsError, Unavailable
-from worker.settings import LanguageModelSettings, RerankerSettings
+from worker.settings import LanguageModelSettings, RerankerSettings, from_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.integration.provider import Provider
 
     from worker.adapters.reranker import Reranker
+    from worker.settings import Settings
 
 KEY = "hunter2-correct-horse-battery"
 QUESTION = "how is ribbon tension set"
@@ -215,7 +216,7 @@ def test_without_its_package_the_start_says_what_to_install(monkeypatch: pytest.
     """`sentence-transformers` is an extra."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(SettingsError, match=r"pip install 'retrieval-worker\[rerank\]'"):
-        make("cross_encoder", RerankerSettings(model="known"), None)
+        rerankers(profiles("cross_encoder", reranker={"model": "known"}), None)
 
 
 def test_a_cross_encoder_scores_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,17 +232,32 @@ def test_a_cross_encoder_scores_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.message == "reranker.model: unknown can't be loaded (OSError)"
 
 
-def test_profiles_choose_the_reranker(provider: Provider) -> None:
-    """By its kind; what it needs must be set."""
-    settings = RerankerSettings(url=f"{provider.url}/rerank")
-    lexical = make("lexical", settings, None)
-    assert isinstance(lexical, LexicalReranker)
-    assert (lexical.name, list(lexical.scores(QUESTION, TEXTS).scores)) == (
-        "lexical 1",
-        rerank.scores(QUESTION, TEXTS),
-    )
-    assert isinstance(make("http", settings, None), HttpReranker)
-    assert make("none", settings, None) is None
-    assert make("llm", settings, None) is None
+def profiles(*kinds: str, **changes: Any) -> Settings:
+    """Settings with a profile for each kind of reranker."""
+    columns = {name: name for name in ("id", "document_id", "text", "embedding")}
+    values = {
+        "database_connection_string": "postgresql://db/app",
+        "broker_url": "redis://redis/0",
+        "corpora": {"documents": {"table": "chunks", "columns": columns}},
+        "profiles": {kind: {"legs": [{}], "rerank": kind} for kind in kinds},
+    }
+    return from_values({**values, **changes})
+
+
+def test_profiles_choose_the_rerankers(provider: Provider) -> None:
+    """By their kinds, those and no others; what they need must be set, or there must be a model."""
+    settings = profiles("none", "lexical", "http", "llm", reranker={"url": f"{provider.url}/rerank"})
+    made = rerankers(settings, OpenAIModel(LanguageModelSettings(kind="openai", base_url=provider.url)))
+    kinds = {name: type(one) for name, one in made.items()}
+    assert kinds == {"lexical": LexicalReranker, "http": HttpReranker, "llm": ModelReranker}
+    assert rerankers(settings, None).keys() == {"lexical", "http"}
+    assert rerankers(profiles("none"), None) == {}
     with pytest.raises(SettingsError, match=r"reranker\.url is missing"):
-        make("http", RerankerSettings(), None)
+        rerankers(profiles("http"), None)
+
+
+def test_the_lexical_reranker_needs_nothing() -> None:
+    """The scores of the core, in the order of the texts."""
+    lexical = LexicalReranker()
+    assert lexical.name == "lexical 1"
+    assert lexical.scores(QUESTION, TEXTS).scores == rerank.scores(QUESTION, TEXTS)

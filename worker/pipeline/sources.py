@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.language_model import LanguageModel
+    from worker.adapters.remote import RemoteSources
     from worker.adapters.reranker import Reranker
     from worker.core.costs import CostEntry, PriceTable
     from worker.corpora import Corpora
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from worker.model import Principal
     from worker.pipeline.queries import QueryMaker
     from worker.pipeline.stages import Report
-    from worker.pipeline.types import QueryRequest, RemoteSource
+    from worker.pipeline.types import QueryRequest
     from worker.replay import Replay
     from worker.settings import DiversitySettings, ModeSettings, ProfileSettings, Settings
-
-    Remote = Callable[[Sequence[str], str, int], tuple[tuple[RemoteSource, ...], Sequence[str]]]
 
 STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")
 DAY = 86_400.0
@@ -50,7 +49,7 @@ class SourceBuilder:
         queries: makes what is searched for.
         rerankers: by their kind in a profile; a kind that is not there can't be used.
         replay: finds pinned chunks.
-        remote: asks other services: their names, the question, how many results; what was found, and what failed.
+        remote: asks other services.
         model: for costs of a model that reranks; None for none.
         prices: of the models.
         clock: for durations.
@@ -65,7 +64,7 @@ class SourceBuilder:
         queries: QueryMaker,
         rerankers: Mapping[str, Reranker],
         replay: Replay,
-        remote: Remote,
+        remote: RemoteSources,
         model: LanguageModel | None,
         prices: PriceTable,
         clock: Callable[[], float],
@@ -122,15 +121,15 @@ class SourceBuilder:
             _cap(searches, stages)
             stages.keep("cut", diversity.cut(stages.candidates, max(k, len(request.pinned_chunks))))
         with stages.stage("remote") as counts:
-            remote, failed = self._remote(mode.remote, request.question, k) if mode.remote else ((), ())
-            stages.warnings += failed
-            counts |= {"found": len(remote), "failed": len(failed)}
+            remote = self._remote.find(mode.remote, request.question, k, deadline)
+            stages.warnings += remote.warnings
+            counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
         kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.candidates)
         return ContextPackage(
             request=request,
             profile=name,
             candidates=kept,
-            remote_sources=remote,
+            remote_sources=remote.sources,
             costs=tuple(costs),
             trace=stages.trace(),
         )

@@ -10,7 +10,7 @@ What to read, each importing only from those before it:
 - `envelopes`: Celery's message and result records, as types.
 - `objects`: JSON Schemas of jobs, results and envelopes.
 - `asyncapi`: the AsyncAPI document.
-- `hybrid_examples`, `examples`: examples of every object.
+- `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
 - `hash_vectors`: test vectors of the chunk hash.
 
 A new task is one line in `registry.TASKS`, one in `registry.RULES` if its fields depend on each other, and its

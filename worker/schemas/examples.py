@@ -40,6 +40,7 @@ from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.pinning import digest
 from worker.model import DIMENSIONS
 from worker.schemas.hybrid_examples import hybrid_examples
+from worker.schemas.pipeline_examples import pipeline_examples
 
 if TYPE_CHECKING:
     from worker.schemas.registry import Schema
@@ -74,6 +75,7 @@ def examples() -> dict[str, tuple[str, Any]]:
         **_replay_examples(),
         **_citation_examples(),
         **hybrid_examples(),
+        **pipeline_examples(),
         "message": ("message", _message(_filtered_job())),
         "success": ("success", _record("SUCCESS", _dump(_answer()))),
         "failure": ("failure", _record("FAILURE", _error("InvalidJob", "filters.pages[0]: expected an integer"))),

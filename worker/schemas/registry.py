@@ -12,10 +12,12 @@ from worker.contract import (
     Job,
     Part,
     PinnedReplay,
+    PipelineAnswer,
     Replay,
     ReplayBatch,
     RetrieveHybrid,
     RetrieveTopK,
+    RunPipeline,
     TopK,
     TopKBatch,
 )
@@ -45,6 +47,7 @@ TASKS = (
     TaskContract("pinned_replay", "retrieval", PinnedReplay, Replay | ReplayBatch),
     TaskContract("build_citations", "retrieval", BuildCitations, Citations),
     TaskContract("retrieve_hybrid", "retrieval", RetrieveHybrid, Hybrid),
+    TaskContract("run_pipeline", "pipeline", RunPipeline, PipelineAnswer),
 )
 
 RULES: dict[type[Part], tuple[Schema, ...]] = {
@@ -63,6 +66,10 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
     BuildCitations: (
         {"oneOf": [{"required": ["records"]}, {"required": ["cite"]}]},
         {"not": {"required": ["records", "sections"]}},
+    ),
+    RunPipeline: (
+        {"anyOf": [{"required": ["question"]}, {"required": ["resume"]}]},
+        {"not": {"required": ["question", "resume"]}},
     ),
 }
 """What a type's validators ask of several fields at once, for it and its subclasses."""

@@ -86,8 +86,11 @@ class OpenAIModel:
             Unavailable: the server did not answer, or answered nothing.
             SettingsError: it refused the request.
         """
-        with provider_errors(_SERVER):
-            completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
+        try:
+            with provider_errors(_SERVER):
+                completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
+        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+            raise Unavailable(f"{_SERVER} answered something else than a text") from None
         if not completion.text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
         return completion

@@ -149,7 +149,8 @@ class PipelineJobs:
     ) -> Made:
         """The stages after ``done``, up to where the job stops."""
         last = job.stop_after or EXECUTE
-        response, provider_id = QueryResponse("ok" if package.candidates else "empty", package=package), None
+        found = package.candidates or package.remote_sources
+        response, provider_id = QueryResponse("ok" if found else "empty", package=package), None
         if ALL_STAGES.index(last) >= 1:
             # Also for a package that has been there: its texts were read again, and so is its block.
             package = self._pipeline.synthesize_context(package, chain)

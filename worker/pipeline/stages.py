@@ -24,6 +24,10 @@ class Stages:
         clock: for durations, in seconds.
         names: the stages that there will be, in order.
         report: told the name of each stage as it begins, how many are done, and how many there are.
+
+    Attributes:
+        pinned: chunks that were asked for by their hash: they stay, whatever is refined or cut.
+        candidates: the others, best first.
     """
 
     def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report) -> None:
@@ -36,7 +40,13 @@ class Stages:
         self.queries: dict[str, str] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
+        self.pinned: Sequence[Candidate] = ()
         self.candidates: Sequence[Candidate] = ()
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """Pinned ones before all others."""
+        return (*self.pinned, *self.candidates)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
@@ -46,7 +56,7 @@ class Stages:
         started = self._clock()
         yield counts
         duration = round((self._clock() - started) * 1000, 3)
-        after = tuple(identity(candidate) for candidate in self.candidates)
+        after = tuple(identity(candidate) for candidate in self.sources)
         self._stages.append(StageTrace(name, duration, counts, after))
 
     def keep(self, stage: str, selection: Selection) -> None:
@@ -59,10 +69,11 @@ class Stages:
         self._left += [Left(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
 
     def trace(self) -> RetrievalTrace:
-        """All of it."""
+        """All of it; what left before it was pinned has not left."""
+        stayed = {*map(identity, self.pinned)}
         return RetrievalTrace(
             stages=tuple(self._stages),
-            left=tuple(self._left),
+            left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
             queries=dict(self.queries),
             hyde=self.hyde,
             models=dict(self.models),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.provider import client, provider_errors
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from worker.settings import LanguageModelSettings
 
 _SERVER = "the language model's server"
+
+# Neither UTF-8 nor Postgres has a place for these, and JSON from a server may.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,10 @@ class OpenAIModel:
         """
         with provider_errors(_SERVER):
             completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
-        if not completion.text.strip():
+        text = _UNSTORABLE.sub("", completion.text)
+        if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
-        return completion
+        return replace(completion, text=text)
 
     def _respond(self, prompt: Prompt) -> Completion:
         optional = {"previous_response_id": prompt.previous_response_id, "prompt_cache_key": prompt.cache_key}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,7 +13,7 @@ from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
 from worker.corpus_files import SAMPLES, read
 from worker.loader import load, migrate
-from worker.settings import Settings, config_folder, from_values
+from worker.settings import Settings, from_values, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,8 +73,7 @@ def make_settings(stack: devstack.Stack) -> Callable[..., Settings]:
     """Makes settings as shipped, with the changes given, for a database of the stack."""
 
     def make(dbname: str = "postgres", user: str = "retrieval_worker", **changes: Any) -> Settings:
-        values = tomllib.loads((config_folder() / "worker.toml").read_text())
-        values |= {
+        values = read_values() | {
             "database_connection_string": stack.postgres.dsn(dbname, user),
             "broker_url": stack.redis.url(0),
             "result_backend": stack.redis.url(1),

@@ -243,7 +243,8 @@ class HybridRetrieval:
 
     def _wording(self, job: RetrieveHybrid, tracer: Tracer) -> Wording:
         with tracer.stage("transform") as counts:
-            text, models = self._transforms.apply(job.transform, job.query)
+            transformed = self._transforms.apply(job.transform, job.query)
+            text, models = transformed.text, transformed.models
             keywords = EXTRACTORS[self._settings.extractor](job.context) if "contextual" in job.legs else []
             counts |= {"keywords": len(keywords)}
         to_embed = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.provider import client, provider_errors
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from worker.settings import LanguageModelSettings
 
 _SERVER = "the language model's server"
+
+# Neither UTF-8 nor Postgres has a place for these, and JSON from a server may.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,12 @@ class OpenAIModel:
         try:
             with provider_errors(_SERVER):
                 completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
+            text = _UNSTORABLE.sub("", completion.text)
         except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
             raise Unavailable(f"{_SERVER} answered something else than a text") from None
-        if not completion.text.strip():
+        if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
-        return completion
+        return replace(completion, text=text)
 
     def _respond(self, prompt: Prompt) -> Completion:
         optional = {"previous_response_id": prompt.previous_response_id, "prompt_cache_key": prompt.cache_key}

@@ -84,8 +84,8 @@ class QueryMaker:
             InvalidJob: the profile needs a language model, and the settings name none.
             Unavailable: the embeddings server failed, or no leg is left.
         """
-        text, models = self._transforms.apply(profile.transform, request.question)
-        costs: list[CostEntry] = []
+        transformed = self._transforms.apply(profile.transform, request.question)
+        text, costs = transformed.text, self._costs("transform", transformed.said)
         keywords = self._extract(request.context) if request.context else []
         stages.hyde = tuple(self._written("hyde", _HYDE, text, profile.hyde, stages, costs))
         variants = self._variants(text, profile.variants, stages, costs)
@@ -99,7 +99,7 @@ class QueryMaker:
         if not wanted:
             raise Unavailable("the language model failed, and the profile has no leg without it")
         stages.queries = {one.name: one.text for one in wanted}
-        stages.models |= {**models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
+        stages.models |= {**transformed.models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
         return Queries(text, wanted, costs)
 
     def _legs(self, legs: Sequence[LegSettings], texts: dict[str, list[str]]) -> list[Wanted]:
@@ -149,12 +149,16 @@ class QueryMaker:
         try:
             for i in range(1, n + 1):
                 said = model.complete(Prompt(instructions.replace("{i}", str(i)).replace("{n}", str(n)), text))
-                costs.append(cost_of("hyde" if what == "hyde" else "transform", model, said, self._prices))
-                written.append(said.text.replace("\x00", "").strip())
+                costs += self._costs("hyde" if what == "hyde" else "transform", said)
+                written.append(said.text.strip())
         except Unavailable as error:
             stages.warnings.append(f"{what}: {error.message}")
         stages.models[what] = f"{model.provider} {model.name}"
         return [one for one in written if one]
+
+    def _costs(self, kind: CallKind, said: Completion | None) -> list[CostEntry]:
+        """Of one call, or of none."""
+        return [] if said is None or self._model is None else [cost_of(kind, self._model, said, self._prices)]
 
 
 def cost_of(kind: CallKind, model: LanguageModel, said: Completion, prices: PriceTable) -> CostEntry:

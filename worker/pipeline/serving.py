@@ -180,7 +180,8 @@ class PipelineJobs:
     ) -> Made:
         """The stages after ``done``, up to where the job stops."""
         last = job.stop_after or EXECUTE
-        response, provider_id = QueryResponse("ok" if package.candidates else "empty", package=package), None
+        found = package.candidates or package.remote_sources
+        response, provider_id = QueryResponse("ok" if found else "empty", package=package), None
         if ALL_STAGES.index(last) >= 1:
             # Also for a package that has been there: its texts were read again, and so is its block.
             package = self._pipeline.synthesize_context(package, chain)
@@ -216,8 +217,7 @@ class PipelineJobs:
             now,
             prompts.Turn(was, previous.starting_prompt),
             previous.provider_response_id,
-            # What other claims were told may be hidden from these.
-            self._history(request, asker, turn) if was.claims == now.claims else (),
+            self._history(request, asker, turn),
         )
 
     def _history(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Sequence[Turn]:
@@ -226,6 +226,7 @@ class PipelineJobs:
             return request.conversation_history
         mode, _, _ = self._pipeline.builder.resolve(request)
         kept = self._sessions.turns(asker.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
+        # What other claims were told may be hidden from these.
         claims = claims_digest(asker)
         return [
             said
@@ -272,6 +273,10 @@ class PipelineJobs:
         if stored.stage == EXECUTE:
             raise InvalidJob("this package has been answered: ask anew", "resume")
         package, whole = with_texts(stored.content, self._corpora, asker)
+        if stored.claims_sha256 != claims_digest(asker):
+            # What other claims were told may be hidden from these.
+            request = dataclasses.replace(package.request, conversation_history=())
+            package = dataclasses.replace(package, request=request)
         if not whole:
             changed = "resume: sources that changed or can't be seen any more are left out"
             trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))

@@ -114,18 +114,19 @@ class SourceBuilder:
         with stages.stage("recency"):
             self._prefer_recent(profile, stages)
         with stages.stage("pinned") as counts:
-            counts |= {"pinned": self._put_pinned_first(request, searches, asker, stages)}
+            self._pin(request, searches, asker, stages)
+            counts |= {"pinned": len(stages.pinned)}
         with stages.stage("refine"):
             _refine(profile.diversity, stages)
         with stages.stage("cut"):
             k = max(1, min(request.k, 50)) if request.k is not None else mode.k
             _cap(searches, stages)
-            stages.keep("cut", diversity.cut(stages.candidates, max(k, len(request.pinned_chunks))))
+            stages.keep("cut", diversity.cut(stages.candidates, max(0, k - len(stages.pinned))))
         with stages.stage("remote") as counts:
             remote = self._remote.find(mode.remote, request.question, k, deadline)
             stages.warnings += remote.warnings
             counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
-        kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.candidates)
+        kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.sources)
         return ContextPackage(
             request=request,
             profile=name,
@@ -207,9 +208,8 @@ class SourceBuilder:
         ]
         stages.candidates = [one for one, _ in sorted(scored, key=lambda pair: descending(pair[1]))]
 
-    def _put_pinned_first(
-        self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages
-    ) -> int:
+    def _pin(self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages) -> None:
+        """Put the chunks that were asked for by their hash before all others."""
         left = unique(Pin(text) for text in request.pinned_chunks)
         found: dict[Pin, Candidate] = {}
         for search in searches:
@@ -222,17 +222,16 @@ class SourceBuilder:
             stages.warnings.append(f"pinned: {len(left) - len(found)} of {len(left)} chunks are missing")
         pinned = [found[pin] for pin in left if pin in found]
         ranked = {identity(candidate): candidate for candidate in stages.candidates}
-        first = [ranked.get(identity(candidate), candidate) for candidate in pinned]
-        taken = {*map(identity, pinned)}
-        stages.candidates = [*first, *(one for one in stages.candidates if identity(one) not in taken)]
-        return len(first)
+        stages.pinned = [ranked.pop(identity(candidate), candidate) for candidate in pinned]
+        stages.candidates = [*ranked.values()]
 
 
 def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:
     """Where a profile wants it: no text twice, few of one document, little that is alike."""
     if wanted is None:
         return
-    stages.keep("refine", diversity.without_duplicates(stages.candidates))
+    unlike = diversity.without_duplicates(stages.sources)
+    stages.keep("refine", Selection(unlike.kept[len(stages.pinned) :], unlike.dropped))
     kept = stages.candidates
     relevances = min_max([_relevance(candidate) for candidate in kept])
     chosen = diversity.mmr(kept, relevances, diversity.stacked(kept), len(kept), wanted.relevance)

@@ -24,6 +24,10 @@ class Stages:
         clock: for durations, in seconds.
         names: the stages that there will be, in order.
         report: told the name of each stage as it begins, how many are done, and how many there are.
+
+    Attributes:
+        pinned: chunks that were asked for by their hash: they stay, whatever is refined or cut.
+        candidates: the others, best first.
     """
 
     def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report) -> None:
@@ -37,9 +41,15 @@ class Stages:
         self.legs: dict[str, float] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
+        self.pinned: Sequence[Candidate] = ()
         self.candidates: Sequence[Candidate] = ()
-        self._noted: Sequence[Candidate] = ()
+        self._noted: tuple[Sequence[Candidate], Sequence[Candidate]] = ((), ())
         self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """Pinned ones before all others."""
+        return (*self.pinned, *self.candidates)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
@@ -49,9 +59,9 @@ class Stages:
         started = self._clock()
         yield counts
         duration = round((self._clock() - started) * 1000, 3)
-        if self.candidates is not self._noted:
-            self._noted = self.candidates
-            self._after = tuple(map(identity, self.candidates)), tuple(map(relevance, self.candidates))
+        if self.pinned is not self._noted[0] or self.candidates is not self._noted[1]:
+            self._noted = (self.pinned, self.candidates)
+            self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
         self._stages.append(StageTrace(name, duration, counts, *self._after))
 
     def keep(self, stage: str, selection: Selection) -> None:
@@ -64,10 +74,11 @@ class Stages:
         self._left += [Left(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
 
     def trace(self) -> RetrievalTrace:
-        """All of it."""
+        """All of it; what left before it was pinned has not left."""
+        stayed = {*map(identity, self.pinned)}
         return RetrievalTrace(
             stages=tuple(self._stages),
-            left=tuple(self._left),
+            left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
             queries=dict(self.queries),
             legs=dict(self.legs),
             hyde=self.hyde,

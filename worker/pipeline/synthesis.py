@@ -58,13 +58,14 @@ def synthesize(
     # A provider that goes on from its own answer knows what was said.
     previous = chain.provider_response_id if start.continues else None
     said = () if previous is not None else _latest(chain.history, mode.history_turns)
-    warnings = (*package.trace.warnings, *(f"chain: reset, another {reason}" for reason in start.reset))
+    # Each once: a package that was kept after this stage comes through it again.
+    warnings = dict.fromkeys([*package.trace.warnings, *(f"chain: reset, another {one}" for one in start.reset)])
     package = dataclasses.replace(
         package,
         request=dataclasses.replace(request, conversation_history=tuple(said)),
         starting_prompt=start.text,
         previous=previous,
-        trace=dataclasses.replace(package.trace, warnings=warnings),
+        trace=dataclasses.replace(package.trace, warnings=tuple(warnings)),
     )
     return with_context(package, mode, paths, count)
 

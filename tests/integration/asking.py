@@ -1,0 +1,68 @@
+"""Callers of `run_pipeline`, without a queue between."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from worker.contract import PipelineAnswer, RunPipeline, parse_job
+from worker.model import Principal
+from worker.pipeline.types import QueryRequest, from_json, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.engine import Engine
+    from worker.pipeline.types import ContextPackage, QueryResponse
+
+HUM = "What causes the 50 Hz hum on channel 18?"
+
+
+def asker(user: str, **claims: str) -> Principal:
+    settings = (("app.user_id", user), ("app.tenant_id", claims.get("tenant_id", "")), ("app.roles", ""))
+    return Principal({"user_id": user, **claims}, settings, user)
+
+
+class Delivered:
+    """A caller as the shell hands it over: who asks, the task's id, and where progress is told."""
+
+    def __init__(self, principal: Principal | None, task_id: str = "t1") -> None:
+        self._principal = principal
+        self.task_id = task_id
+        self.told: list[tuple[str, int, int]] = []
+        self.report: Callable[[str, int, int], None] = lambda *said: self.told.append(said)
+
+    def __call__(self) -> Principal | None:
+        return self._principal
+
+
+def ask(engine: Engine, user: str | Principal | None = "alice", **fields: Any) -> dict[str, Any]:
+    """The answer to a job; its JSON is what the contract says."""
+    principal = asker(user) if isinstance(user, str) else user
+    answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, fields), Delivered(principal))
+    PipelineAnswer.model_validate(json.loads(json.dumps(answer)))
+    return answer
+
+
+def in_stages(engine: Engine, request: QueryRequest, user: str = "alice") -> QueryResponse:
+    """The three stages, with JSON between them: what comes back is what went in."""
+    request = _there_and_back(request)
+    package: ContextPackage = _there_and_back(engine.pipeline.build_sources(request, asker(user)))
+    package = _there_and_back(engine.pipeline.synthesize_context(package))
+    response, _ = engine.pipeline.execute(package, user)
+    return _there_and_back(response)  # type: ignore[no-any-return] # it is what it was
+
+
+def _there_and_back(value: Any) -> Any:
+    again = from_json(type(value), to_json(value))
+    assert again == value
+    return again
+
+
+def ids(answer: dict[str, Any]) -> list[str]:
+    return [chunk["chunk_id"] for chunk in answer["package"]["candidates"]]
+
+
+def repeated(answer: dict[str, Any]) -> str:
+    """What a repeat repeats: everything but trace and costs, as JSON."""
+    return json.dumps({name: value for name, value in answer.items() if name not in {"trace", "costs"}})

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from worker.core.costs import written
 from worker.reports import short
 
 if TYPE_CHECKING:
@@ -100,35 +101,44 @@ def where(citation: Cited) -> str:
 
 
 def supported_line(supported: Sequence[float | None]) -> str:
-    """How much of the cited sentences their sources say, and how many sentences cite nothing.
+    """How much of the answer's wording the sources have that it cites; a sentence without a label counts as 0.
 
-    >>> supported_line([1.0, 0.5, None])
-    '75 % of the words of 2 sentences with labels (the least: 50 %); 1 without a label'
+    >>> supported_line([1.0, 0.5, 0.0, None])
+    '50 % of the words of 3 sentences, on average (the least: 0 %)'
     """
     known = [share for share in supported if share is not None]
-    without = len(supported) - len(known)
-    tail = f"; {without} without a label" if without else ""
     if not known:
-        return f"no sentence with a label{tail}"
-    sentences = "1 sentence" if len(known) == 1 else f"{len(known)} sentences"
+        return "there is no sentence to support"
     mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
-    return f"{mean} % of the words of {sentences} with labels (the least: {least} %){tail}"
+    if len(known) == 1:
+        return f"{mean} % of the words of 1 sentence"
+    return f"{mean} % of the words of {len(known)} sentences, on average (the least: {least} %)"
 
 
 def costs_line(costs: Sequence[Cost]) -> str:
-    """Every call of a model, and their sum."""
-    each = [
-        f"{one.kind} {one.model}: {_count(one.input_tokens)} ({one.cached_tokens} cached) + "
-        f"{_count(one.output_tokens)} tokens, {one.cost or 'no price'}"
-        for one in costs
-    ]
-    known = [Decimal(one.cost) for one in costs if one.cost is not None]
-    total = f"{sum(known)}" if len(known) == len(costs) else "unknown"
-    return "; ".join(each) + (f"; together {total}" if len(costs) > 1 else "")
+    """What each model was asked for, how often, and what that took; and the sum."""
+    groups: dict[tuple[str, str], list[Cost]] = {}
+    for one in costs:
+        groups.setdefault((one.kind, one.model), []).append(one)
+    each = [f"{kind} {model} ×{len(calls)}: {_took(calls)}" for (kind, model), calls in groups.items()]
+    return "; ".join(each) + (f"; together {_sum(costs)}" if len(groups) > 1 else "")
 
 
-def _count(tokens: int | None) -> str:
-    return "?" if tokens is None else str(tokens)
+def _took(calls: Sequence[Cost]) -> str:
+    cached = sum(one.cached_tokens for one in calls)
+    sent, made = _count([one.input_tokens for one in calls]), _count([one.output_tokens for one in calls])
+    return f"{sent} ({cached} cached) + {made} tokens, {_sum(calls)}"
+
+
+def _sum(calls: Sequence[Cost]) -> str:
+    """What calls cost; a sum of which a part is unknown is unknown."""
+    known = [Decimal(one.cost) for one in calls if one.cost is not None]
+    return written(sum(known, Decimal(0))) or "" if len(known) == len(calls) else "no price"
+
+
+def _count(tokens: Sequence[int | None]) -> str:
+    known = [count for count in tokens if count is not None]
+    return str(sum(known)) if len(known) == len(tokens) else "?"
 
 
 def _found_by(answer: PipelineAnswer) -> str:

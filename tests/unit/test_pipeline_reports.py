@@ -79,23 +79,23 @@ def test_no_answer_says_why() -> None:
     assert "1 sources, and no answer yet" in shown(answer_report(answered(**nothing)))
 
 
-def test_support_counts_only_sentences_with_labels() -> None:
-    """The others are said, and not counted as unsupported."""
-    assert supported_line([]) == "no sentence with a label"
-    assert supported_line([None]) == "no sentence with a label; 1 without a label"
-    assert supported_line([0.25]) == "25 % of the words of 1 sentence with labels (the least: 25 %)"
+def test_support_of_no_sentence_is_no_number() -> None:
+    """A code block alone has nothing to support; neither 0 nor 100 % would be true."""
+    assert supported_line([]) == supported_line([None]) == "there is no sentence to support"
+    assert supported_line([0.25]) == "25 % of the words of 1 sentence"
 
 
 def test_costs_add_up_only_if_all_are_known() -> None:
-    """A sum of which a part is unknown is unknown."""
+    """Calls of a kind are one entry; a sum of which a part is unknown is unknown."""
 
-    def cost(price: str | None) -> Cost:
-        return Cost(
-            kind="hyde", provider="p", model="m", input_tokens=9, cached_tokens=0, output_tokens=None, cost=price
-        )
+    def cost(price: str | None, kind: str = "hyde", made: int | None = 2) -> Cost:
+        return Cost(kind=kind, provider="p", model="m", input_tokens=9, cached_tokens=1, output_tokens=made, cost=price)
 
-    assert costs_line([cost("0.1"), cost("0.2")]).endswith("together 0.3")
-    assert costs_line([cost("0.1"), cost(None)]).endswith("together unknown")
+    assert costs_line([cost("0.1"), cost("0.20")]) == "hyde m ×2: 18 (2 cached) + 4 tokens, 0.3"
+    hyde, synthesis, together = costs_line([cost("0.1"), cost(None, "synthesis", None)]).split("; ")
+    assert hyde == "hyde m ×1: 9 (1 cached) + 2 tokens, 0.1"
+    assert synthesis == "synthesis m ×1: 9 (1 cached) + ? tokens, no price"
+    assert together == "together no price"
 
 
 def test_a_trace_shows_each_candidates_way() -> None:

@@ -108,7 +108,8 @@ class PipelineAnswer(Result):
         short_reason: `changed` where a recorded answer is held back, because a source changed or can't be seen.
         answer: null if `empty`, held back, or stopped before.
         citations: in the order in which the answer cites them.
-        supported: for each sentence of the answer, how much of it its sources say, 0-1; null where it cites none.
+        supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0
+            where it cites none, null where it has no words to support.
         unknown_labels: labels in the answer that stand for nothing.
         package: what it rests on.
         costs: of every call of a model.

@@ -218,7 +218,8 @@ class QueryResponse:
         status: ``ok``, or ``empty`` where nothing was found and no model was asked.
         answer: None where there is none.
         citations: in the order of their labels in the answer.
-        supported: for each sentence of the answer, how much of it its sources say, 0-1; None for one without label.
+        supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0 for
+            one without label, None for one without words.
         unknown_labels: labels in the answer that stand for nothing.
         package: what it rests on.
         conversation_id, response_id: to go on from.

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from worker.commands import install, jobs, machine, runs
+from worker.commands import install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 cli = typer.Typer(
@@ -20,8 +20,8 @@ cli = typer.Typer(
 )
 for command in (
     *(machine.demo, machine.up),
-    *(jobs.query, jobs.search, jobs.cite, jobs.replay),
-    *(runs.verify, runs.tune),
+    *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
+    *(runs.verify, pipeline.trace, runs.tune),
     *(install.migrate, install.load, install.doctor, install.contract),
 ):
     cli.command()(command)

@@ -14,9 +14,12 @@ from rich.table import Table
 
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
-from worker.client import Client, RetrieveTopK, TopK, encode_embedding
+from worker.answer_report import answer_report
+from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
+from worker.contract import RunPipeline, parse_job
 from worker.corpus_files import SAMPLES, read
 from worker.loader import load, migrate
+from worker.reports import hybrid_header, hybrid_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +31,16 @@ QUESTIONS = (
 )
 SHOWN = 5
 
+CODE = 'sound("bd").fast(2)'
+SEARCHED = "add hi-hats"
+ASKED = {
+    "grounded": "What causes the 50 Hz hum on channel 18?",
+    "code": "add hi-hats",
+    "lyrics": "a song about the harbour ferry",
+    "extraction": "Which microphones were used in the live room?",
+}
+"""A question of each mode."""
+
 
 def run(console: Console, *, postgres_version: int = 18) -> None:
     """Start everything, ask, show, stop everything."""
@@ -38,7 +51,11 @@ def run(console: Console, *, postgres_version: int = 18) -> None:
         environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
         with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
             console.print("a Celery worker runs (prefork, 2 processes)\n")
-            _ask(stack, console)
+            client = Client(stack.redis.url(0), stack.redis.url(1))
+            _ask(client, console)
+            _search(client, console)
+            _ask_in_each_mode(client, console)
+            client.close()
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
@@ -55,8 +72,8 @@ def install_sample(stack: devstack.Stack, console: Console) -> None:
             load(connection, file, LexicalEmbedder(), partial(progress.advance, bar))
 
 
-def _ask(stack: devstack.Stack, console: Console) -> None:
-    client = Client(stack.redis.url(0), stack.redis.url(1))
+def _ask(client: Client, console: Console) -> None:
+    """The nearest chunks, as two callers."""
     for question in QUESTIONS:
         query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
         for caller in CALLERS:
@@ -66,7 +83,31 @@ def _ask(stack: devstack.Stack, console: Console) -> None:
             assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
             milliseconds = (time.perf_counter() - start) * 1000
             console.print(as_table(f"{caller} asks: {question}", answer, milliseconds))
-    client.close()
+
+
+def _search(client: Client, console: Console) -> None:
+    """Two corpora at once, by what is wanted and what is worked on."""
+    job = parse_job(RetrieveHybrid, {"query": SEARCHED, "context": CODE})
+    answer = client.call(job, timeout=30)
+    assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
+    console.print(f"\n[bold]a hybrid search, with {CODE} in the editor[/bold]", highlight=False)
+    console.print(hybrid_header(answer))
+    for name, result in answer.results.items():
+        console.print(hybrid_table(name, result, answer.metrics[name]))
+
+
+def _ask_in_each_mode(client: Client, console: Console) -> None:
+    """A question of each mode; without a language model, the sources answer with their own sentences."""
+    for mode, question in ASKED.items():
+        context = CODE if mode == "code" else ""
+        asker = {"user_id": CALLERS[0]}
+        job = parse_job(RunPipeline, {"question": question, "mode": mode, "context": context, "principal": asker})
+        start = time.perf_counter()
+        answer = client.call(job, timeout=30)
+        assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
+        milliseconds = (time.perf_counter() - start) * 1000
+        console.print(f"\n[bold]{mode}: {question}[/bold] ({milliseconds:.0f} ms)", highlight=False)
+        console.print(answer_report(answer, brief=True))
 
 
 def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) -> Table:

@@ -102,7 +102,7 @@ class Engine:
             now,
         )
         paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
-        self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths)
+        self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths, clock)
         self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.runs import Runs
-    from worker.contract import Job
+    from worker.contract import Job, RunName, RunRef
     from worker.model import Candidate, Principal
 
 _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
@@ -86,6 +86,22 @@ class Recording:
         if not same and not job.run.reuse:
             raise InvalidJob("another job is recorded under this run, task and step", "run")
         return replay(record)
+
+    def records(self, asker: Principal, run: RunRef | RunName, task: str) -> Sequence[Record]:
+        """What a task recorded under a run of the caller's, in the order in which it was made.
+
+        Raises:
+            NotAuthorised: the caller has no owner claim.
+            InvalidJob: there is no such run, or only what other tasks recorded.
+        """
+        found = self._runs.find(owner_of(asker), run, None, run.step)
+        if not found:
+            raise InvalidJob("no such run", "run")
+        of_task = [record for record in found if record.task == task]
+        if not of_task:
+            others = ", ".join(dict.fromkeys(record.task for record in found))
+            raise InvalidJob(f"there is no {task} in it, but {others}", "run")
+        return of_task
 
 
 def owner_of(asker: Principal) -> str:

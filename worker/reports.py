@@ -48,7 +48,7 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
-        said = word_diff(old or "", new or "") if edited else Text(_short(new or old or ""), overflow="ellipsis")
+        said = word_diff(old or "", new or "") if edited else Text(short(new or old or ""), overflow="ellipsis")
         table.add_row(Text(pin.verdict, style=_STYLES[pin.verdict]), pin.chunk_id or "", said)
     return table
 
@@ -63,7 +63,7 @@ def citations_table(title: str, answer: Citations) -> Table:
     table.add_column("what it says", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
         verdict = check.verdict or "missing"
-        said = Text(_short(citation["text"]), overflow="ellipsis")
+        said = Text(short(citation["text"]), overflow="ellipsis")
         row = (citation["source_id"], citation["section"] or "", said)
         table.add_row(Text(verdict if check.integrity else f"{verdict}, altered", style=_STYLES[verdict]), *row)
     return table
@@ -89,7 +89,7 @@ def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> T
     for chunk in answer.chunks:
         legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
         similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
-        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, Text(_short(chunk.text), overflow="ellipsis"))
+        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, Text(short(chunk.text), overflow="ellipsis"))
     return table
 
 
@@ -113,7 +113,8 @@ def word_diff(old: str, new: str) -> Text:
     return said
 
 
-def _short(text: str, length: int = 100) -> str:
+def short(text: str, length: int = 100) -> str:
+    """A text on one line, cut where it is longer than so many characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 

@@ -80,6 +80,10 @@ def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     rest = process.stdout.read()
     process.stdout.close()
     assert process.wait(60) == 0
+    for mode in ("grounded", "code", "lyrics", "extraction"):
+        _, asked = rest.split(f"{mode}: ", 1)
+        assert "[S" in asked.split("go on: ")[0], mode
+    assert "a hybrid search" in rest
     alice, bob = (alice + rest).split("bob asks", 1)
     assert "handbook-desk-notes-006" in alice
     assert "handbook-desk-notes-006" not in bob.split("alice asks")[0]
@@ -120,7 +124,9 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
             assert not still_running(started)
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "query", "replay", "migrate", "load", "doctor", "contract", "tune"])
+@pytest.mark.parametrize(
+    "command", ["demo", "up", "query", "ask", "trace", "replay", "migrate", "load", "doctor", "contract", "tune"]
+)
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """--help says what a command does, with an example."""
     done = run(command, "--help", COLUMNS="200")
@@ -136,6 +142,8 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
         (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 69, "Postgres does not answer"),
         (["load", "/no/such/file.json", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 78, "/no/such/file.json"),
         (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
+        (["ask", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
+        (["trace", "desk", "r1", "--as", "alice"], 78, "DATABASE_CONNECTION_STRING"),
         (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )

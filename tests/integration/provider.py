@@ -39,12 +39,14 @@ class Fault:
         retry_after: seconds, as that header says them.
         stalls: nothing is answered.
         cut: the answer breaks off in the middle.
+        body: answered in place of what the API says, as JSON; a text goes out as it is, as HTML.
     """
 
     status: int = 200
     retry_after: str | None = None
     stalls: bool = False
     cut: bool = False
+    body: Any = None
 
 
 class Provider(ThreadingHTTPServer):
@@ -81,14 +83,20 @@ class Provider(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
-    def note(self, request: dict[str, Any]) -> Fault:
+    def note(self, asked: dict[str, Any]) -> Fault:
         """Keep a request, and say what happens to it."""
         with self._lock:
-            self.requests.append(request)
-            return self.faults.popleft() if self.faults else Fault(self.status)
+            self.requests.append(asked)
+            if self.faults:
+                return self.faults.popleft()
+            return Fault(400) if self._is_refused(asked) else Fault(self.status)
 
-    def answer(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        """Status and body."""
+    def _is_refused(self, asked: dict[str, Any]) -> bool:
+        unknown = asked.get("previous_response_id") not in {None, *self._kept}
+        return unknown or len(asked.get("prompt_cache_key", "")) > LONGEST_CACHE_KEY
+
+    def answer(self, asked: dict[str, Any]) -> Any:
+        """The body of a good answer."""
         apis = {
             "/v1/responses": self._respond,
             "/v1/chat/completions": self._chat,
@@ -100,13 +108,8 @@ class Provider(ThreadingHTTPServer):
     def _says(self, asked: dict[str, Any]) -> str:
         return self.text if isinstance(self.text, str) else self.text(asked)
 
-    def _respond(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        previous = asked.get("previous_response_id")
+    def _respond(self, asked: dict[str, Any]) -> Any:
         with self._lock:
-            if previous is not None and previous not in self._kept:
-                return _error(400, f"Previous response with id '{previous}' not found.")
-            if len(asked.get("prompt_cache_key", "")) > LONGEST_CACHE_KEY:
-                return _error(400, "Invalid 'prompt_cache_key': string too long.")
             name = f"resp_{len(self._kept) + 1}"
             if asked.get("store", True):
                 self._kept.add(name)
@@ -120,15 +123,15 @@ class Provider(ThreadingHTTPServer):
             "total_tokens": 10,
         }
         head = {"id": name, "object": "response", "created_at": 1, "status": "completed", "model": "m"}
-        return 200, {**head, "output": [message], "usage": usage}
+        return {**head, "output": [message], "usage": usage}
 
-    def _chat(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def _chat(self, asked: dict[str, Any]) -> Any:
         message = {"role": "assistant", "content": self._says(asked)}
         usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
         head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        return 200, {**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
+        return {**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
 
-    def _embeddings(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def _embeddings(self, asked: dict[str, Any]) -> Any:
         packed = asked.get("encoding_format") == "base64" and not self.as_list
         items = [
             {"object": "embedding", "index": index, "embedding": _packed(vector) if packed else vector}
@@ -136,23 +139,23 @@ class Provider(ThreadingHTTPServer):
         ]
         usage = {"prompt_tokens": 7, "total_tokens": 7}
         # In reverse: a client must go by `index`.
-        return 200, {"object": "list", "data": items[::-1], "model": "m", "usage": usage}
+        return {"object": "list", "data": items[::-1], "model": "m", "usage": usage}
 
-    def _rerank(self, asked: dict[str, Any]) -> tuple[int, Any]:
+    def _rerank(self, asked: dict[str, Any]) -> Any:
         texts = asked["documents" if self.reranks == "cohere" else "texts"]
         scored = sorted(enumerate(self.scores(asked["query"], texts)), key=lambda pair: -pair[1])
         if self.reranks == "tei":
-            return 200, [{"index": index, "score": score} for index, score in scored]
+            return [{"index": index, "score": score} for index, score in scored]
         results = [{"index": index, "relevance_score": score} for index, score in scored]
-        return 200, {"id": "r1", "results": results[: asked.get("top_n", len(results))], "meta": {}}
+        return {"id": "r1", "results": results[: asked.get("top_n", len(results))], "meta": {}}
 
 
 def _packed(vector: Sequence[float]) -> str:
     return base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
 
 
-def _error(status: int, message: str) -> tuple[int, Any]:
-    return status, {"error": {"message": message, "type": "invalid_request_error"}}
+def _error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error"}}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -165,17 +168,25 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.stalls:
             self.server.over.wait(60)
             return
-        quoted = _error(fault.status, f"the secret text of the request: {json.dumps(sent)}")
-        status, answer = self.server.answer(asked) if fault.status == 200 else quoted
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        kind, body = self._body(fault, sent, asked)
+        self.send_response(fault.status)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         if fault.retry_after is not None:
             self.send_header("Retry-After", fault.retry_after)
         self.end_headers()
         with contextlib.suppress(OSError):  # a client may have given up
             self.wfile.write(body[: len(body) // 2] if fault.cut else body)
+
+    def _body(self, fault: Fault, sent: Any, asked: dict[str, Any]) -> tuple[str, bytes]:
+        if isinstance(fault.body, str):
+            return "text/html", fault.body.encode()
+        answer = fault.body
+        if fault.status != 200:
+            answer = _error(f"the secret text of the request: {json.dumps(sent)}")
+        elif answer is None:
+            answer = self.server.answer(asked)
+        return "application/json", json.dumps(answer).encode()
 
     def log_message(self, *_: Any) -> None:
         """Quiet."""

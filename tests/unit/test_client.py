@@ -33,6 +33,11 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
     assert {name for name in modules if name.startswith("worker.")} == {
         "worker.client",
         "worker.contract",
+        "worker.contract.answers",
+        "worker.contract.base",
+        "worker.contract.jobs",
+        "worker.contract.pinned",
+        "worker.contract.results",
         "worker.core",
         "worker.core.canonical",
         "worker.core.shape",

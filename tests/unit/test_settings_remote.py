@@ -54,6 +54,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "no question": ({"url": "https://search.test/?q=x"}, "url", "{query}"),
     "the question as host": ({"url": "https://{query}.test/?q={query}"}, "url", "{query}"),
     "the question as path": ({"url": "https://search.test/{query}?n={k}"}, "url", "{query}"),
+    "a number as path": ({"url": "https://search.test/{k}?q={query}"}, "url", "{query}"),
     "another placeholder": ({"url": "https://search.test/?q={query}&l={lang}"}, "url", "placeholders"),
     "another host": ({"hosts": ["elsewhere.test"]}, "", "hosts"),
     "no JMESPath": ({"items": "results[?"}, "items", "JMESPath"),

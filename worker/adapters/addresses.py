@@ -35,9 +35,7 @@ def is_public(address: str) -> bool:
     """
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped:
-            return is_public(str(ip.ipv4_mapped))
-        # What embeds another address (6to4, Teredo, NAT64) would lead there.
+        # What embeds another address (IPv4 in IPv6, NAT64, 6to4, Teredo) would lead there.
         return ip in _UNICAST and ip.is_global and ip.sixtofour is None and ip.teredo is None
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _PLATFORMS)
 

@@ -90,9 +90,12 @@ class OpenAIModel:
             Unavailable: the server did not answer, or answered nothing.
             SettingsError: it refused the request.
         """
-        with provider_errors(_SERVER):
-            completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
-        text = _UNSTORABLE.sub("", completion.text)
+        try:
+            with provider_errors(_SERVER):
+                completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
+            text = _UNSTORABLE.sub("", completion.text)
+        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+            raise Unavailable(f"{_SERVER} answered something else than a text") from None
         if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
         return replace(completion, text=text)

@@ -46,7 +46,7 @@ def query(
     if corpus:
         wanted["corpus"] = corpus
     if record:
-        wanted["run"] = _run_name(*record)
+        wanted["run"] = run_name(*record)
     job = parse_job(RetrieveTopK, wanted)
     start = time.perf_counter()
     answer = Client(broker, backend or None).call(job, timeout=timeout)
@@ -89,7 +89,7 @@ def search(
     if leg:
         wanted["legs"] = leg
     if record:
-        wanted["run"] = _run_name(*record)
+        wanted["run"] = run_name(*record)
     answer = Client(broker, backend or None).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
@@ -109,7 +109,8 @@ def _search(text: str) -> dict[str, Any]:
     return {"corpus": name, "top_k": int(k)}
 
 
-def _run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
+def run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
+    """A run's name as a job has it."""
     return {"subject_id": subject, "run_id": run, **({"step": step} if step else {})}
 
 
@@ -131,8 +132,8 @@ def cite(
     from worker.client import BuildCitations, Citations, Client
     from worker.contract import parse_job
 
-    cited = _run_name(subject, run, step)
-    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": _run_name(subject, run)})
+    cited = run_name(subject, run, step)
+    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": run_name(subject, run)})
     answer = Client(broker, backend or None).call(job, timeout=timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     console.print(reports.citations_table(f"{subject} / {run}, as {caller}", answer))
@@ -162,7 +163,7 @@ def replay(
 
     old_texts = reports.texts_of(reports.read_document(citations)) if citations else {}
     client, asker = Client(broker, backend or None), {"user_id": caller}
-    job = parse_job(PinnedReplay, {"principal": asker, "run": _run_name(subject, run, step)})
+    job = parse_job(PinnedReplay, {"principal": asker, "run": run_name(subject, run, step)})
     answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]

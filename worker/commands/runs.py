@@ -40,7 +40,8 @@ Claims = Annotated[
 
 
 @contextlib.contextmanager
-def _engine() -> Iterator[tuple[Engine, Settings]]:
+def opened_engine() -> Iterator[tuple[Engine, Settings]]:
+    """The worker's parts in this process, with the settings of the environment."""
     from worker import settings as settings_module
     from worker.engine import Engine
 
@@ -52,7 +53,7 @@ def _engine() -> Iterator[tuple[Engine, Settings]]:
         engine.close()
 
 
-def _asker(settings: Settings, caller: str, claims: str) -> Principal:
+def asker_of(settings: Settings, caller: str, claims: str) -> Principal:
     """Who looks, from `--as` or `--claims`."""
     from worker.principal import as_principal
 
@@ -69,7 +70,8 @@ def _asker(settings: Settings, caller: str, claims: str) -> Principal:
     return as_principal(given, settings, "--claims")
 
 
-def _name(subject: str, run: str, step: str = "") -> RunName:
+def name_of(subject: str, run: str, step: str = "") -> RunName:
+    """A run's name, checked."""
     from worker.contract import RunName, parse_part
 
     return parse_part(RunName, {"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
@@ -91,9 +93,9 @@ def verify(
     """
     from worker.verifying import watcher
 
-    with _engine() as (engine, settings):
+    with opened_engine() as (engine, settings):
         everybody = not caller and not claims
-        asker = watcher(settings) if everybody else _asker(settings, caller, claims)
+        asker = watcher(settings) if everybody else asker_of(settings, caller, claims)
         owner = None if everybody or asker is None else asker.owner
         which = (owner, subject or None, run or None)
         total = engine.verifying.count(*which)
@@ -136,8 +138,8 @@ def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only 
 
     Example: [bold]retrieval-worker runs list --as alice[/bold]
     """
-    with _engine() as (engine, settings):
-        owner = _asker(settings, caller, "").owner
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
         for name in engine.exchange.names(owner, subject or None):
             print(f"{name.subject_id}\t{name.run_id}")
 
@@ -153,8 +155,8 @@ def export_run(
 
     Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
     """
-    with _engine() as (engine, settings):
-        content = engine.exchange.export(_asker(settings, caller, "").owner, _name(subject, run))
+    with opened_engine() as (engine, settings):
+        content = engine.exchange.export(asker_of(settings, caller, "").owner, name_of(subject, run))
     if out is None:
         sys.stdout.buffer.write(content)
         return
@@ -175,8 +177,8 @@ def import_run(
     Example: [bold]retrieval-worker runs import song-1-r1.json --as alice[/bold]
     """
     content = _read(file)
-    with _engine() as (engine, settings):
-        name = engine.exchange.restore(_asker(settings, caller, "").owner, content)
+    with opened_engine() as (engine, settings):
+        name = engine.exchange.restore(asker_of(settings, caller, "").owner, content)
     screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s", highlight=False)
 
 
@@ -192,9 +194,9 @@ def keep_file(
     Example: [bold]retrieval-worker runs keep song-1 r1 lyrics.json --as alice[/bold]
     """
     content = _read(file)
-    with _engine() as (engine, settings):
-        owner = _asker(settings, caller, "").owner
-        print(engine.files.keep(owner, _name(subject, run), file.name, content))
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
+        print(engine.files.keep(owner, name_of(subject, run), file.name, content))
 
 
 @runs.command("used")
@@ -211,9 +213,9 @@ def used_chunks(
 
     Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
     """
-    with _engine() as (engine, settings):
-        owner = _asker(settings, caller, "").owner
-        name = _name(subject, run, step)
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
+        name = name_of(subject, run, step)
         changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
     screen.print(f"{subject} / {run}: {changed} noted", highlight=False, markup=False)
 
@@ -232,8 +234,8 @@ def tune(
     """
     from worker.feedback import ENOUGH
 
-    with _engine() as (engine, settings):
-        owner = _asker(settings, caller, "").owner if caller else None
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner if caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
     if tuned.proposal is None:
         print(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from worker.core.pinning import raw_hash
 from worker.model import Candidate, LegScore, ScoreBreakdown
-from worker.pipeline.types import ContextPackage, from_json, to_json
+from worker.pipeline.types import ContextPackage, QueryResponse, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from worker.adapters.runs import Record
     from worker.corpora import Corpora
     from worker.model import Principal
 
@@ -35,6 +37,34 @@ def without_texts(package: ContextPackage) -> dict[str, Any]:
         for one in package.candidates
     ]
     return {"package": orjson.loads(to_json(bare)), "pins": pins}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a record tells of an answer without looking at any source.
+
+    Attributes:
+        step: the run's step, ``''`` for none.
+        response: the answer; without its package.
+        package: what it rests on; without texts, so without candidates and context block.
+        candidates: of each: corpus, chunk id, similarity, scores; best first.
+    """
+
+    step: str
+    response: QueryResponse
+    package: ContextPackage
+    candidates: Sequence[tuple[str, str, float | None, ScoreBreakdown]]
+
+
+def told(record: Record) -> Told:
+    """A record of `run_pipeline`, for who wants to know how its answer came about."""
+    content = record.answer["package"]
+    return Told(
+        record.step,
+        from_json(QueryResponse, orjson.dumps(record.answer["response"])),
+        from_json(ContextPackage, orjson.dumps(content["package"])),
+        [(pin["corpus"], pin["chunk_id"], pin["similarity"], _scores(pin["scores"])) for pin in content["pins"]],
+    )
 
 
 def with_texts(content: Mapping[str, Any], corpora: Corpora, asker: Principal) -> tuple[ContextPackage, bool]:

@@ -15,21 +15,31 @@ from worker.core import prompts
 from worker.core.canonical import canonical_sha256
 from worker.core.costs import written
 from worker.errors import InvalidJob, NotAuthorised
-from worker.pipeline.keeping import with_texts, without_texts
+from worker.pipeline.keeping import told, with_texts, without_texts
 from worker.pipeline.synthesis import Chain, synthesize, with_context
-from worker.pipeline.types import ContextPackage, CorpusSearch, QueryRequest, QueryResponse, Turn, from_json, to_json
+from worker.pipeline.types import (
+    ContextPackage,
+    CorpusSearch,
+    QueryRequest,
+    QueryResponse,
+    StageTrace,
+    Turn,
+    from_json,
+    to_json,
+)
 from worker.recording import Made, claims_digest, job_digest, pins_of
 from worker.retrieval import WORKER_VERSION, described, filter_set
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.runs import Record
     from worker.adapters.sessions import Sessions
-    from worker.contract import RunPipeline
+    from worker.contract import RunName, RunPipeline
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
     from worker.pipeline.execution import Executor
+    from worker.pipeline.keeping import Told
     from worker.pipeline.sources import SourceBuilder
     from worker.pipeline.stages import Report
     from worker.recording import Recording
@@ -46,12 +56,16 @@ class RetrievalPipeline:
         builder: the first stage.
         executor: the third.
         paths: corpus → field of its chunks' metadata that names the document for people.
+        clock: for durations, in seconds.
     """
 
-    def __init__(self, builder: SourceBuilder, executor: Executor, paths: Mapping[str, str]) -> None:
+    def __init__(
+        self, builder: SourceBuilder, executor: Executor, paths: Mapping[str, str], clock: Callable[[], float]
+    ) -> None:
         self.builder = builder
         self.executor = executor
         self._paths = paths
+        self._clock = clock
 
     def build_sources(
         self, request: QueryRequest, asker: Principal, report: Report = lambda *_: None
@@ -63,7 +77,8 @@ class RetrievalPipeline:
         """Labels, context block and starting prompt; see `worker.pipeline.synthesis`."""
         mode, _, _ = self.builder.resolve(package.request)
         chain = chain or Chain(self.setting(package.request, ""))
-        return synthesize(package, mode, chain, self._paths)
+        started = self._clock()
+        return self._timed(SYNTHESIZE, started, synthesize(package, mode, chain, self._paths))
 
     def with_context(self, package: ContextPackage) -> ContextPackage:
         """The same of a package that was synthesized before and kept without its texts."""
@@ -73,7 +88,15 @@ class RetrievalPipeline:
     def execute(self, package: ContextPackage, owner: str = "") -> tuple[QueryResponse, str | None]:
         """The answer, and the provider's name for it; see `worker.pipeline.execution`."""
         mode, _, _ = self.builder.resolve(package.request)
-        return self.executor.execute(package, mode, owner)
+        started = self._clock()
+        response, provider_id = self.executor.execute(package, mode, owner)
+        return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), provider_id
+
+    def _timed(self, stage: str, started: float, package: ContextPackage) -> ContextPackage:
+        """A package whose trace has one stage more."""
+        done = StageTrace(stage, round((self._clock() - started) * 1000, 3), {"labels": len(package.source_labels)})
+        trace = dataclasses.replace(package.trace, stages=(*package.trace.stages, done))
+        return dataclasses.replace(package, trace=trace)
 
     def run(self, request: QueryRequest, asker: Principal) -> QueryResponse:
         """``build_sources → synthesize_context → execute``."""
@@ -121,6 +144,14 @@ class PipelineJobs:
         if job.run is None:
             return make().answer
         return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))
+
+    def told(self, run: RunName, asker: Principal) -> list[Told]:
+        """How the answers recorded under a run came about, step by step; with no look at any source.
+
+        Raises:
+            InvalidJob: the caller has no such run, or it holds none of this task.
+        """
+        return [told(record) for record in self._recording.records(asker, run, TASK)]
 
     def _asker(self, request: QueryRequest, identify: Identify) -> Principal:
         mode, _, _ = self._pipeline.builder.resolve(request)
@@ -393,7 +424,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
             }
             for one in trace.stages
         ],
-        "search": {"profile": package.profile},
+        "search": {"profile": package.profile, "legs_ms": dict(trace.legs)},
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,
         "left": [asdict(one) for one in trace.left],

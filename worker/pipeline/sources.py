@@ -15,7 +15,7 @@ from worker.core.ranking import descending
 from worker.errors import InvalidJob, Unavailable
 from worker.model import Candidate
 from worker.pipeline.queries import cost_of
-from worker.pipeline.stages import Stages
+from worker.pipeline.stages import Stages, relevance
 from worker.pipeline.types import ContextPackage, CorpusSearch
 from worker.searching import Where, find
 
@@ -105,6 +105,7 @@ class SourceBuilder:
                 self._legs, asker, where, queries.wanted, profile.fusion, profile.fetch, deadline, vectors=vectors
             )
             stages.warnings += [f"{leg}: {found.error.message}" for leg, found in merged.results.items() if found.error]
+            stages.legs = {leg: round(found.duration_ms, 3) for leg, found in merged.results.items()}
             stages.candidates = merged.candidates
             stages.keep("search", self._near_enough(merged.candidates))
             counts |= {"found": len(merged.candidates)}
@@ -199,8 +200,8 @@ class SourceBuilder:
             temporal.recency(_seconds(one.chunk.metadata.get(fields[one.corpus] or "")), self._now(), half_life)
             for one in stages.candidates
         ]
-        relevance = [_relevance(candidate) for candidate in stages.candidates]
-        blended = temporal.blended(relevance, recencies, profile.temporal.weight)
+        relevances = [_relevance(candidate) for candidate in stages.candidates]
+        blended = temporal.blended(relevances, recencies, profile.temporal.weight)
         scored = [
             (_with_scores(candidate, temporal=recency), total)
             for candidate, recency, total in zip(stages.candidates, recencies, blended, strict=True)
@@ -209,6 +210,8 @@ class SourceBuilder:
 
     def _pin(self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages) -> None:
         """Put the chunks that were asked for by their hash before all others."""
+        if not request.pinned_chunks:
+            return
         left = unique(Pin(text) for text in request.pinned_chunks)
         found: dict[Pin, Candidate] = {}
         for search in searches:
@@ -232,8 +235,8 @@ def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:
     unlike = diversity.without_duplicates(stages.sources)
     stages.keep("refine", Selection(unlike.kept[len(stages.pinned) :], unlike.dropped))
     kept = stages.candidates
-    relevance = min_max([_relevance(candidate) for candidate in kept])
-    chosen = diversity.mmr(kept, relevance, diversity.stacked(kept), len(kept), wanted.relevance)
+    relevances = min_max([_relevance(candidate) for candidate in kept])
+    chosen = diversity.mmr(kept, relevances, diversity.stacked(kept), len(kept), wanted.relevance)
     stages.candidates = chosen.kept
     if wanted.per_document is not None:
         stages.keep("refine", diversity.per_document(stages.candidates, wanted.per_document))
@@ -255,10 +258,7 @@ def _cap(searches: Sequence[CorpusSearch], stages: Stages) -> None:
 
 
 def _relevance(candidate: Candidate) -> float:
-    """By the last step that judged it."""
-    scores = candidate.scores
-    known = (scores.rerank, scores.fused, candidate.similarity)
-    return next((score for score in known if score is not None), 0.0)
+    return relevance(candidate) or 0.0
 
 
 def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:

@@ -38,10 +38,13 @@ class Stages:
         self._left: list[Left] = []
         self.warnings: list[str] = []
         self.queries: dict[str, str] = {}
+        self.legs: dict[str, float] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
         self.pinned: Sequence[Candidate] = ()
         self.candidates: Sequence[Candidate] = ()
+        self._noted: Sequence[Candidate] = ()
+        self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
 
     @property
     def sources(self) -> tuple[Candidate, ...]:
@@ -56,8 +59,10 @@ class Stages:
         started = self._clock()
         yield counts
         duration = round((self._clock() - started) * 1000, 3)
-        after = tuple(identity(candidate) for candidate in self.sources)
-        self._stages.append(StageTrace(name, duration, counts, after))
+        if self.candidates is not self._noted:
+            self._noted = self.candidates
+            self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
+        self._stages.append(StageTrace(name, duration, counts, *self._after))
 
     def keep(self, stage: str, selection: Selection) -> None:
         """Go on with what a step kept, and note why the rest left."""
@@ -75,7 +80,14 @@ class Stages:
             stages=tuple(self._stages),
             left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
             queries=dict(self.queries),
+            legs=dict(self.legs),
             hyde=self.hyde,
             models=dict(self.models),
             warnings=tuple(self.warnings),
         )
+
+
+def relevance(candidate: Candidate) -> float | None:
+    """What the last step that judged a candidate made of it."""
+    scores = candidate.scores
+    return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)

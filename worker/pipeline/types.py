@@ -84,12 +84,21 @@ class Left:
 
 @typed(frozen=True, config=_strict)
 class StageTrace:
-    """One step: how long it took, what it counted, and the candidates (corpus, chunk id) after it."""
+    """One step: how long it took, what it counted, and what was there after it.
+
+    Attributes:
+        stage: its name.
+        duration_ms: how long it took.
+        counts: what it counted.
+        candidates: corpus and chunk id of those left, best first.
+        scores: of each of them, as the last step that judged it did; None where none has.
+    """
 
     stage: str = ""
     duration_ms: float = 0.0
     counts: Mapping[str, int] = field(default_factory=dict)
     candidates: tuple[tuple[str, str], ...] = ()
+    scores: tuple[float | None, ...] = ()
 
 
 @typed(frozen=True, config=_strict)
@@ -100,6 +109,7 @@ class RetrievalTrace:
         stages: in order.
         left: candidates that are not in the package.
         queries: what was searched for, by leg.
+        legs: milliseconds of each leg; they run at the same time.
         hyde: hypothetical documents that a model wrote.
         models: what took part, with names and versions.
         cache: whether a kept answer was used.
@@ -109,6 +119,7 @@ class RetrievalTrace:
     stages: tuple[StageTrace, ...] = ()
     left: tuple[Left, ...] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
+    legs: Mapping[str, float] = field(default_factory=dict)
     hyde: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     cache: Literal["hit", "miss"] | None = None

@@ -1,0 +1,77 @@
+"""Questions and traces as a user types them: `ask` and `trace` with a real worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from worker.devstack import celery_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+QUESTION = "What causes the 50 Hz hum on channel 18?"
+Run = subprocess.CompletedProcess[str]
+
+
+def typed(environment: dict[str, str]) -> Callable[..., Run]:
+    """Runs commands in an environment."""
+
+    def run(*arguments: str) -> Run:
+        command = [sys.executable, "-m", "worker.cli", *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
+        )
+
+    return run
+
+
+def test_a_question_its_record_and_its_trace(broker: Any, worker_environment: Any, worker_log: Path) -> None:
+    """An answer with its sources; gone on from; its trace for its owner, and a sentence for everybody else."""
+    broker.flushall()
+    environment = worker_environment()
+    type_in = typed(environment)
+    asked = ("ask", QUESTION, "--as", "alice", "--record", "desk", "r1")
+    with celery_worker(environment, worker_log, "--concurrency=1"):
+        answer = type_in(*asked)
+        again = json.loads(type_in(*asked, "--json").stdout)
+        first = json.loads(type_in("ask", QUESTION, "--as", "alice", "--chat", "--json").stdout)
+        after = ("--as", "alice", "--after", first["response_id"])
+        second = type_in("ask", "And what was done against it?", *after, "--json")
+        foreign = type_in("ask", "And then?", "--as", "bob", "--after", first["response_id"])
+        code = type_in("ask", "add hi-hats", "--mode", "code", "--context", 'sound("bd*4")')
+        wrong = type_in("ask", QUESTION, "--as", "alice", "--mode", "no-such-mode")
+        query = type_in("query", "hum", "--as", "alice", "--record", "desk", "r2")
+    assert answer.returncode == 0, answer.stderr
+    for said in (
+        "[S1]",
+        "report-2023-mixing-desk",
+        "p. 3, Faults",
+        "verbatim",
+        "of 8 sources cited",
+        "supported: 100 %",
+    ):
+        assert said in answer.stdout, said
+    assert f"--after {again['response_id']}" in answer.stdout
+    assert json.loads(second.stdout)["conversation_id"] == first["conversation_id"]
+    assert (foreign.returncode, "no such response" in foreign.stderr) == (1, True)
+    assert (code.returncode, "go on" in code.stdout) == (0, False), code.stderr
+    assert (wrong.returncode, "mode: expected one of grounded" in wrong.stderr) == (1, True)
+
+    traced = type_in("trace", "desk", "r1", "--as", "alice")
+    assert traced.returncode == 0, traced.stderr
+    for said in (QUESTION, "profile hybrid_rrf", "embedder: lexical", "search", "█", "S1", "beyond k (cut)", "--all"):
+        assert said in traced.stdout, said
+    whole = type_in("trace", "desk", "r1", "--as", "alice", "--all")
+    assert "not shown" not in whole.stdout
+    assert len(whole.stdout) > len(traced.stdout)
+    stranger = type_in("trace", "desk", "r1", "--as", "bob")
+    assert (stranger.returncode, stranger.stderr) == (1, "retrieval-worker: run: no such run\n")
+    assert query.returncode == 0
+    other = type_in("trace", "desk", "r2", "--as", "alice")
+    assert other.returncode == 1
+    assert other.stderr == "retrieval-worker: run: there is no run_pipeline in it, but retrieve_top_k\n"

@@ -1,0 +1,194 @@
+"""Language models through the real client, against a server on loopback that behaves as a test says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
+
+from worker.adapters.language_model import Completion, OpenAIModel, Prompt, make
+from worker.errors import SettingsError, Unavailable
+from worker.settings import LanguageModelSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.provider import Provider
+
+    from worker.errors import RetrievalError
+
+KEY = "hunter2-correct-horse-battery"
+PROMPT = Prompt("Answer from the sources.", "[S1] The cutoff is 800 Hz.", cache_key="0" * 32)
+APIS = ["responses", "chat"]
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with running() as server:
+        yield server
+
+
+def model(provider: Provider, **changes: Any) -> OpenAIModel:
+    values = {"base_url": provider.url, "api_key": KEY, "model": "m", "max_retries": 0, "timeout_seconds": 20}
+    return OpenAIModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
+
+
+def failure(model: OpenAIModel, prompt: Prompt = PROMPT) -> RetrievalError:
+    """What a prompt ends with; it shows nothing of the prompt, the answer or the key."""
+    with pytest.raises((Unavailable, SettingsError)) as caught:
+        model.complete(prompt)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    for secret in (KEY, "secret", prompt.text, prompt.instructions, "127.0.0.1", "<html>"):
+        assert secret not in str(caught.value)
+    assert caught.value.message.startswith("the language model's server ")
+    return caught.value
+
+
+def test_the_responses_api_is_asked_and_read(provider: Provider) -> None:
+    """Instructions apart from the sources; what is not wanted is not sent; tokens as the provider counts them."""
+    completion = model(provider, max_output_tokens=99).complete(PROMPT)
+    assert completion == Completion("low-pass filter, cutoff", None, 7, 2, 3)
+    (sent,) = provider.requests
+    assert sent == {
+        "path": "/v1/responses",
+        "auth": f"Bearer {KEY}",
+        "model": "m",
+        "instructions": PROMPT.instructions,
+        "input": PROMPT.text,
+        "max_output_tokens": 99,
+        "store": False,
+        "prompt_cache_key": "0" * 32,
+    }
+
+
+def test_an_answer_goes_on_from_one_that_the_server_keeps(provider: Provider) -> None:
+    """Each turn names the one before; one that was not kept can't be gone on from."""
+    asked = model(provider)
+    first = asked.complete(Prompt("i", "one", keep=True))
+    second = asked.complete(Prompt("i", "two", previous_response_id=first.response_id, keep=True))
+    assert first.response_id is not None
+    assert second.response_id not in {None, first.response_id}
+    assert [(sent["store"], sent.get("previous_response_id")) for sent in provider.requests] == [
+        (True, None),
+        (True, first.response_id),
+    ]
+    assert isinstance(failure(asked, Prompt("i", "three", previous_response_id="resp_unknown")), SettingsError)
+
+
+def test_a_cache_key_that_is_too_long_is_refused_as_providers_do(provider: Provider) -> None:
+    """So the server of the tests would notice one."""
+    assert isinstance(failure(model(provider), Prompt("i", "x", cache_key="0" * 65)), SettingsError)
+
+
+def test_chat_completions_are_asked_and_read(provider: Provider) -> None:
+    """For servers without the other API: nothing to go on from, no cache key."""
+    completion = model(provider, api="chat", max_output_tokens=99).complete(PROMPT)
+    assert completion == Completion("low-pass filter, cutoff", None, 7, 0, 3)
+    (sent,) = provider.requests
+    assert (sent["path"], sent["max_tokens"]) == ("/v1/chat/completions", 99)
+    assert sent["messages"] == [
+        {"role": "system", "content": PROMPT.instructions},
+        {"role": "user", "content": PROMPT.text},
+    ]
+    assert not {"prompt_cache_key", "previous_response_id", "store"} & sent.keys()
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("text", [WRONG_LABELS, INJECTED], ids=["wrong labels", "an injected instruction"])
+def test_an_answer_is_data(provider: Provider, api: str, text: str) -> None:
+    """Whatever a model says comes through as it is, to be judged further up."""
+    provider.text = text
+    assert model(provider, api=api).complete(PROMPT).text == text
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("fault", "error", "words"),
+    [
+        (Fault(400), SettingsError, "refused the request (HTTP 400)"),
+        (Fault(401), SettingsError, "refused the request (HTTP 401)"),
+        (Fault(404), SettingsError, "refused the request (HTTP 404)"),
+        (Fault(429), Unavailable, "failed (RateLimitError)"),
+        (Fault(500), Unavailable, "failed (InternalServerError)"),
+        (Fault(503), Unavailable, "failed (InternalServerError)"),
+        (Fault(cut=True), Unavailable, ""),
+        (Fault(body="<html>Log in</html>"), Unavailable, "answered something else than a text"),
+        (Fault(body={}), Unavailable, ""),
+        (Fault(body=[1]), Unavailable, ""),
+        (Fault(body={"output": 7, "choices": 7}), Unavailable, ""),
+        (Fault(body={"output": [None], "choices": [None]}), Unavailable, ""),
+        (Fault(body={"output": [], "choices": []}), Unavailable, "answered nothing"),
+    ],
+    ids=str,
+)
+def test_a_failure_says_what_to_do_and_quotes_nothing(
+    provider: Provider, api: str, fault: Fault, error: type[Exception], words: str
+) -> None:
+    """Refused: mend the settings. Busy, broken, cut or no answer at all: the queue tries again."""
+    provider.faults.append(fault)
+    found = failure(model(provider, api=api))
+    assert type(found) is error
+    assert words in found.message
+
+
+def test_an_answer_without_a_word_is_none(provider: Provider) -> None:
+    """Blanks are no answer."""
+    provider.text = " \n"
+    assert failure(model(provider)).message == "the language model's server answered nothing"
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stalled_server_is_left_at_the_timeout(provider: Provider, api: str) -> None:
+    """And asked again as often as settings say."""
+    provider.faults += [Fault(stalls=True)] * 2
+    started = time.monotonic()
+    found = failure(model(provider, api=api, timeout_seconds=0.3, max_retries=1))
+    assert (type(found), found.message.split("(")[1]) == (Unavailable, "APITimeoutError)")
+    assert time.monotonic() - started < 10
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("fault", [Fault(429, "1"), Fault(503, "1")], ids=["busy", "broken"])
+def test_retry_after_is_waited_for(provider: Provider, fault: Fault) -> None:
+    """A second, as the server asked, then the answer."""
+    provider.faults.append(fault)
+    started = time.monotonic()
+    assert model(provider, max_retries=2).complete(PROMPT).text == provider.text
+    assert 1.0 <= time.monotonic() - started < 10
+    assert len(provider.requests) == 2
+
+
+def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
+    """The job has its own time limit, and the queue its own pauses."""
+    provider.faults += [Fault(429, "3600")] * 3
+    started = time.monotonic()
+    assert isinstance(failure(model(provider, max_retries=2)), Unavailable)
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("fault", [Fault(503, "0.01"), Fault(cut=True)], ids=["broken", "cut"])
+def test_tries_are_bounded(provider: Provider, fault: Fault) -> None:
+    """One more than the retries of the settings, and no other."""
+    provider.faults += [fault] * 9
+    assert isinstance(failure(model(provider, max_retries=1)), Unavailable)
+    assert len(provider.requests) == 2
+
+
+def test_a_server_that_is_away_is_unavailable(provider: Provider) -> None:
+    """Nobody listens."""
+    assert isinstance(failure(model(provider, base_url="http://127.0.0.1:1/v1")), Unavailable)
+
+
+def test_settings_choose_the_model(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None unless they say otherwise; without its package the start says what to install."""
+    assert make(LanguageModelSettings()) is None
+    made = make(LanguageModelSettings(kind="openai", base_url=provider.url, model="m"))
+    assert made is not None
+    assert (made.provider, made.name) == ("openai", "m")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(SettingsError, match=r"pip install 'retrieval-worker\[llm\]'"):
+        make(LanguageModelSettings(kind="openai"))

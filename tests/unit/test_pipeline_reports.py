@@ -1,0 +1,139 @@
+"""What a terminal shows of answers and of how they came about."""
+
+from __future__ import annotations
+
+import io
+from decimal import Decimal
+from typing import Any
+
+from rich.console import Console
+
+from worker.answer_report import answer_report, costs_line, supported_line
+from worker.contract import Cost, PipelineAnswer
+from worker.core.costs import CostEntry, Tokens
+from worker.model import LegScore, ScoreBreakdown
+from worker.pipeline.keeping import Told
+from worker.pipeline.types import ContextPackage, Left, QueryRequest, QueryResponse, RetrievalTrace, StageTrace
+from worker.schemas.pipeline_examples import pipeline_examples
+from worker.trace_report import trace_report
+
+KEPT, LEFT = ("documents", "a-1"), ("documents", "b-1")
+
+
+def shown(report: Any) -> str:
+    """A report as a terminal of 120 columns shows it."""
+    console = Console(file=io.StringIO(), width=120)
+    console.print(report)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def answered(**changes: Any) -> PipelineAnswer:
+    """The contract's example, changed."""
+    _, plain = pipeline_examples()["run_pipeline.result"]
+    return PipelineAnswer.model_validate({**plain, **changes})
+
+
+def told(**trace: Any) -> Told:
+    """A record of one source, of two that were found."""
+    stages = (
+        StageTrace("search", 7.5, {"found": 2}, (LEFT, KEPT), (0.9, 0.5)),
+        StageTrace("rerank", 2.5, {}, (KEPT, LEFT), (3.0, 1.0)),
+        StageTrace("cut", 0.0, {}, (KEPT,), (3.0,)),
+    )
+    left = (Left(*LEFT, "cut", "beyond k"),)
+    cost = CostEntry("hyde", "openai", "small", Tokens(100, 20), Decimal("0.00002"))
+    package = ContextPackage(
+        request=QueryRequest("What hums?", mode="grounded"),
+        profile="hyde_hybrid",
+        source_labels={"S1": {"corpus": KEPT[0], "chunk_id": KEPT[1], "chunk_hash": "sha256:00"}},
+        costs=(cost,),
+        trace=RetrievalTrace(stages, left, **trace),
+    )
+    scores = ScoreBreakdown((LegScore("dense", 0.5, 2),), rerank=3.0)
+    return Told("", QueryResponse("ok", "It hums. [S1]"), package, [(*KEPT, 0.5, scores)])
+
+
+def test_labels_are_text_and_not_markup() -> None:
+    """What stands in brackets in an answer is shown, whatever a terminal library would make of it."""
+    said = shown(answer_report(answered(answer="It [bold]hums[/bold] [S1] [/S2]")))
+    assert "It [bold]hums[/bold] [S1] [/S2]" in said
+
+
+def test_a_brief_report_has_a_line_a_source() -> None:
+    """For many answers at once."""
+    said = shown(answer_report(answered(), brief=True))
+    assert "[S1] report-2023, Faults (verbatim)" in said.replace("p. 3, ", "")
+
+
+def test_labels_that_stand_for_nothing_are_shown() -> None:
+    """A reader is told not to look for them."""
+    assert "labels that stand for nothing: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
+
+
+def test_no_answer_says_why() -> None:
+    """Nothing found, and held back, are not the same."""
+    nothing = {"answer": None, "citations": [], "supported": []}
+    assert "nothing was found" in shown(answer_report(answered(**nothing, status="empty")))
+    assert "held back" in shown(answer_report(answered(**nothing, short_reason="changed")))
+    assert "1 sources, and no answer yet" in shown(answer_report(answered(**nothing)))
+
+
+def test_support_counts_only_sentences_with_labels() -> None:
+    """The others are said, and not counted as unsupported."""
+    assert supported_line([]) == "no sentence with a label"
+    assert supported_line([None]) == "no sentence with a label; 1 without a label"
+    assert supported_line([0.25]) == "25 % of the words of 1 sentence with labels (the least: 25 %)"
+
+
+def test_costs_add_up_only_if_all_are_known() -> None:
+    """A sum of which a part is unknown is unknown."""
+
+    def cost(price: str | None) -> Cost:
+        return Cost(
+            kind="hyde", provider="p", model="m", input_tokens=9, cached_tokens=0, output_tokens=None, cost=price
+        )
+
+    assert costs_line([cost("0.1"), cost("0.2")]).endswith("together 0.3")
+    assert costs_line([cost("0.1"), cost(None)]).endswith("together unknown")
+
+
+def test_a_trace_shows_each_candidates_way() -> None:
+    """Rank and score after each stage that changed something, and what became of it."""
+    report = told(
+        queries={"dense": "What hums?"},
+        legs={"dense": 6.25},
+        hyde=("A capacitor hums.",),
+        warnings=("rerank: it is slow",),
+    )
+    lines = shown(trace_report("desk / r1", report)).splitlines()
+    (kept,) = [line for line in lines if "a-1" in line]
+    (left,) = [line for line in lines if "b-1" in line]
+    assert [cell.strip() for cell in kept.split("│")[1:-1]] == [
+        "a-1", "2. 0.5000", "1. 3.0000", "1. 3.0000", "S1", "dense 2. (0.500)",
+    ]  # fmt: skip
+    assert [cell.strip() for cell in left.split("│")[1:-1]] == [
+        "b-1", "1. 0.9000", "2. 1.0000", "", "beyond k (cut)", "",
+    ]  # fmt: skip
+    text = "\n".join(lines)
+    for said in (
+        "A capacitor hums.",
+        "warning: rerank: it is slow",
+        "10.0 ms together",
+        "0.00002",
+        "hyde_hybrid",
+        "leg dense",
+        "6.25",
+    ):
+        assert said in text, said
+
+
+def test_candidates_that_left_are_shown_on_demand() -> None:
+    """A long list is cut, and says so."""
+    long = told()
+    many = tuple(Left("documents", f"x-{i}", "cut", "beyond k") for i in range(40))
+    trace = RetrievalTrace(long.package.trace.stages, many)
+    package = ContextPackage(request=long.package.request, profile="dense", trace=trace)
+    asked = Told("", long.response, package, [])
+    assert "28 of them not shown (--all)" in shown(trace_report("", asked))
+    assert "x-39" in shown(trace_report("", asked, everything=True))

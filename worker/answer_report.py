@@ -1,0 +1,139 @@
+"""What a terminal shows of an answer of the pipeline: the answer, the sources it cites, what it cost, how to go on."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from worker.reports import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from worker.contract import Cited, Cost, PipelineAnswer
+
+SNIPPET = 240
+_LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
+_VERDICTS = {
+    "verbatim": "green",
+    "normalised": "green",
+    "elided": "yellow",
+    "misattributed": "magenta",
+    "not_found": "yellow",
+}
+
+
+def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
+    """All that a reader of an answer wants to see; ``brief``: each source in one line."""
+    return Group(*_parts(answer, brief))
+
+
+def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
+    yield Padding(_said(answer), (0, 0, 1, 2))
+    if answer.citations:
+        yield Text("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
+    if answer.unknown_labels:
+        yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
+    if answer.answer is not None:
+        yield _line("supported", supported_line(answer.supported))
+    if answer.costs:
+        yield _line("costs", costs_line(answer.costs))
+    for warning in answer.trace.warnings:
+        yield _line("warning", warning, "yellow")
+    if answer.response_id:
+        yield _line("go on", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+
+
+def _said(answer: PipelineAnswer) -> Text:
+    if answer.answer is not None:
+        said = Text(answer.answer)
+        said.highlight_regex(_LABELS, "bold cyan")
+        return said
+    reasons = {
+        ("ok", "changed"): "the recorded answer is held back: a source changed, or can't be seen any more",
+        ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
+    }
+    return Text(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
+
+
+def sources_table(answer: PipelineAnswer) -> Table:
+    """One row a citation: what the label stands for, and whether the sentence stands there word for word."""
+    labels = len({citation.label for citation in answer.citations})
+    table = Table(
+        caption=f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}",
+        expand=True,
+    )
+    sections = any(citation.section for citation in answer.citations)
+    for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
+        table.add_column(name, no_wrap=name in {"label", "quote"}, max_width=34)
+    table.add_column("what the source says", ratio=1)
+    for citation in answer.citations:
+        quote = citation.quote or "none"
+        table.add_row(
+            Text(citation.label, style="bold cyan"),
+            Text(citation.source_path or citation.url_or_doi or ""),
+            Text(where(citation)),
+            *([Text(citation.section or "")] if sections else []),
+            Text(quote.replace("_", " "), style=_VERDICTS.get(quote, "dim")),
+            Text(short(citation.snippet, SNIPPET)),
+        )
+    return table
+
+
+def _source_line(citation: Cited) -> Text:
+    place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
+    quote = f" ({citation.quote.replace('_', ' ')})" if citation.quote else ""
+    return Text.assemble((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
+
+
+def where(citation: Cited) -> str:
+    """Page and heading of a citation, as far as they are known."""
+    page = f"p. {citation.page_number}" if citation.page_number is not None else None
+    return ", ".join(part for part in (page, citation.heading) if part)
+
+
+def supported_line(supported: Sequence[float | None]) -> str:
+    """How much of the cited sentences their sources say, and how many sentences cite nothing.
+
+    >>> supported_line([1.0, 0.5, None])
+    '75 % of the words of 2 sentences with labels (the least: 50 %); 1 without a label'
+    """
+    known = [share for share in supported if share is not None]
+    without = len(supported) - len(known)
+    tail = f"; {without} without a label" if without else ""
+    if not known:
+        return f"no sentence with a label{tail}"
+    sentences = "1 sentence" if len(known) == 1 else f"{len(known)} sentences"
+    mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
+    return f"{mean} % of the words of {sentences} with labels (the least: {least} %){tail}"
+
+
+def costs_line(costs: Sequence[Cost]) -> str:
+    """Every call of a model, and their sum."""
+    each = [
+        f"{one.kind} {one.model}: {_count(one.input_tokens)} ({one.cached_tokens} cached) + "
+        f"{_count(one.output_tokens)} tokens, {one.cost or 'no price'}"
+        for one in costs
+    ]
+    known = [Decimal(one.cost) for one in costs if one.cost is not None]
+    total = f"{sum(known)}" if len(known) == len(costs) else "unknown"
+    return "; ".join(each) + (f"; together {total}" if len(costs) > 1 else "")
+
+
+def _count(tokens: int | None) -> str:
+    return "?" if tokens is None else str(tokens)
+
+
+def _found_by(answer: PipelineAnswer) -> str:
+    return f"profile {answer.trace.search['profile']}"
+
+
+def _line(name: str, text: str, style: str = "") -> Text:
+    return Text.assemble((f"{name}: ", "dim"), (text, style))

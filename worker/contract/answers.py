@@ -1,0 +1,130 @@
+"""What `run_pipeline` is answered with."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from worker.contract.base import Result
+from worker.contract.results import FusedChunk, Trace
+
+
+class PipelineCandidate(FusedChunk):
+    """A source of an answer; ``corpus`` says where it stands."""
+
+    corpus: str
+
+
+class Cited(Result):
+    """What an answer rests on.
+
+    Attributes:
+        label: as it stands in the answer.
+        chunk_id: the chunk; null for what another service found.
+        source_path: its document.
+        heading: the section it stands under.
+        page_number: its page.
+        url_or_doi: where it can be read.
+        snippet: the words of the source that the answer rests on.
+        quote: verdict of the quote check on the sentence that cites it.
+        section: the part of the answer that cites it, where answers have parts.
+    """
+
+    label: str
+    chunk_id: str | None
+    source_path: str | None
+    heading: str | None
+    page_number: int | None
+    url_or_doi: str | None
+    snippet: str
+    quote: str | None
+    section: str | None = None
+
+
+class Remote(Result):
+    """What another service found."""
+
+    provider: str
+    title: str
+    url: str
+    snippet: str
+    score: float | None
+    date: str | None
+    metadata: dict[str, Any]
+
+
+class Package(Result):
+    """What an answer rests on.
+
+    Attributes:
+        package_id: to `resume` it by; null where the caller has no owner claim.
+        candidates: the sources, best first.
+        source_labels: label → what it stands for.
+        context_block: what the model was shown; null before that stage.
+        starting_prompt: the model's instructions; null before that stage.
+        remote_sources: what other services found.
+    """
+
+    package_id: str | None
+    candidates: list[PipelineCandidate]
+    source_labels: dict[str, dict[str, str]]
+    context_block: str | None
+    starting_prompt: str | None
+    remote_sources: list[Remote]
+
+
+class Cost(Result):
+    """What one call of a model took; ``cost`` is a decimal number as text, null where it has no price."""
+
+    kind: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    cached_tokens: int
+    output_tokens: int | None
+    cost: str | None
+
+
+class PipelineTrace(Trace):
+    """How an answer came about.
+
+    Attributes:
+        left: candidates that are not among the sources: at which stage each left, and why.
+        queries: leg → what it searched for.
+        hyde: hypothetical answers that a model wrote, to search with.
+        warnings: what failed and was gone on without.
+    """
+
+    left: list[dict[str, str]] = []
+    queries: dict[str, str] = {}
+    hyde: list[str] = []
+    warnings: list[str] = []
+
+
+class PipelineAnswer(Result):
+    """Answer of `run_pipeline`.
+
+    Attributes:
+        status: `empty`: nothing was found, and no model was asked.
+        short_reason: `changed` where a recorded answer is held back, because a source changed or can't be seen.
+        answer: null if `empty`, held back, or stopped before.
+        citations: in the order in which the answer cites them.
+        supported: for each sentence of the answer, how much of it its sources say, 0-1; null where it cites none.
+        unknown_labels: labels in the answer that stand for nothing.
+        package: what it rests on.
+        costs: of every call of a model.
+        conversation_id: to go on with the conversation.
+        response_id: to go on from this answer.
+    """
+
+    schema_version: Literal[1]
+    status: Literal["ok", "empty"]
+    short_reason: Literal["changed"] | None = None
+    answer: str | None
+    citations: list[Cited]
+    supported: list[float | None]
+    unknown_labels: list[str]
+    package: Package
+    costs: list[Cost]
+    conversation_id: str | None
+    response_id: str | None
+    trace: PipelineTrace

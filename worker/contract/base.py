@@ -1,0 +1,123 @@
+"""What jobs and results are made of, and how a job is parsed: the first problem, with its path, never its value."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from worker.core.shape import join_path
+from worker.errors import InvalidJob
+
+SCHEMA_VERSION = 1
+DEFAULT_K, MIN_K, MAX_K = 15, 10, 15
+MAX_BATCH = 64
+
+Identifier = Annotated[StrictStr, Field(max_length=512)]
+PathPart = Annotated[StrictStr, Field(max_length=512)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+EMBEDDING_SCHEMA: dict[str, Any] = {
+    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any length but zero; "
+    "scaled to unit length before use.",
+    "anyOf": [
+        {"type": "array", "items": {"type": "number"}, "minItems": 768, "maxItems": 768},
+        {"type": "string", "minLength": 4096, "maxLength": 4096, "contentEncoding": "base64"},
+    ],
+}
+# Typed as anything for pydantic: 768 numbers are checked at once by numpy, not one by one.
+Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
+
+
+JobT = TypeVar("JobT", bound="Part")
+ChunkHash = Annotated[StrictStr, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class Part(BaseModel):
+    """An object inside a job: no unknown fields, no coerced types, and null only where it means something."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, serialize_by_alias=True)
+    nullable: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for name in cls.model_fields:
+                if name not in cls.nullable and data.get(name, 0) is None:
+                    raise PydanticCustomError("null", "{name}", {"name": name})
+        return data
+
+
+class Result(BaseModel):
+    """An object inside a result. Unknown fields are ignored, so that a newer worker may say more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def parse_job(model: type[JobT], data: Any) -> JobT:
+    """Validate one decoded job object.
+
+    Raises:
+        InvalidJob: with the path of the first wrong field and what was expected, never with its value.
+    """
+    if not isinstance(data, dict):
+        raise InvalidJob("expected one job object as the only positional argument")
+    return parse_part(model, data)
+
+
+def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
+    """The same of any object of the contract."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise first_problem(error) from None
+
+
+def first_problem(error: ValidationError) -> InvalidJob:
+    """The first of pydantic's problems as a sentence: where, and what was expected there; never a value."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    kind, location = first["type"], list(first["loc"])
+    if kind in _OF_FIELDS:
+        return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
+    return InvalidJob(_expectation(kind, first["msg"]), _path(location))
+
+
+_OF_FIELDS = {
+    "null": "expected a value or no such field, got null",
+    "absent": "expected this field",
+    "blank": "expected more than white space",
+    "repeated": "expected each one once",
+    "alone": "expected primary or sparse beside contextual, which only widens them",
+}
+"""What our own validators found; their message is the field."""
+
+
+def _path(location: list[str | int]) -> str:
+    path = ""
+    for part in location:
+        path = join_path(path, part)
+    return path
+
+
+_EXPECTATIONS = {
+    "missing": "expected this field",
+    "extra_forbidden": "this field is not known",
+    "bool_type": "expected true or false",
+    "int_type": "expected an integer",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "string_type": "expected a string",
+    "list_type": "expected a list",
+    "dict_type": "expected an object",
+    "model_type": "expected an object",
+}
+
+
+def _expectation(kind: str, message: str) -> str:
+    """Pydantic's messages name bounds and choices, never the input."""
+    if kind in _EXPECTATIONS:
+        return _EXPECTATIONS[kind]
+    return re.sub(r"^\w+ should (be|have)", "expected", message).replace(" after validation", "")

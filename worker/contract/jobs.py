@@ -1,0 +1,414 @@
+"""The jobs that a backend sends."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from worker.contract.base import (
+    DEFAULT_K,
+    MAX_BATCH,
+    MAX_K,
+    MIN_K,
+    ChunkHash,
+    Embedding,
+    Identifier,
+    Number,
+    Part,
+    PathPart,
+)
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
+
+
+class RunRef(Part):
+    """Record this job, so that it can be replayed and cited.
+
+    Attributes:
+        subject_id: what the run is about, e.g. `song-1`; a run is known by its owner, this and `run_id`.
+        run_id: the run's name among those of its subject.
+        step: which of the run's records this is; a run has one for each task and step.
+        reuse: replay the run if it exists, else search and record.
+    """
+
+    subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    step: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    reuse: StrictBool = False
+
+
+class Job(Part):
+    """What every job may carry.
+
+    Attributes:
+        principal: who asks, as plain claims; only where the worker's settings trust the queue.
+        principal_token: the same as a signed JWT, bound to this task, this id and this job.
+        run: record the job under this name.
+    """
+
+    principal: dict[str, Any] | None = None
+    principal_token: Annotated[StrictStr, Field(max_length=16_384)] | None = None
+    run: RunRef | None = None
+
+    @model_validator(mode="after")
+    def _one_principal(self) -> Self:
+        if self.principal is not None and self.principal_token is not None:
+            raise PydanticCustomError("both", "expected principal or principal_token, got both")
+        return self
+
+
+class Filters(Part):
+    """What to narrow a search to. A list matches any of its items; ``[]`` matches nothing.
+
+    Attributes:
+        document_ids: only chunks of these documents.
+        sections: only chunks in one of these sections.
+        pages: only chunks on one of these pages.
+        path_contains: only documents whose path has one of these in it, as written.
+        ext_allow: only documents whose path ends with one of these extensions, e.g. `.pdf`, in any letter case.
+        ext_deny: no documents whose path ends with one of these; ``[]`` denies none.
+        metadata: only chunks whose metadata has exactly this value at each of these keys.
+    """
+
+    document_ids: Annotated[list[Identifier], Field(max_length=1000)] | None = None
+    sections: Annotated[list[PathPart], Field(max_length=1000)] | None = None
+    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]], Field(max_length=1000)] | None = None
+    path_contains: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    ext_allow: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    ext_deny: Annotated[list[PathPart], Field(max_length=100)] | None = None
+    metadata: Annotated[dict[StrictStr, Any], Field(max_length=32)] | None = None
+
+
+class RetrieveTopK(Job):
+    """Job of `retrieve_top_k`: the nearest 10–15 chunks by cosine distance that the caller may see.
+
+    Attributes:
+        query_embedding: one query; see `EMBEDDING_SCHEMA`.
+        query_embeddings: instead, up to 64 queries, each answered as if alone.
+        k: how many are wanted; any integer, clamped to 10–15.
+        corpus: a corpus named in the worker's settings; default the first.
+        filters: what to narrow the search to.
+        max_distance: cosine distance in [0, 2]; farther chunks are left out.
+        exact: search without an approximate index.
+    """
+
+    query_embedding: Embedding = None
+    query_embeddings: Annotated[list[Embedding], Field(min_length=1, max_length=MAX_BATCH)] | None = None
+    k: StrictInt = DEFAULT_K
+    corpus: Identifier | None = None
+    filters: Filters | None = None
+    max_distance: Annotated[Number, Field(ge=0, le=2)] | None = None
+    exact: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one_kind_of_query(self) -> Self:
+        if self.query_embeddings is None and self.query_embedding is None:
+            raise PydanticCustomError("absent", "query_embedding")
+        if self.query_embeddings is not None:
+            if self.query_embedding is not None:
+                raise PydanticCustomError("both", "expected query_embedding or query_embeddings, got both")
+            if self.run is not None:
+                raise PydanticCustomError("both", "expected query_embeddings or run, got both")
+        return self
+
+    @property
+    def clamped_k(self) -> int:
+        """``k`` within 10–15."""
+        return max(MIN_K, min(self.k, MAX_K))
+
+
+MAX_PINS = 10_000
+MAX_RUNS = 64
+DEFAULT_FILL = 5
+
+
+class RunName(Part):
+    """A recorded run, to be read.
+
+    Attributes:
+        subject_id: what the run is about.
+        run_id: which run.
+        step: only what was recorded under this step; without it, all of the run.
+    """
+
+    subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    step: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+
+
+class InlineSource(Part):
+    """A source whose chunks come with the job.
+
+    Attributes:
+        id: its id; without one its name, else ``unknown``.
+        name: stands for the id where there is none.
+        weight: how much it counts, 0-1; default 0.5.
+        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither is skipped and counted.
+    """
+
+    id: Identifier | None = None
+    name: Identifier | None = None
+    weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
+    chunks: list[Any]
+
+
+class PinnedReplay(Job):
+    """Job of `pinned_replay`: the same chunks again, by what they say.
+
+    Attributes:
+        required_chunk_hashes: the chunks wanted, in this order.
+        runs: instead: several recorded runs, each answered as if alone.
+        citations: instead: a citations document.
+        sources: where to look; absent: the corpus.
+        corpus: a corpus named in the worker's settings; default the first.
+        top_k: how many chunks; default as many as are pinned, or 5 without pins.
+        fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
+        query: accepted, and changes nothing.
+        seed: accepted, and changes nothing.
+
+    ``run`` alone names the run to replay; beside hashes, citations or runs it is where to record.
+    """
+
+    required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
+    runs: Annotated[list[RunName], Field(min_length=1, max_length=MAX_RUNS)] | None = None
+    citations: dict[str, Any] | None = None
+    sources: list[InlineSource] | None = None
+    corpus: Identifier | None = None
+    top_k: StrictInt | None = None
+    fill: Literal["text", "hash", "none"] | None = None
+    query: StrictStr | None = None
+    seed: StrictInt | None = None
+
+    @model_validator(mode="after")
+    def _one_kind_of_pins(self) -> Self:
+        given = [name for name in ("required_chunk_hashes", "runs", "citations") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise PydanticCustomError(
+                "both", f"expected one of required_chunk_hashes, runs and citations, got {len(given)}"
+            )
+        if not given and self.run is None:
+            raise PydanticCustomError("absent", "required_chunk_hashes")
+        if self.runs is not None and self.sources is not None:
+            raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
+        return self
+
+
+class CitedChunk(Part):
+    """A chunk that was used.
+
+    Attributes:
+        source_id: the document that it was cut from.
+        text: what it says.
+        weight: how much it counted, 0-1.
+        section: the part of the output that used it, or null.
+        chunk_hash: the hash recorded for it; without one it is computed.
+        chunk_id: the chunk that it was.
+        page: page in the source.
+        coordinates: where on the page.
+    """
+
+    nullable = frozenset({"section", "page", "coordinates"})
+
+    source_id: Identifier
+    text: StrictStr
+    weight: Annotated[Number, Field(ge=0, le=1)]
+    section: PathPart | None = None
+    chunk_hash: ChunkHash | None = None
+    chunk_id: Identifier | None = None
+    page: StrictInt | None = None
+    coordinates: Any = None
+
+
+class Quote(Part):
+    """Words that are said to stand in a chunk.
+
+    Attributes:
+        chunk_hash: the chunk.
+        quote: the words.
+    """
+
+    chunk_hash: ChunkHash
+    quote: Annotated[StrictStr, Field(max_length=100_000)]
+
+
+class BuildCitations(Job):
+    """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
+
+    Attributes:
+        records: the chunks that were used, in their order.
+        cite: instead: a recorded run, whose chunks they are.
+        sections: with ``cite``: chunk hash → section.
+        answer: generated text with labels like ``[S1]``.
+        labels: label → hash of the chunk that it stands for.
+        quotes: words to check, one by one.
+        verify: compare each citation with the corpora, with this caller's rights.
+        store: keep the document as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
+    """
+
+    records: Annotated[list[CitedChunk], Field(max_length=MAX_PINS)] | None = None
+    cite: RunName | None = None
+    sections: dict[ChunkHash, PathPart] | None = None
+    answer: StrictStr | None = None
+    labels: dict[Annotated[StrictStr, Field(max_length=16)], ChunkHash] | None = None
+    quotes: Annotated[list[Quote], Field(max_length=MAX_PINS)] | None = None
+    verify: StrictBool = True
+    store: StrictBool = True
+
+    @model_validator(mode="after")
+    def _one_kind_of_records(self) -> Self:
+        if (self.records is None) == (self.cite is None):
+            if self.records is None:
+                raise PydanticCustomError("absent", "records")
+            raise PydanticCustomError("both", "expected records or cite, got both")
+        if self.sections is not None and self.cite is None:
+            raise PydanticCustomError("both", "expected sections with cite only: records have their own")
+        return self
+
+
+MAX_TOP_K = 50
+MAX_SEARCHES = 8
+
+
+class HybridSearch(Part):
+    """One corpus of a hybrid retrieval.
+
+    Attributes:
+        corpus: a corpus named in the worker's settings.
+        top_k: how many chunks are wanted; any integer, clamped to 1-50.
+        filters: what to narrow this corpus to.
+    """
+
+    corpus: Identifier
+    top_k: StrictInt = 5
+    filters: Filters | None = None
+
+    @property
+    def clamped_top_k(self) -> int:
+        """``top_k`` within 1-50."""
+        return max(1, min(self.top_k, MAX_TOP_K))
+
+
+class Diversity(Part):
+    """How to keep an answer from saying one thing many times.
+
+    Attributes:
+        relevance: what counts against likeness to what is chosen already: 1, only relevance; 0, only difference.
+        per_document: at most so many chunks of one document.
+    """
+
+    relevance: Annotated[Number, Field(ge=0, le=1, alias="lambda")] = 1.0
+    per_document: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+
+
+class RetrieveHybrid(Job):
+    """Job of `retrieve_hybrid`: several searches at once over several corpora, made one ranking a corpus.
+
+    Attributes:
+        query: what the user wants.
+        query_embedding: of the query, if the backend has it already; see `EMBEDDING_SCHEMA`.
+        context: what the user is working on; its keywords widen the second search. Empty: no second search.
+        searches: the corpora, each once; default those of the worker's settings.
+        legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
+        fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
+        weights: leg → its weight, for `rrf` and `weighted`; of a leg that is not in it, the worker's settings say it.
+        transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
+            `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
+        diversity: null: none.
+    """
+
+    nullable = frozenset({"diversity"})
+
+    query: Annotated[StrictStr, Field(min_length=1, max_length=100_000)]
+    query_embedding: Embedding = None
+    context: StrictStr = ""
+    searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
+    legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
+    fusion: Literal["similarity", "rrf", "weighted"] = "similarity"
+    weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
+    transform: Literal["none", "glossary", "llm"] = "none"
+    diversity: Diversity | None = None
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if not self.query.strip():
+            raise PydanticCustomError("blank", "query")
+        if len({*self.legs}) < len(self.legs):
+            raise PydanticCustomError("repeated", "legs")
+        if self.legs == ["contextual"]:
+            raise PydanticCustomError("alone", "legs")
+        corpora = [search.corpus for search in self.searches or []]
+        if len({*corpora}) < len(corpora):
+            raise PydanticCustomError("repeated", "searches")
+        return self
+
+
+class Message(Part):
+    """What was said in a conversation.
+
+    Attributes:
+        role: `user` or `assistant`.
+        content: the words.
+    """
+
+    role: Literal["user", "assistant"]
+    content: Annotated[StrictStr, Field(max_length=100_000)]
+
+
+class RunPipeline(Job):
+    """Job of `run_pipeline`: from a question to an answer that shows its sources.
+
+    Attributes:
+        question: the question.
+        mode: what it is for, a mode of the worker's settings.
+        profile: how to search, a profile of the worker's settings; default the mode's.
+        filters: what to narrow every corpus to.
+        k: how many sources; any integer, clamped to 1-50; default the mode's.
+        starting_prompt: instructions to the model in place of the mode's.
+        conversation_id: goes on with this conversation, or begins one of that name.
+        prior_response_id: goes on from this answer.
+        conversation_history: what was said before, where the backend keeps it.
+        chat_mode: `single`: the question stands by itself; `chat`: answers go on from each other.
+        pinned_chunks: hashes of chunks that come first among the sources.
+        context: what the user is working on.
+        searches: corpora to ask in place of the mode's.
+        stop_after: stop after this stage; the answer is a package, to look at and to `resume`.
+        resume: instead of a question: the id of a package, to go on with.
+    """
+
+    question: Annotated[StrictStr, Field(min_length=1, max_length=100_000)] | None = None
+    mode: Identifier = "grounded"
+    profile: Identifier | None = None
+    filters: Filters | None = None
+    k: StrictInt | None = None
+    starting_prompt: Annotated[StrictStr, Field(max_length=100_000)] | None = None
+    conversation_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    prior_response_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    conversation_history: Annotated[list[Message], Field(max_length=1000)] | None = None
+    chat_mode: Literal["single", "chat"] = "single"
+    pinned_chunks: Annotated[list[ChunkHash], Field(max_length=50)] | None = None
+    context: StrictStr = ""
+    searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
+    stop_after: Literal["build_sources", "synthesize_context"] | None = None
+    resume: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+
+    @model_validator(mode="after")
+    def _question_or_package(self) -> Self:
+        if self.resume is None and self.question is None:
+            raise PydanticCustomError("absent", "question")
+        if self.question is not None and not self.question.strip():
+            raise PydanticCustomError("blank", "question")
+        if self.resume is not None:
+            others = self.model_fields_set - {"resume", "stop_after", "principal", "principal_token"}
+            if others:
+                raise PydanticCustomError(
+                    "both", "expected resume without {name}: the package has its own", {"name": min(others)}
+                )
+        corpora = [search.corpus for search in self.searches or []]
+        if len({*corpora}) < len(corpora):
+            raise PydanticCustomError("repeated", "searches")
+        return self
+
+
+class VerifyRuns(Part):
+    """Job of `verify_runs`, for the schedule only: nothing to say, so nobody else's rights can be asked for."""

@@ -1,0 +1,224 @@
+"""What a search is answered with: `retrieve_top_k` and `retrieve_hybrid`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from worker.contract.base import Result
+
+
+class Stage(Result):
+    """One step of a job: its name, how long it took, and what it counted."""
+
+    stage: str
+    duration_ms: float
+    counts: dict[str, int] = {}
+
+
+class Trace(Result):
+    """How an answer came about. Not part of what a repeat repeats.
+
+    Attributes:
+        stages: what was done, in order, with durations in milliseconds.
+        search: ``index`` or ``exact`` where a search was made, and its parameters.
+        models: models (and their versions) that took part.
+        worker_version: version of this project.
+        cache: `hit` where an equal job's answer was taken, its chunks read anew; `miss` where there was none; null
+            where none was looked for.
+    """
+
+    stages: list[Stage]
+    search: dict[str, Any] = {}
+    models: dict[str, str] = {}
+    worker_version: str
+    cache: Literal["hit", "miss"] | None = None
+
+
+class FoundChunk(Result):
+    """A chunk that a search found.
+
+    Attributes:
+        rank: place in the answer, from 1.
+        chunk_id: the chunk's id, as a string whatever the column's type.
+        document_id: its document's id, likewise.
+        text: the chunk's text, as stored.
+        page: page number in the document; null where none is known.
+        section: section of the document; null where none is known.
+        coordinates: where on the page, in whatever form the backend stores; null where none are known.
+        metadata: the chunk's metadata, and mapped columns without a field of their own.
+        chunk_hash: `sha256:` and the hex of the text's hash; see `hash-vectors.json`.
+        hash_version: which version of the hash `chunk_hash` is.
+    """
+
+    rank: int
+    chunk_id: str
+    document_id: str
+    text: str
+    page: int | None
+    section: str | None
+    coordinates: Any
+    metadata: dict[str, Any]
+    chunk_hash: str
+    hash_version: int
+
+
+class RankedChunk(FoundChunk):
+    """A chunk of a `retrieve_top_k` answer.
+
+    Attributes:
+        distance: cosine distance from the query, in [0, 2].
+        similarity_score: 1 − `distance`.
+    """
+
+    distance: float
+    similarity_score: float
+
+
+class TopK(Result):
+    """Answer of `retrieve_top_k` to one query.
+
+    Attributes:
+        schema_version: version of this contract.
+        status: `ok` with `k` chunks, `short` with fewer, `empty` with none, which is no failure.
+        short_reason: null if `ok`; else the first that applies: `max_distance` removed a chunk, `filters` were
+            given, no more rows are visible (`visible_rows`), or recorded chunks `changed`.
+        k_requested: the job's `k`.
+        k: the same, clamped to 10–15.
+        corpus: the corpus that was searched.
+        chunks: the nearest first.
+        trace: how the answer came about; differs from repeat to repeat.
+    """
+
+    schema_version: Literal[1]
+    status: Literal["ok", "short", "empty"]
+    short_reason: Literal["max_distance", "filters", "visible_rows", "changed"] | None
+    k_requested: int
+    k: int
+    corpus: str
+    chunks: list[RankedChunk]
+    trace: Trace
+
+
+class JobError(Result):
+    """Why one query of a batch has no answer."""
+
+    type: str
+    path: str
+    message: str
+
+
+class FailedQuery(Result):
+    """Stands at its query's place in a batch."""
+
+    error: JobError
+
+
+class TopKBatch(Result):
+    """Answer of `retrieve_top_k` to ``query_embeddings``: one entry a query, in their order."""
+
+    schema_version: Literal[1]
+    results: list[TopK | FailedQuery]
+    trace: Trace
+
+
+class LegScore(Result):
+    """How one leg judged a chunk: its own score (higher is better) and its place there, from 1."""
+
+    leg: str
+    score: float
+    rank: int
+
+
+class Scores(Result):
+    """Why a chunk stands where it stands.
+
+    Attributes:
+        legs: of every leg that found it.
+        fused: what the fusion made of them.
+        rerank: a reranker's score; null where none took part.
+        temporal: how recent it is, by the profile's half-life; null where that counts nothing.
+    """
+
+    legs: list[LegScore]
+    fused: float | None
+    rerank: float | None
+    temporal: float | None
+
+
+class FusedChunk(FoundChunk):
+    """A chunk of a hybrid answer.
+
+    Attributes:
+        distance: cosine distance from the query, in [0, 2]; null where only the full text found it.
+        similarity_score: 1 − `distance`, or null.
+        scores: what each leg and each later step made of it.
+    """
+
+    distance: float | None
+    similarity_score: float | None
+    scores: Scores
+
+
+class HybridAnswer(Result):
+    """What one corpus answered.
+
+    Attributes:
+        status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
+        short_reason: null if `ok`; else `filters` were given, no more were found (`visible_rows`), or recorded chunks
+            `changed`.
+        top_k_requested: the search's `top_k`.
+        top_k: the same, clamped to 1-50.
+        chunks: the best first.
+    """
+
+    status: Literal["ok", "short", "empty"]
+    short_reason: Literal["filters", "visible_rows", "changed"] | None
+    top_k_requested: int
+    top_k: int
+    chunks: list[FusedChunk]
+
+
+class HybridMetrics(Result):
+    """How one corpus' legs did.
+
+    Attributes:
+        contextual: whether the second search was `used`, `skipped` (no context) or `failed`.
+        contextual_error: why it failed.
+        primary_count: chunks that the primary leg found.
+        contextual_count: chunks that the contextual leg found.
+        sparse_count: chunks that the sparse leg found.
+        merged_count: chunks that any leg found, each once.
+        duplicate_count: how often a leg found what an earlier one had.
+        dedup_rate: duplicates among all that was found, 0-1.
+        top_similarity: leg → similarity of its best chunk; null where it found none.
+        mean_similarity: leg → mean similarity of its chunks; null where it found none.
+    """
+
+    contextual: Literal["used", "skipped", "failed"]
+    contextual_error: str | None = None
+    primary_count: int
+    contextual_count: int
+    sparse_count: int
+    merged_count: int
+    duplicate_count: int
+    dedup_rate: float
+    top_similarity: dict[str, float | None]
+    mean_similarity: dict[str, float | None]
+
+
+class Hybrid(Result):
+    """Answer of `retrieve_hybrid`.
+
+    Attributes:
+        transformed_query: what was searched for.
+        context_keywords: what the second search added to it.
+        results: corpus → its chunks.
+        metrics: corpus → how its legs did.
+    """
+
+    schema_version: Literal[1]
+    transformed_query: str
+    context_keywords: list[str]
+    results: dict[str, HybridAnswer]
+    metrics: dict[str, HybridMetrics]
+    trace: Trace

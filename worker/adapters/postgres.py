@@ -10,7 +10,8 @@ import orjson
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Loader
+from psycopg.pq import Format, TransactionStatus
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -19,6 +20,8 @@ from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from psycopg.abc import Buffer
 
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
@@ -145,7 +148,7 @@ class Database:
                 # pipeline there, and says only that. Tell the server; the pool replaces the connection.
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
-            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [_rows(cursor) for cursor in cursors]
 
     def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
@@ -155,6 +158,12 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+
+
+def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    """A cursor's rows. Closed, it lets go of the answer at once, and not when garbage is next collected."""
+    with cursor:
+        return cursor.fetchall() if cursor.description else []
 
 
 def _timeout(seconds: float) -> tuple[str, str]:
@@ -183,6 +192,17 @@ def check(settings: Settings) -> Mapping[str, CorpusTypes]:
 def _configure(connection: Connection) -> None:
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
+    connection.adapters.register_loader("jsonb", _Jsonb)
+
+
+class _Jsonb(Loader):
+    """Psycopg's own loader would copy each value twice."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        # The first byte is the version of the binary format, of which there is one.
+        return orjson.loads(memoryview(data)[1:])
 
 
 @contextlib.contextmanager

@@ -148,7 +148,7 @@ class Database:
                 # pipeline there, and says only that. Tell the server; the pool replaces the connection.
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
-            return [_rows(cursor) for cursor in cursors]
+            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
@@ -158,12 +158,6 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
-
-
-def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
-    """A cursor's rows. Closed, it lets go of the answer at once, and not when garbage is next collected."""
-    with cursor:
-        return cursor.fetchall() if cursor.description else []
 
 
 def _timeout(seconds: float) -> tuple[str, str]:

@@ -218,9 +218,9 @@ class Corpus:
         """Whether a column of the table holds the chunks' hashes."""
         return self.settings.columns.chunk_hash is not None
 
-    def order(self, chunk: Chunk) -> tuple[Any, Any]:
-        """(document, chunk) as the database orders them."""
-        return self._document_key(chunk.document_id), self.key(chunk.id)
+    def order(self, chunk: Chunk) -> tuple[str, Any, Any]:
+        """(corpus, document, chunk), the last two as the database orders them."""
+        return self.name, self._document_key(chunk.document_id), self.key(chunk.id)
 
     # --- rows to chunks -------------------------------------------------------------------------
 

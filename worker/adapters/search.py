@@ -218,9 +218,9 @@ class Corpus:
         """Whether a column of the table holds the chunks' hashes."""
         return self.settings.columns.chunk_hash is not None
 
-    def order(self, chunk: Chunk) -> tuple[Any, Any]:
-        """(document, chunk) as the database orders them."""
-        return self._document_key(chunk.document_id), self.key(chunk.id)
+    def order(self, chunk: Chunk) -> tuple[str, Any, Any]:
+        """(corpus, document, chunk), the last two as the database orders them."""
+        return self.name, self._document_key(chunk.document_id), self.key(chunk.id)
 
     # --- rows to chunks -------------------------------------------------------------------------
 
@@ -247,14 +247,15 @@ class Corpus:
         named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
         if len(row) > _FIELDS:
             named.update(zip(self.settings.metadata_columns, row[_FIELDS:], strict=True))
+        # By position: by name would take twice as long.
         return Chunk(
-            id=str(chunk_id),
-            document_id=str(document_id),
-            text=text,
-            page=page,
-            section=section,
-            coordinates=coordinates,
-            metadata=named,
-            chunk_hash=format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
-            hash_version=HASH_VERSION,
+            str(chunk_id),
+            str(document_id),
+            text,
+            page,
+            section,
+            coordinates,
+            named,
+            format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
+            HASH_VERSION,
         )

@@ -210,6 +210,8 @@ class SourceBuilder:
 
     def _pin(self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages) -> None:
         """Put the chunks that were asked for by their hash before all others."""
+        if not request.pinned_chunks:
+            return
         left = unique(Pin(text) for text in request.pinned_chunks)
         found: dict[Pin, Candidate] = {}
         for search in searches:

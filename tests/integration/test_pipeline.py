@@ -530,6 +530,7 @@ def test_a_recorded_answer_is_held_back_once_a_source_is_not_what_it_was(
     assert "canary-4711" not in said
     assert answer["answer"] not in said
     assert ids(again) == [chunk_id for chunk_id in ids(answer) if chunk_id != gone["chunk_id"]]
+    assert not any(gone[name] in repeated(again) for name in ("chunk_id", "chunk_hash"))
 
 
 def test_nothing_that_is_kept_holds_a_chunks_text(

@@ -82,6 +82,11 @@ def make_settings(stack: devstack.Stack) -> Callable[..., Settings]:
         for name, change in changes.items():
             merge = isinstance(change, dict) and isinstance(values.get(name), dict) and name != "corpora"
             values[name] = {**values[name], **change} if merge else change
+        if "modes" not in changes:  # those whose corpora are there, as with a settings file of one's own
+            corpora = values["corpora"].keys()
+            values["modes"] = {
+                name: mode for name, mode in values["modes"].items() if mode["corpora"].keys() <= corpora
+            }
         return from_values(values)
 
     return make

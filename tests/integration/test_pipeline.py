@@ -132,6 +132,29 @@ def test_the_code_mode_shows_the_model_its_cheatsheet_its_editor_and_what_was_sa
     assert sorted(map(block.index, parts)) == [block.index(part) for part in parts]
 
 
+def test_columns_of_any_type_go_to_json_and_back(
+    open_engine: Callable[..., Engine], settings: Settings, admin: Admin
+) -> None:
+    """Metadata is JSON from the door on: dates as text, and so are numbers that JSON has not; recency reads them."""
+    types = {"made": "timestamptz DEFAULT '2024-02-29T12:00Z'", "day": "date DEFAULT '2024-02-29'"}
+    types |= {"worth": "numeric DEFAULT 1.50", "share": "float8 DEFAULT 'NaN'", "tags": "date[] DEFAULT '{2024-02-29}'"}
+    for name, column in types.items():
+        admin.execute(f"ALTER TABLE document_chunks ADD COLUMN {name} {column}")
+    admin.execute("UPDATE document_chunks SET made = '2025-02-28T12:00Z' WHERE document_id = 'handbook-desk-notes'")
+    corpora = {name: corpus.model_dump(exclude_unset=True) for name, corpus in settings.corpora.items()}
+    corpora["documents"] |= {"metadata_columns": {name: name for name in types}, "date": "made"}
+    profile = {"legs": [{"kind": "dense"}], "temporal": {"half_life_days": 365, "weight": 1}}
+    engine = open_engine(corpora=corpora, profiles={"recent": profile})
+    response = in_stages(engine, QueryRequest(HUM, profile="recent", k=2))
+    found = [candidate.chunk for candidate in response.package.candidates]
+    assert {chunk.document_id for chunk in found} == {"handbook-desk-notes"}
+    made = "2025-02-28T12:00:00+00:00"
+    expected = {"made": made, "day": "2024-02-29", "worth": "1.50", "share": None, "tags": ["2024-02-29"]}
+    assert expected.items() <= found[0].metadata.items()
+    job = {"question": HUM, "profile": "recent", "run": RUN}
+    assert repeated(ask(engine, **job)) == repeated(ask(engine, **job))
+
+
 # --- rights -------------------------------------------------------------------------------------
 
 
@@ -508,6 +531,7 @@ def test_a_recorded_answer_is_held_back_once_a_source_is_not_what_it_was(
     assert "canary-4711" not in said
     assert answer["answer"] not in said
     assert ids(again) == [chunk_id for chunk_id in ids(answer) if chunk_id != gone["chunk_id"]]
+    assert not any(gone[name] in repeated(again) for name in ("chunk_id", "chunk_hash"))
 
 
 def test_nothing_that_is_kept_holds_a_chunks_text(

@@ -213,6 +213,23 @@ def test_a_package_is_gone_on_from_without_what_other_claims_were_told(
     assert "4711" not in json.dumps(provider.requests[-1])
 
 
+@pytest.mark.parametrize("kept_by", ["provider", "worker"])
+def test_a_record_is_reused_without_what_other_claims_were_told(
+    engine: Engine, provider: Provider, kept_by: str
+) -> None:
+    """An answer that goes on from earlier turns is held back from the same owner with other claims."""
+    provider.text = "The vault's number is 4711 [S1]."
+    one, other = asker("alice", tenant_id="t1"), asker("alice", tenant_id="t2")
+    first = chat(engine, "a beat", mode="code", user=one, chat_mode="chat" if kept_by == "provider" else "single")
+    job = {"mode": "code", "run": {"subject_id": "s", "run_id": "r", "reuse": True}}
+    second = chat(engine, "faster", first, user=one, **job)
+    answer = chat(engine, "faster", first, user=other, **job)
+    assert ("4711" in second["package"]["context_block"]) == (kept_by == "worker")
+    assert (answer["short_reason"], answer["answer"]) == ("changed", None)
+    assert "4711" not in json.dumps(answer)
+    assert chat(engine, "faster", first, user=one, **job)["answer"] == second["answer"]
+
+
 def test_what_a_reset_is_told_once(engine: Engine) -> None:
     """Also where the stages are jobs of their own."""
     first = chat(engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from datetime import date, time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -246,7 +247,7 @@ class Corpus:
         chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
         named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
         if len(row) > _FIELDS:
-            named.update(zip(self.settings.metadata_columns, row[_FIELDS:], strict=True))
+            named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
         # By position: by name would take twice as long.
         return Chunk(
             str(chunk_id),
@@ -259,3 +260,14 @@ class Corpus:
             format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
             HASH_VERSION,
         )
+
+
+def _in_json(value: Any) -> Any:
+    """A column's value as JSON has it: dates and times in ISO 8601, of lists each item, anything else as text."""
+    if value is None or isinstance(value, str | int | dict):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_in_json(item) for item in value]
+    return value.isoformat() if isinstance(value, date | time) else str(value)

@@ -72,7 +72,9 @@ def with_texts(content: Mapping[str, Any], corpora: Corpora, asker: Principal) -
     package = from_json(ContextPackage, orjson.dumps(content["package"]))
     candidates = _still_there(content["pins"], corpora, asker)
     whole = len(candidates) == len(content["pins"])
-    return dataclasses.replace(package, candidates=tuple(candidates)), whole
+    # Labels name what is not there any more; whoever goes on gives new ones.
+    labels = package.source_labels if whole else {}
+    return dataclasses.replace(package, candidates=tuple(candidates), source_labels=labels), whole
 
 
 def _still_there(pins: Sequence[Mapping[str, Any]], corpora: Corpora, asker: Principal) -> list[Candidate]:

@@ -296,7 +296,9 @@ class PipelineJobs:
         kept = record.answer
         package, whole = with_texts(kept["package"], self._corpora, asker)
         response = from_json(QueryResponse, orjson.dumps(kept["response"]))
-        if not whole:
+        # Where it goes on from earlier turns, it may say what other claims were told in them.
+        goes_on = package.previous is not None or bool(package.request.conversation_history)
+        if not whole or (goes_on and record.claims_sha256 != claims_digest(asker)):
             # What the answer says may be what this caller must not read any more.
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from worker.core import diversity, temporal
@@ -267,13 +267,10 @@ def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:
 
 def _seconds(value: Any) -> float | None:
     """A date of a chunk's metadata as seconds since 1970; None for what is no date. Without a zone it is UTC."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if not isinstance(value, datetime):
+    if not isinstance(value, str):
         return None
-    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    try:
+        day = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return (day if day.tzinfo else day.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,291 @@
+"""Settings: validated once at start, then a value that is passed on. Nothing else reads the environment.
+
+Order of precedence: arguments, environment (``RETRIEVAL_WORKER_SEARCH__OVER_FETCH=150``), the TOML file
+(``RETRIEVAL_WORKER_CONFIG``, else ``config/worker.toml`` as shipped), defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import AliasChoices, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
+
+from worker.core.costs import Price
+from worker.errors import SettingsError
+from worker.settings.base import Identifier, Section, config_folder
+from worker.settings.providers import (
+    EmbedderSettings,
+    LanguageModelSettings,
+    PriceSettings,
+    RemoteFields,
+    RemoteSettings,
+    RerankerSettings,
+)
+from worker.settings.searching import (
+    CacheSettings,
+    DefaultSearch,
+    DiversitySettings,
+    HybridSettings,
+    LegSettings,
+    ModeSettings,
+    ProfileSettings,
+    TemporalSettings,
+)
+from worker.settings.serving import (
+    ArtifactSettings,
+    Columns,
+    CorpusSettings,
+    DocumentsTable,
+    Limits,
+    LogSettings,
+    MetricsSettings,
+    PoolSettings,
+    PrincipalSettings,
+    SearchSettings,
+    TokenSettings,
+    VerifySettings,
+    WorkerSettings,
+)
+
+__all__ = [
+    "CONFIG_VARIABLE",
+    "PREFIX",
+    "ArtifactSettings",
+    "CacheSettings",
+    "Columns",
+    "CorpusSettings",
+    "DefaultSearch",
+    "DiversitySettings",
+    "DocumentsTable",
+    "EmbedderSettings",
+    "HybridSettings",
+    "LanguageModelSettings",
+    "LegSettings",
+    "Limits",
+    "LogSettings",
+    "MetricsSettings",
+    "ModeSettings",
+    "PoolSettings",
+    "PriceSettings",
+    "PrincipalSettings",
+    "ProfileSettings",
+    "RemoteFields",
+    "RemoteSettings",
+    "RerankerSettings",
+    "SearchSettings",
+    "Section",
+    "Settings",
+    "TemporalSettings",
+    "TokenSettings",
+    "VerifySettings",
+    "WorkerSettings",
+    "config_folder",
+    "from_values",
+    "load",
+    "load_embedder",
+    "read_glossary",
+    "read_values",
+]
+
+PREFIX = "RETRIEVAL_WORKER_"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+
+
+class Settings(BaseSettings):
+    """All settings of a worker."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    database_connection_string: SecretStr = Field(
+        validation_alias=AliasChoices("DATABASE_CONNECTION_STRING", "database_connection_string")
+    )
+    broker_url: SecretStr = Field(validation_alias=AliasChoices("CELERY_BROKER_URL", "broker_url"))
+    result_backend: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("CELERY_RESULT_BACKEND", "result_backend")
+    )
+    token_keys: dict[str, SecretStr] = {}
+    trust_queue: bool = False
+    principal: PrincipalSettings = PrincipalSettings()
+    corpora: dict[str, CorpusSettings] = Field(min_length=1)
+    search: SearchSettings = SearchSettings()
+    pool: PoolSettings = PoolSettings()
+    worker: WorkerSettings = WorkerSettings()
+    limits: Limits = Limits()
+    artifacts: ArtifactSettings = ArtifactSettings()
+    hybrid: HybridSettings = HybridSettings()
+    profiles: dict[str, ProfileSettings] = {}
+    modes: dict[str, ModeSettings] = {}
+    cache: CacheSettings = CacheSettings()
+    verify: VerifySettings = VerifySettings()
+    embedder: EmbedderSettings = EmbedderSettings()
+    language_model: LanguageModelSettings = LanguageModelSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    reranker: RerankerSettings = RerankerSettings()
+    prices: dict[str, PriceSettings] = {}
+    remote: dict[Identifier, RemoteSettings] = {}
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _modes_name_what_is_there(self) -> Settings:
+        for name, mode in self.modes.items():
+            if mode.profile not in self.profiles:
+                raise ValueError(f"modes.{name}.profile: there is no profile {mode.profile}")
+            missing = [corpus for corpus in mode.corpora if corpus not in self.corpora]
+            if missing:
+                raise ValueError(f"modes.{name}.corpora: there is no corpus {missing[0]}")
+            missing = [source for source in mode.remote if source not in self.remote]
+            if missing:
+                raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
+        return self
+
+    def price_table(self) -> dict[tuple[str, str], Price]:
+        """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
+        return {
+            (provider, model): Price(price.input, price.output, price.cached_input)
+            for name, price in self.prices.items()
+            for provider, _, model in [name.partition("/")]
+        }
+
+    @property
+    def default_corpus(self) -> str:
+        """The first corpus of the file."""
+        return next(iter(self.corpora))
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment outranks the file, which arrives as arguments from `load`."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read and validate the settings.
+
+    Args:
+        path: the TOML file; default ``RETRIEVAL_WORKER_CONFIG``, else the one shipped.
+
+    Raises:
+        SettingsError: the file can't be read, or a setting is missing, unknown or wrong; it is named.
+    """
+    return from_values(_read(path))
+
+
+def read_glossary(name: str) -> dict[str, list[str]]:
+    """The table of terms that `hybrid.glossary` names: beside the settings file, else as shipped; empty for no name.
+
+    Raises:
+        SettingsError: it can't be read, or isn't a table of lists of words.
+    """
+    if not name:
+        return {}
+    try:
+        beside = _settings_file().parent / name
+        return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / name))
+    except ValidationError as error:
+        raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
+
+
+_Glossary = TypeAdapter(dict[str, list[str]])
+
+
+def _settings_file() -> Path:
+    return Path(os.environ.get(CONFIG_VARIABLE) or config_folder() / "worker.toml")
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"settings file {path}: {error}") from None
+
+
+def read_values(path: Path | None = None) -> dict[str, Any]:
+    """The settings file as plain data, with the profiles and modes that stand in files of their own beside it.
+
+    Those that the settings file has itself outrank them. Where a settings file elsewhere has none beside it, the
+    shipped ones serve, of the modes those whose corpora it names: another installation has other corpora.
+
+    Raises:
+        SettingsError: a file can't be read.
+    """
+    file = path or _settings_file()
+    values = _toml(file)
+    for part in ("profiles", "modes"):
+        beside = file.parent / f"{part}.toml"
+        found = _toml(beside if beside.exists() else config_folder() / f"{part}.toml").get(part, {})
+        if part == "modes" and not beside.exists():
+            found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= values["corpora"].keys()}
+        values[part] = {**found, **values.get(part, {})}
+    return values
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    values = read_values(path)
+    unknown = [name for name in os.environ if name.startswith(PREFIX) and not _is_known(name)]
+    if unknown:
+        raise SettingsError(f"the setting {min(unknown)} is not known")
+    return values
+
+
+def _is_known(variable: str) -> bool:
+    """Only nested names are judged: Kubernetes sets RETRIEVAL_WORKER_PORT and the like for a service of that name."""
+    section, nested, _ = variable.removeprefix(PREFIX).partition("__")
+    return not nested or section.lower() in Settings.model_fields
+
+
+def load_embedder(path: Path | None = None) -> EmbedderSettings:
+    """Only the embedder's settings, for commands that need neither Postgres nor Redis; see `load`."""
+    unused = {"database_connection_string": "unused", "broker_url": "unused"}
+    return from_values({**unused, **_read(path)}).embedder
+
+
+def from_values(values: dict[str, Any]) -> Settings:
+    """Validate settings given as plain data; see `load`."""
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(_describe(error)) from None
+    except UnreadableVariable as error:
+        # Its cause holds the value; its own words only name the field.
+        named = re.search(r'field "(\w+)"', str(error))
+        name = f"{PREFIX}{named[1].upper()}" if named else PREFIX
+        raise SettingsError(f"the setting {name}: expected JSON") from None
+
+
+_ENVIRONMENT_NAMES = {
+    "database_connection_string": "DATABASE_CONNECTION_STRING",
+    "broker_url": "CELERY_BROKER_URL",
+    "result_backend": "CELERY_RESULT_BACKEND",
+}
+
+
+def _describe(error: ValidationError) -> str:
+    """The first problem in one sentence: which setting, and what was expected. Values are not repeated."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing"
+    if first["type"] == "extra_forbidden":
+        return f"the setting {name} is not known"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"the setting {name}: {message}" if name else message

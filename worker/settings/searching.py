@@ -1,0 +1,123 @@
+"""Settings of hybrid retrieval, of the pipeline's profiles and modes, and of the cache."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from worker.core.keywords import EXTRACTORS
+from worker.model import LegName
+from worker.settings.base import Seconds, Section
+
+Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
+
+
+class DefaultSearch(Section):
+    """A corpus that a hybrid retrieval asks unless its job says otherwise."""
+
+    corpus: str
+    top_k: int = Field(5, ge=1, le=50)
+
+
+class HybridSettings(Section):
+    """How `retrieve_hybrid` searches."""
+
+    searches: list[DefaultSearch] = []
+    extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
+    extractor: str = "strudel"
+    glossary: str = "glossary.toml"
+    deadline_seconds: Seconds = 10.0
+    weights: Weights = {"primary": 0.6, "contextual": 0.4, "sparse": 0.4}
+    rrf_weights: Weights = {}
+
+    def weights_of(self, fusion: str) -> dict[str, float]:
+        """Weights of the legs where a job gives none; a leg that is not in them has the method's own default."""
+        weights = {"weighted": self.weights, "rrf": self.rrf_weights}.get(fusion, {})
+        return {str(leg): weight for leg, weight in weights.items()}
+
+    @field_validator("extractor")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in EXTRACTORS:
+            raise ValueError(f"expected one of {', '.join(EXTRACTORS)}")
+        return name
+
+
+class LegSettings(Section):
+    """One leg of a profile: a kind of search, and what it searches for."""
+
+    kind: Literal["dense", "sparse"] = "dense"
+    of: Literal["question", "context", "hyde", "variants"] = "question"
+    weight: float = Field(1.0, ge=0, le=1000)
+
+    @model_validator(mode="after")
+    def _has_words(self) -> LegSettings:
+        if self.kind == "sparse" and self.of == "hyde":
+            raise ValueError("a sparse leg searches for words of the question, the context or its variants")
+        return self
+
+
+class TemporalSettings(Section):
+    """How much it counts that a chunk is recent."""
+
+    half_life_days: float = Field(gt=0, le=36_500)
+    weight: float = Field(0.2, ge=0, le=1)
+
+
+class DiversitySettings(Section):
+    """How a profile keeps an answer from saying one thing many times."""
+
+    relevance: float = Field(0.7, ge=0, le=1, alias="lambda")
+    per_document: int | None = Field(None, ge=1, le=1000)
+
+
+class ProfileSettings(Section):
+    """How to search: legs, fused, refined."""
+
+    legs: list[LegSettings] = Field(min_length=1, max_length=8)
+    fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
+    fetch: int = Field(30, ge=1, le=50)
+    transform: Literal["none", "glossary", "llm"] = "none"
+    hyde: int = Field(0, ge=0, le=8)
+    variants: int = Field(0, ge=0, le=8)
+    rerank: Literal["none", "lexical", "http", "llm", "cross_encoder"] = "none"
+    temporal: TemporalSettings | None = None
+    diversity: DiversitySettings | None = None
+
+    @model_validator(mode="after")
+    def _legs_have_queries(self) -> ProfileSettings:
+        for name in ("hyde", "variants"):
+            if any(leg.of == name for leg in self.legs) != (getattr(self, name) > 0):
+                raise ValueError(f"{name}: expected a number above 0 together with a leg of {name}")
+        return self
+
+
+class ModeSettings(Section):
+    """What a question is for: where it looks, how, and what the model is told."""
+
+    corpora: dict[str, Annotated[int, Field(ge=0, le=50)]] = Field(min_length=1)
+    profile: str
+    k: int = Field(8, ge=1, le=50)
+    instructions: str = Field(min_length=1, max_length=20_000)
+    budget_tokens: int = Field(6000, ge=100, le=1_000_000)
+    remote: list[str] = []
+    show_context: bool = False
+    history_turns: int = Field(0, ge=0, le=100)
+    sections: bool = False
+    cheatsheet: str = Field("", max_length=20_000)
+
+
+class CacheSettings(Section):
+    """Answers kept in Redis for callers who ask the same again."""
+
+    tasks: list[Literal["retrieve_hybrid"]] = []
+    url: SecretStr | None = None
+    entries: int = Field(10_000, ge=1, le=1_000_000)
+    seconds: int = Field(300, ge=1, le=86_400)
+    timeout_seconds: float = Field(0.2, gt=0, le=10)

@@ -1,0 +1,175 @@
+"""Settings of who may ask what of which tables, and of how the worker runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from worker.settings.base import Identifier, QualifiedName, Seconds, Section
+
+# Postgres accepts custom settings of two parts only; anything else would be one of its own.
+CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")]
+# Stands in SQL as 'name'::regconfig, which folds capitals and splits at dots.
+TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
+
+
+class TokenSettings(Section):
+    """How a ``principal_token`` is checked."""
+
+    algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = ["HS256"]
+    audience: str = "retrieval-worker"
+    leeway_seconds: int = Field(5, ge=0, le=300)
+
+
+class PrincipalSettings(Section):
+    """Which claim becomes which Postgres setting."""
+
+    owner_claim: str = "user_id"
+    settings: dict[str, CustomSetting] = {
+        "user_id": "app.user_id",
+        "tenant_id": "app.tenant_id",
+        "roles": "app.roles",
+    }
+    token: TokenSettings = TokenSettings()
+
+    @model_validator(mode="after")
+    def _owner_is_mapped(self) -> PrincipalSettings:
+        if self.owner_claim not in self.settings:
+            raise ValueError(f"principal.owner_claim: {self.owner_claim!r} is not in principal.settings")
+        if any(setting.startswith("retrieval.") for setting in self.settings.values()):
+            raise ValueError("principal.settings: the settings retrieval.… are the worker's own")
+        return self
+
+
+class Columns(Section):
+    """Which column of a corpus's table holds what."""
+
+    id: Identifier
+    document_id: Identifier
+    text: Identifier
+    embedding: Identifier
+    page: Identifier | None = None
+    section: Identifier | None = None
+    coordinates: Identifier | None = None
+    metadata: Identifier | None = None
+    chunk_hash: Identifier | None = None
+    text_search: Identifier | None = None
+    path: Identifier | None = None
+
+
+class DocumentsTable(Section):
+    """The table of a corpus's documents, under row-level security of its own."""
+
+    table: QualifiedName
+    id: Identifier = "id"
+    path: Identifier | None = None
+
+
+class CorpusSettings(Section):
+    """A searchable table of chunks."""
+
+    table: QualifiedName
+    columns: Columns
+    public: bool = False
+    language: TextSearchConfiguration = "english"
+    max_distance: float | None = Field(None, ge=0, le=2)
+    metadata_columns: dict[str, Identifier] = {}
+    date: str | None = None
+    path_field: str | None = None
+    documents: DocumentsTable | None = None
+
+
+class SearchSettings(Section):
+    """How nearest-neighbour search trades time for recall."""
+
+    over_fetch: int = Field(60, ge=15, le=1000)
+    exact_rows: int = Field(2000, ge=0)
+    narrow_factor: float = Field(25.0, ge=0)
+    ef_search_min: int = Field(400, ge=15, le=1000)
+    ef_search_rows: int = Field(500, ge=1)
+    max_scan_tuples: int = Field(40_000, ge=1000)
+    scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
+    statement_timeout_seconds: Seconds = 20.0
+
+
+class PoolSettings(Section):
+    """Connections of one worker process."""
+
+    max_size: int = Field(4, ge=1, le=64)
+    timeout_seconds: Seconds = 5.0
+
+
+class WorkerSettings(Section):
+    """How Celery runs the tasks."""
+
+    prefetch_multiplier: int = Field(1, ge=1, le=4)
+    soft_time_limit_seconds: int = Field(60, ge=1)
+    time_limit_seconds: int = Field(90, ge=1)
+    result_expires_seconds: int = Field(3600, ge=1)
+    visibility_timeout_seconds: int = Field(600, ge=1)
+    max_retries: int = Field(5, ge=0, le=100)
+    retry_backoff_seconds: Seconds = 0.5
+    retry_backoff_max_seconds: Seconds = 30.0
+    max_deliveries: int = Field(5, ge=1, le=1000)
+    send_task_events: bool = True
+    soft_shutdown_seconds: float = Field(30.0, ge=0)
+
+    @model_validator(mode="after")
+    def _limits_nest(self) -> WorkerSettings:
+        if self.soft_time_limit_seconds >= self.time_limit_seconds:
+            raise ValueError("worker.soft_time_limit_seconds: expected less than time_limit_seconds")
+        # Otherwise a job still running would be handed to a second worker.
+        if self.visibility_timeout_seconds <= self.time_limit_seconds + self.retry_backoff_max_seconds:
+            raise ValueError(
+                "worker.visibility_timeout_seconds: expected more than time_limit_seconds + retry_backoff_max_seconds"
+            )
+        return self
+
+
+class Limits(Section):
+    """Bounds of what a job may hold."""
+
+    max_string: int = Field(1_000_000, ge=1024)
+    max_list: int = Field(10_000, ge=768)
+    max_keys: int = Field(1_000, ge=16)
+    max_depth: int = Field(32, ge=8, le=200)
+    max_id: int = Field(512, ge=36)
+
+
+class ArtifactSettings(Section):
+    """Where the files of runs are kept."""
+
+    url: str = "artifacts"
+
+
+class VerifySettings(Section):
+    """The check of recorded runs against their corpora."""
+
+    every_minutes: float = Field(0, ge=0, le=100_000)
+    batch: int = Field(1000, ge=1, le=100_000)
+    principal: dict[str, str | int | bool | list[str]] = {}
+
+
+class MetricsSettings(Section):
+    """Metrics for Prometheus; none are kept unless a port or a folder is set."""
+
+    port: int = Field(0, ge=0, le=65_535)
+    address: str = "127.0.0.1"
+    folder: str = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is counted."""
+        return bool(self.port or self.folder)
+
+
+class LogSettings(Section):
+    """What is logged, and in which form."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    format: Literal["auto", "json", "console"] = "auto"

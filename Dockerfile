@@ -20,4 +20,4 @@ COPY config config
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     RETRIEVAL_WORKER_ARTIFACTS__URL=/artifacts
 USER 10001
-CMD ["celery", "-A", "worker.app", "worker", "-n", "worker@%h", "-Q", "retrieval", "--autoscale=8,2", "--without-mingle", "--without-gossip"]
+CMD ["celery", "-A", "worker.app", "worker", "-n", "worker@%h", "-Q", "retrieval,pipeline", "--autoscale=8,2", "--without-mingle", "--without-gossip"]

@@ -6,7 +6,6 @@ python -m benchmarks.pins --rows 100000
 from __future__ import annotations
 
 import cProfile
-import gc
 import io
 import pstats
 import random
@@ -29,7 +28,7 @@ from rich.table import Table
 from worker import devstack
 from worker.contract import PinnedReplay, parse_job
 from worker.core.hashing import format_hash, hash_chunk
-from worker.engine import Engine
+from worker.engine import Engine, spare_collections
 from worker.loader import migrate
 from worker.model import Principal
 from worker.settings import Settings, config_folder, from_values
@@ -220,8 +219,7 @@ def main(
             load(admin, rows)
         settings = settings_for(server.dsn(user="retrieval_worker"))
         engine = Engine(settings, time.perf_counter)
-        gc.collect()
-        gc.freeze()  # as a worker's process does once it is ready
+        spare_collections()
         try:
             missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)
             for case in missed if profiles else []:

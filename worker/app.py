@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from kombu.entity import Queue
 from worker import codec, observe, results, tasks
 from worker import settings as settings_module
 from worker.adapters.postgres import check
-from worker.engine import Engine
+from worker.engine import Engine, spare_collections
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
 
@@ -106,9 +105,7 @@ class _Process:
     def engine(self) -> Engine:
         if self._engine is None:
             self._engine = Engine(self._settings, time.perf_counter)
-            # What start-up made stays until the process ends: no later collection need look through it for garbage.
-            gc.collect()
-            gc.freeze()
+            spare_collections()
         return self._engine
 
     def close(self) -> None:

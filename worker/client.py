@@ -232,9 +232,16 @@ class Client:
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 
     def progress(self, task_id: str) -> Progress:
-        """Where a job is now."""
+        """Where a job is now.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
         result = self._result(task_id)
-        state, info = result.state, result.info
+        try:
+            state, info = result.state, result.info
+        except _REDIS_IS_AWAY:
+            raise Unavailable("Redis is away") from None
         if state != "PROGRESS" or not isinstance(info, dict):
             return Progress(state)
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))

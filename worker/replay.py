@@ -201,7 +201,7 @@ def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome, Place]]) -> set
 
 def _place(corpus: Corpus, chunk: Chunk, version: int) -> Place:
     known = chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
-    return Place(known, chunk.id, chunk.document_id, chunk.text, (corpus.name, *corpus.order(chunk)), chunk)
+    return Place(known, chunk.id, chunk.document_id, chunk.text, corpus.order(chunk), chunk)
 
 
 def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:

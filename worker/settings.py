@@ -362,7 +362,7 @@ class EmbedderSettings(Section):
 
 
 class LanguageModelSettings(Section):
-    """What words queries anew."""
+    """What answers questions, words queries anew, and judges passages."""
 
     kind: Literal["none", "openai"] = "none"
     api: Literal["responses", "chat"] = "responses"
@@ -370,6 +370,7 @@ class LanguageModelSettings(Section):
     base_url: str | None = None
     api_key: SecretStr | None = None
     max_output_tokens: int = Field(1024, ge=16, le=100_000)
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     timeout_seconds: Seconds = 30.0
     max_retries: int = Field(2, ge=0, le=10)
 

@@ -75,3 +75,11 @@ def test_a_question_its_record_and_its_trace(broker: Any, worker_environment: An
     other = type_in("trace", "desk", "r2", "--as", "alice")
     assert other.returncode == 1
     assert other.stderr == "retrieval-worker: run: there is no run_pipeline in it, but retrieve_top_k\n"
+
+
+def test_nobody_answers(broker: Any, worker_environment: Any) -> None:
+    """Where no worker serves the queue, waiting ends with one line that asks for it."""
+    broker.flushall()
+    done = typed(worker_environment())("ask", QUESTION, "--as", "alice", "--timeout", "0.3")
+    assert done.returncode == 69
+    assert done.stderr == "retrieval-worker: no answer within 0.3 s; does a worker serve the queue pipeline?\n"

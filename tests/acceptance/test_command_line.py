@@ -74,12 +74,15 @@ def still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
 def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     """One command: servers, schema, corpus, worker, jobs over Redis, tables; then nothing."""
     process = start("demo")
+    read_until(process, "a Celery worker runs")
+    begun = time.monotonic()
     alice = read_until(process, "alice asks")
     started = children(process)
     assert process.stdout is not None
     rest = process.stdout.read()
     process.stdout.close()
     assert process.wait(60) == 0
+    assert time.monotonic() - begun < 10
     for mode in ("grounded", "code", "lyrics", "extraction"):
         _, asked = rest.split(f"{mode}: ", 1)
         assert "[S" in asked.split("go on: ")[0], mode

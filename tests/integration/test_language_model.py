@@ -79,6 +79,14 @@ def test_an_answer_goes_on_from_one_that_the_server_keeps(provider: Provider) ->
     assert isinstance(failure(asked, Prompt("i", "three", previous_response_id="resp_unknown")), SettingsError)
 
 
+def test_how_long_a_prompt_is_kept_is_said_with_its_key(provider: Provider) -> None:
+    """Only where the settings say so, and only beside a key."""
+    asked = model(provider, prompt_cache_retention="24h")
+    asked.complete(PROMPT)
+    asked.complete(Prompt("i", "x"))
+    assert [sent.get("prompt_cache_retention") for sent in provider.requests] == ["24h", None]
+
+
 def test_a_cache_key_that_is_too_long_is_refused_as_providers_do(provider: Provider) -> None:
     """So the server of the tests would notice one."""
     assert isinstance(failure(model(provider), Prompt("i", "x", cache_key="0" * 65)), SettingsError)

@@ -119,7 +119,8 @@ def test_every_mode_answers_offline(
         text = " ".join(chunks[label["corpus"], label["chunk_id"]].split())
         assert " ".join(citation["snippet"].strip("…").split()) in text
         assert citation["quote"] in ({"verbatim"} if mode != "code" else {None, "verbatim"})
-    assert [stage["stage"] for stage in answer["trace"]["stages"]] == [*STAGES, "synthesize_context", "execute"]
+    stages = [stage["stage"] for stage in answer["trace"]["stages"]]
+    assert stages == [*STAGES, "synthesize_context", "execute"]
 
 
 def test_the_code_mode_shows_the_model_its_cheatsheet_its_editor_and_what_was_said(engine: Engine) -> None:

@@ -140,6 +140,12 @@ def test_a_redis_that_is_away_is_unavailable(backend: str | None) -> None:
     assert time.monotonic() - started < 5
 
 
+def test_progress_of_a_redis_that_is_away_is_unavailable() -> None:
+    """Who asks where a job is hears of it in the same words."""
+    with pytest.raises(errors.Unavailable, match="Redis is away"):
+        Client("redis://127.0.0.1:1/0").progress("a task")
+
+
 # --- failures ---------------------------------------------------------------------------------------
 
 

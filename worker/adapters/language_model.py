@@ -101,7 +101,11 @@ class OpenAIModel:
         return replace(completion, text=text)
 
     def _respond(self, prompt: Prompt) -> Completion:
-        optional = {"previous_response_id": prompt.previous_response_id, "prompt_cache_key": prompt.cache_key}
+        optional = {
+            "previous_response_id": prompt.previous_response_id,
+            "prompt_cache_key": prompt.cache_key,
+            "prompt_cache_retention": self._settings.prompt_cache_retention if prompt.cache_key else None,
+        }
         answer = self._client.responses.create(
             model=self.name,
             instructions=prompt.instructions,

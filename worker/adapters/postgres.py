@@ -10,7 +10,8 @@ import orjson
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Loader
+from psycopg.pq import Format, TransactionStatus
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -19,6 +20,8 @@ from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from psycopg.abc import Buffer
 
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
@@ -183,6 +186,17 @@ def check(settings: Settings) -> Mapping[str, CorpusTypes]:
 def _configure(connection: Connection) -> None:
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
+    connection.adapters.register_loader("jsonb", _Jsonb)
+
+
+class _Jsonb(Loader):
+    """Psycopg's own loader would copy each value twice."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        # The first byte is the version of the binary format, of which there is one.
+        return orjson.loads(memoryview(data)[1:])
 
 
 @contextlib.contextmanager

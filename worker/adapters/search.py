@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INDEX, _EXACT = "index", "exact"
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
+_JSON = (str, int, dict, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +220,9 @@ class Corpus:
         """Whether a column of the table holds the chunks' hashes."""
         return self.settings.columns.chunk_hash is not None
 
-    def order(self, chunk: Chunk) -> tuple[Any, Any]:
-        """(document, chunk) as the database orders them."""
-        return self._document_key(chunk.document_id), self.key(chunk.id)
+    def order(self, chunk: Chunk) -> tuple[str, Any, Any]:
+        """(corpus, document, chunk), the last two as the database orders them."""
+        return self.name, self._document_key(chunk.document_id), self.key(chunk.id)
 
     # --- rows to chunks -------------------------------------------------------------------------
 
@@ -248,22 +249,23 @@ class Corpus:
         named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
         if len(row) > _FIELDS:
             named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
+        # By position: by name would take twice as long.
         return Chunk(
-            id=str(chunk_id),
-            document_id=str(document_id),
-            text=text,
-            page=page,
-            section=section,
-            coordinates=coordinates,
-            metadata=named,
-            chunk_hash=format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
-            hash_version=HASH_VERSION,
+            str(chunk_id),
+            str(document_id),
+            text,
+            page,
+            section,
+            coordinates,
+            named,
+            format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
+            HASH_VERSION,
         )
 
 
 def _in_json(value: Any) -> Any:
     """A column's value as JSON has it: dates and times in ISO 8601, of lists each item, anything else as text."""
-    if value is None or isinstance(value, str | int | dict):
+    if isinstance(value, _JSON):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -18,8 +18,8 @@ PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version 
 def demo(postgres: PostgresVersion = 18) -> None:
     """Show the whole way of a job on this machine, then stop everything.
 
-    Starts Postgres and Redis, loads the sample corpus, starts a real worker, and asks as two callers with
-    different rights.
+    Starts Postgres and Redis, loads the sample corpora, starts a real worker, asks as two callers with different
+    rights, searches two corpora at once, and asks a question of each mode.
 
     Example: [bold]retrieval-worker demo[/bold]
     """
@@ -69,6 +69,8 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")}
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
+  retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1
+  retrieval-worker trace desk r1 --as alice
   retrieval-worker cite song-1 r1 --as alice --out citations.json
   retrieval-worker replay song-1 r1 --as alice --citations citations.json
 

@@ -10,6 +10,7 @@ import typer
 from worker.commands.jobs import AsJson, Backend, Broker, Record, Timeout, run_name
 from worker.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
 from worker.commands.terminal import console, screen
+from worker.errors import TimedOut
 
 if TYPE_CHECKING:
     from worker.client import Client
@@ -71,11 +72,13 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
     deadline = time.monotonic() + timeout
     task_id = client.enqueue(job, expires=timeout)
     with screen.status("waiting for a worker") as status:
-        while (where := client.progress(task_id)).state not in _OVER and time.monotonic() < deadline:
+        while (where := client.progress(task_id)).state not in _OVER:
+            if time.monotonic() > deadline:
+                raise TimedOut(f"no answer within {timeout:g} s; does a worker serve the queue pipeline?")
             if where.stage is not None:
                 status.update(f"{where.stage} ({where.done} of {where.total})")
             time.sleep(POLL_SECONDS)
-        answer = client.result(task_id, timeout=max(POLL_SECONDS, deadline - time.monotonic()))
+        answer = client.result(task_id, timeout=timeout)
     assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
     return answer
 

@@ -21,6 +21,9 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     >>> normal_form("NFC", "e\u0301"), normal_form("NFKC", "ﬁ")
     ('é', 'fi')
     """
+    # Every part of a normal text is normal.
+    if unicodedata.is_normalized(form, text):
+        return text
     parts, start = [], 0
     for match in _SIGNS.finditer(text) if len(text) > _MOST_MARKS else ():
         marks = 0

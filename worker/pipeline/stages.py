@@ -43,7 +43,7 @@ class Stages:
         self.hyde: tuple[str, ...] = ()
         self.pinned: Sequence[Candidate] = ()
         self.candidates: Sequence[Candidate] = ()
-        self._noted: Sequence[Candidate] = ()
+        self._noted: tuple[Sequence[Candidate], Sequence[Candidate]] = ((), ())
         self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
 
     @property
@@ -59,8 +59,8 @@ class Stages:
         started = self._clock()
         yield counts
         duration = round((self._clock() - started) * 1000, 3)
-        if self.candidates is not self._noted:
-            self._noted = self.candidates
+        if self.pinned is not self._noted[0] or self.candidates is not self._noted[1]:
+            self._noted = (self.pinned, self.candidates)
             self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
         self._stages.append(StageTrace(name, duration, counts, *self._after))
 

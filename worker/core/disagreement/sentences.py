@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 _BREAK = re.compile(
     r"""
-    (?P<stop>[.!?…]++)["'”’»)\]]*+(?=\s|\Z)           # the end of a sentence, perhaps
+    (?=[.!?…。！？\n\ \t#|])                             # what any of these begins with: most places have none
+    (?: (?P<stop>[.!?…]++)["'”’»)\]]*+(?=\s|\Z)       # the end of a sentence, perhaps
     | [。！？]++[」』”’]*+
     | \n[ \t\r]*+\n\s*+                               # a blank line
     | \n(?=[ \t]*+(?:[#|>]|[-*+•–]\s|\d{1,3}[.)]\s))    # a line that begins a heading, a row, an item
     | ^[ \t]*+[#|][^\n]*+                              # a heading, a row: the line is all of it
+    )
     """,
     re.VERBOSE | re.MULTILINE,
 )

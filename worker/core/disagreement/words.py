@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.disagreement.units import SYMBOLS, UNIT_WORDS
@@ -65,8 +66,17 @@ def _read_word(raw: str) -> Word:
         return Word(norm, plain=plain)
     base = INDEFINITE.get(norm) or BASES.get(norm, norm)
     content = base not in FUNCTION_WORDS and len(base) > 1
-    weighs = content and len(base) >= PREFIX_LENGTH and norm not in WEIGHTLESS
+    weighs = content and len(base) >= PREFIX_LENGTH and _has_weight(norm)
     return Word(norm, stem(base), content, norm == "no", plain, weighs)
+
+
+def _has_weight(norm: str) -> bool:
+    """Whether a word weighs where suspects are looked for: those see a Latin word as its runs of ASCII letters."""
+    runs = [norm] if norm.isascii() else _ASCII_LETTERS.findall(norm)
+    return not runs or any(len(run) >= PREFIX_LENGTH and run not in WEIGHTLESS for run in runs)
+
+
+_ASCII_LETTERS = re.compile("[a-z]+")
 
 
 def _read_name(raw: str) -> Word:

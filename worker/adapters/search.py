@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INDEX, _EXACT = "index", "exact"
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
+_JSON = (str, int, dict, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +265,7 @@ class Corpus:
 
 def _in_json(value: Any) -> Any:
     """A column's value as JSON has it: dates and times in ISO 8601, of lists each item, anything else as text."""
-    if value is None or isinstance(value, str | int | dict):
+    if isinstance(value, _JSON):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -213,7 +213,7 @@ class PinnedReplay(Job):
         query: accepted, and changes nothing.
         seed: accepted, and changes nothing.
 
-    ``run`` alone names the run to replay; beside hashes, citations or runs it is where to record.
+    ``run`` alone names the run to replay; beside hashes or citations it is where to record.
     """
 
     required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
@@ -237,6 +237,8 @@ class PinnedReplay(Job):
             raise PydanticCustomError("absent", "required_chunk_hashes")
         if self.runs is not None and self.sources is not None:
             raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
+        if self.runs is not None and self.run is not None:
+            raise PydanticCustomError("both", "expected runs or run, got both: several answers have no one record")
         return self
 
 
@@ -446,6 +448,8 @@ _EXPECTATIONS = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
+    # The only pattern of the contract is that of a chunk hash.
+    "string_pattern_mismatch": "expected sha256: and 64 lower-case hex digits",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",

@@ -245,11 +245,12 @@ class Client:
 
 
 def _read_answer(value: dict[str, Any]) -> Answer:
-    """A result as its type: each has a field that no other has."""
+    """A result as its type, by what no other has."""
     if "metrics" in value:
         return Hybrid.model_validate(value)
     if "results" in value:
-        replays = any("digest" in part for part in value["results"])
+        # Where all have failed, only the trace tells runs from queries.
+        replays = any("runs" in stage.get("counts", {}) for stage in value["trace"]["stages"])
         return ReplayBatch.model_validate(value) if replays else TopKBatch.model_validate(value)
     if "citations" in value:
         return Citations.model_validate(value)

@@ -208,7 +208,7 @@ class PinnedReplay(Job):
         citations: instead: a citations document.
         sources: where to look; absent: the corpus.
         corpus: a corpus named in the worker's settings; default the first.
-        top_k: how many chunks; default as many as are pinned, or 5 without pins.
+        top_k: how many chunks, any integer, clamped to 0-10,000; default as many as are pinned, or 5 without pins.
         fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
         query: accepted, and changes nothing.
         seed: accepted, and changes nothing.
@@ -701,8 +701,8 @@ class HybridAnswer(Result):
 
     Attributes:
         status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
-        short_reason: null if `ok`; else `filters` were given, no more were found (`visible_rows`), or recorded chunks
-            `changed`.
+        short_reason: null if `ok`; else `filters` were given, no more were found or left by `diversity`
+            (`visible_rows`), or recorded chunks `changed`.
         top_k_requested: the search's `top_k`.
         top_k: the same, clamped to 1-50.
         chunks: the best first.

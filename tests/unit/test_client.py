@@ -73,6 +73,20 @@ def test_an_answer_is_read_as_its_type(example: str, kind: str) -> None:
         assert type(read_answer({**value, "results": [failed]})).__name__ == kind
 
 
+def test_a_client_talks_to_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to what the environment names for the backend's own Celery app."""
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://environment:1/0")
+    monkeypatch.setenv("CELERY_RESULT_BACKEND", "redis://environment:1/1")
+    for client, results in (
+        (Client("redis://given:2/3"), "redis://given:2/3"),
+        (Client("redis://given:2/3", "redis://given:2/4"), "redis://given:2/4"),
+    ):
+        app = client._app
+        assert {app.connection_for_write().hostname, app.connection_for_read().hostname} == {"given"}
+        assert app.backend.as_uri() == results
+        client.close()
+
+
 # --- tokens -----------------------------------------------------------------------------------------
 
 

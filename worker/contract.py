@@ -208,12 +208,12 @@ class PinnedReplay(Job):
         citations: instead: a citations document.
         sources: where to look; absent: the corpus.
         corpus: a corpus named in the worker's settings; default the first.
-        top_k: how many chunks; default as many as are pinned, or 5 without pins.
+        top_k: how many chunks, any integer, clamped to 0-10,000; default as many as are pinned, or 5 without pins.
         fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
         query: accepted, and changes nothing.
         seed: accepted, and changes nothing.
 
-    ``run`` alone names the run to replay; beside hashes, citations or runs it is where to record.
+    ``run`` alone names the run to replay; beside hashes or citations it is where to record.
     """
 
     required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
@@ -237,6 +237,8 @@ class PinnedReplay(Job):
             raise PydanticCustomError("absent", "required_chunk_hashes")
         if self.runs is not None and self.sources is not None:
             raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
+        if self.runs is not None and self.run is not None:
+            raise PydanticCustomError("both", "expected runs or run, got both: several answers have no one record")
         return self
 
 
@@ -446,6 +448,8 @@ _EXPECTATIONS = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
+    # The only pattern of the contract is that of a chunk hash.
+    "string_pattern_mismatch": "expected sha256: and 64 lower-case hex digits",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",
@@ -697,8 +701,8 @@ class HybridAnswer(Result):
 
     Attributes:
         status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
-        short_reason: null if `ok`; else `filters` were given, no more were found (`visible_rows`), or recorded chunks
-            `changed`.
+        short_reason: null if `ok`; else `filters` were given, no more were found or left by `diversity`
+            (`visible_rows`), or recorded chunks `changed`.
         top_k_requested: the search's `top_k`.
         top_k: the same, clamped to 1-50.
         chunks: the best first.

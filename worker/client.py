@@ -158,10 +158,13 @@ class Client:
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
         self._signer = signer
-        self._app = Celery(
-            "retrieval-client", broker=broker_url, backend=result_backend or broker_url, set_as_current=False
-        )
+        self._app = Celery("retrieval-client", set_as_current=False)
+        # Celery prefers CELERY_BROKER_URL and CELERY_RESULT_BACKEND of the environment to its own arguments; a backend
+        # that is a Celery app itself has them for its own queue.
+        self._app.backend_cls = result_backend or broker_url
         self._app.conf.update(
+            broker_read_url=broker_url,
+            broker_write_url=broker_url,
             task_serializer="json",
             result_serializer="json",
             accept_content=["json"],
@@ -259,13 +262,14 @@ class Client:
 
 
 def _read_answer(value: dict[str, Any]) -> Answer:
-    """A result as its type: each has a field that no other has."""
+    """A result as its type, by what no other has."""
     if "package" in value:
         return PipelineAnswer.model_validate(value)
     if "metrics" in value:
         return Hybrid.model_validate(value)
     if "results" in value:
-        replays = any("digest" in part for part in value["results"])
+        # Where all have failed, only the trace tells runs from queries.
+        replays = any("runs" in stage.get("counts", {}) for stage in value["trace"]["stages"])
         return ReplayBatch.model_validate(value) if replays else TopKBatch.model_validate(value)
     if "citations" in value:
         return Citations.model_validate(value)

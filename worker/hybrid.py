@@ -236,7 +236,7 @@ class HybridRetrieval:
         for i, search in enumerate(wanted):
             corpus = self._corpora.get(search.corpus, f"searches[{i}].corpus")
             extra = self._settings.extra.get(corpus.name, DEFAULT_EXTRA)
-            asks.append(Ask(corpus, search, filter_set(search.filters), extra))
+            asks.append(Ask(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))
         return asks
 
     # --- what is searched for -------------------------------------------------------------------
@@ -320,6 +320,16 @@ class HybridRetrieval:
             if chunk is not None and name in kept:
                 kept[name].append(Candidate(chunk, recorded.score, scores_of(scores), name))
         return kept
+
+
+def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
+    """A search's filters; one on a column that its corpus does not map is named with the search it stands in."""
+    filters = filter_set(search.filters)
+    try:
+        corpus.statements.filters.check(filters)
+    except InvalidJob as error:
+        raise InvalidJob(error.expected, f"{path}.{error.path}") from None
+    return filters
 
 
 def _leg(name: str, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries) -> Leg | None:

@@ -21,6 +21,9 @@ CITATIONS, EVENTS = "citations.json", "events.jsonl"
 # A first character that is no dot, and none that a folder or an object store reads as more than a name.
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 
+# What common file systems allow; the same for every store, so that files of runs can move between them.
+_FOLDER_BYTES = 255
+
 
 class RunFiles:
     """Keeps files of runs and notes them among the run's events.
@@ -83,12 +86,14 @@ def run_path(run: RunRef | RunName) -> str:
     """Where a run's files are: ``runs/{subject_id}/{run_id}``.
 
     Raises:
-        InvalidJob: an id that would lead elsewhere.
+        InvalidJob: an id that would lead elsewhere, or is too long for a folder.
     """
     for name in ("subject_id", "run_id"):
         value = getattr(run, name)
         if value in {".", ".."} or any(character in value for character in '/\\:*?"<>|') or not value.isprintable():
             raise InvalidJob("expected an id that can be the name of a folder", f"run.{name}")
+        if len(value.encode()) > _FOLDER_BYTES:
+            raise InvalidJob(f"expected the name of a folder: at most {_FOLDER_BYTES} bytes", f"run.{name}")
     return f"runs/{run.subject_id}/{run.run_id}"
 
 

@@ -260,8 +260,8 @@ def test_searches_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown corpus": ({"searches": [{"corpus": "nowhere"}]}, "searches[0].corpus"),
     "a filter that is not mapped": (
-        {"searches": [{"corpus": "docs", "filters": {"pages": [1]}}]},
-        "filters.pages",
+        {"searches": [{"corpus": "examples"}, {"corpus": "docs", "filters": {"pages": [1]}}]},
+        "searches[1].filters.pages",
     ),
     "no language model": ({"transform": "llm"}, "transform"),
     "an embedding that is none": ({"query_embedding": [0.0] * 768}, "query_embedding"),

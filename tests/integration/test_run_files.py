@@ -103,12 +103,18 @@ def test_a_file_that_would_lead_elsewhere_is_refused(engine: Engine, tmp_path: P
     assert not [*tmp_path.rglob("*.*")]
 
 
-@pytest.mark.parametrize("subject", ["..", "../bob", "a/b", "a\\b", "a\nb"])
-def test_an_id_that_would_lead_elsewhere_is_refused(engine: Engine, tmp_path: Path, subject: str) -> None:
-    """Ids name folders."""
+@pytest.mark.parametrize("subject", ["..", "../bob", "a/b", "a\\b", "a\nb", "a" * 256, "é" * 128])
+def test_an_id_that_names_no_folder_is_refused(engine: Engine, tmp_path: Path, subject: str) -> None:
+    """It would lead elsewhere, or is longer than a file system takes: the job is wrong, the store is not away."""
     with pytest.raises(InvalidJob, match="name of a folder"):
         engine.files.keep("alice", RunName(subject_id=subject, run_id="r1"), "lyrics.json", b"")
     assert not [*tmp_path.rglob("*.*")]
+
+
+def test_the_longest_id_of_a_folder_is_kept(engine: Engine) -> None:
+    """255 bytes, whatever the characters."""
+    name = "é" * 127 + "x"
+    assert engine.files.keep("alice", RunName(subject_id=name, run_id=name), "lyrics.json", b"").startswith("runs/é")
 
 
 # --- export and import --------------------------------------------------------------------------

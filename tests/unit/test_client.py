@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -17,9 +18,11 @@ from kombu import Connection
 from worker import errors
 from worker.client import Client, RetrieveTopK, Signer, encode_embedding
 from worker.client import _as_error as as_error
+from worker.client import _read_answer as read_answer
 from worker.core.canonical import canonical_sha256
 from worker.core.vectors import decode
 
+EXAMPLES = Path(__file__).parents[2] / "docs" / "contract" / "examples"
 KEY = "a key of 32 bytes or more for HS256"
 HEAVY = {"numpy", "psycopg", "psycopg_pool", "pgvector", "jwt", "orjson", "structlog", "typer", "rich"}
 
@@ -53,6 +56,40 @@ def test_an_encoded_embedding_is_what_the_worker_decodes(some: list[float]) -> N
     encoded = encode_embedding(numbers)
     assert base64.b64decode(encoded) == struct.pack("<768f", *numbers)
     assert decode(encoded).tolist() == decode(numbers).tolist()
+
+
+@pytest.mark.parametrize(
+    ("example", "kind"),
+    [
+        ("retrieve_top_k.result.json", "TopK"),
+        ("retrieve_top_k.result.batch.json", "TopKBatch"),
+        ("pinned_replay.result.json", "Replay"),
+        ("pinned_replay.result.runs.json", "ReplayBatch"),
+        ("build_citations.result.json", "Citations"),
+        ("retrieve_hybrid.result.json", "Hybrid"),
+    ],
+)
+def test_an_answer_is_read_as_its_type(example: str, kind: str) -> None:
+    """Each by what no other has; a batch in which all failed, too."""
+    value = json.loads((EXAMPLES / example).read_text())
+    assert type(read_answer(value)).__name__ == kind
+    if "results" in value and kind != "Hybrid":
+        failed = {"error": {"type": "InvalidJob", "path": "x", "message": "x: wrong"}}
+        assert type(read_answer({**value, "results": [failed]})).__name__ == kind
+
+
+def test_a_client_talks_to_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to what the environment names for the backend's own Celery app."""
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://environment:1/0")
+    monkeypatch.setenv("CELERY_RESULT_BACKEND", "redis://environment:1/1")
+    for client, results in (
+        (Client("redis://given:2/3"), "redis://given:2/3"),
+        (Client("redis://given:2/3", "redis://given:2/4"), "redis://given:2/4"),
+    ):
+        app = client._app
+        assert {app.connection_for_write().hostname, app.connection_for_read().hostname} == {"given"}
+        assert app.backend.as_uri() == results
+        client.close()
 
 
 # --- tokens -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.contract import DEFAULT_K, RetrieveTopK, TopK, TopKBatch, parse_job
+from worker.contract import DEFAULT_K, PinnedReplay, RetrieveTopK, TopK, TopKBatch, parse_job
 from worker.core.shape import check_shape
 from worker.errors import InvalidJob
 from worker.settings import Limits
@@ -147,6 +147,29 @@ def test_limits_are_named_and_values_are_not(fields: dict[str, Any], path: str, 
 def test_fields_that_exclude_each_other_are_named(data: dict[str, Any], sentence: str) -> None:
     """Neither, both, or two that do not go together: the sentence says which."""
     assert str(refusal(data)) == sentence
+
+
+RUN = {"subject_id": "s", "run_id": "r"}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (
+            {"required_chunk_hashes": [CANARY]},
+            "required_chunk_hashes[0]: expected sha256: and 64 lower-case hex digits",
+        ),
+        ({"runs": [RUN], "run": RUN}, "expected runs or run, got both: several answers have no one record"),
+        ({"runs": [RUN], "sources": []}, "expected runs or sources, got both: runs are of a corpus"),
+        ({"citations": {}, "runs": [RUN]}, "expected one of required_chunk_hashes, runs and citations, got 2"),
+    ],
+    ids=["no hash", "run and runs", "sources and runs", "two kinds of pins"],
+)
+def test_what_is_wrong_with_a_replay_is_said(data: dict[str, Any], sentence: str) -> None:
+    """What a hash looks like, and which fields do not go together; a `run` is never silently left aside."""
+    with pytest.raises(InvalidJob) as caught:
+        parse_job(PinnedReplay, data)
+    assert str(caught.value) == sentence
 
 
 @pytest.mark.parametrize(("count", "bound"), [(0, "at least 1"), (65, "at most 64")])

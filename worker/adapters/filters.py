@@ -71,6 +71,11 @@ class FilterSql:
                 kept.append(value)
         return kept
 
+    def check(self, filters: FilterSet) -> None:
+        """Raise InvalidJob for a filter on a column that the corpus does not map."""
+        self.on_chunks(filters)
+        self.on_chunk_paths(filters)
+
     def on_chunks(self, filters: FilterSet) -> list[sql.Composable]:
         """Conditions on the chunk table's own columns.
 

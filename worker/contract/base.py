@@ -110,6 +110,8 @@ _EXPECTATIONS = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
+    # The only pattern of the contract is that of a chunk hash.
+    "string_pattern_mismatch": "expected sha256: and 64 lower-case hex digits",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",

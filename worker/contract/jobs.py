@@ -162,12 +162,12 @@ class PinnedReplay(Job):
         citations: instead: a citations document.
         sources: where to look; absent: the corpus.
         corpus: a corpus named in the worker's settings; default the first.
-        top_k: how many chunks; default as many as are pinned, or 5 without pins.
+        top_k: how many chunks, any integer, clamped to 0-10,000; default as many as are pinned, or 5 without pins.
         fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
         query: accepted, and changes nothing.
         seed: accepted, and changes nothing.
 
-    ``run`` alone names the run to replay; beside hashes, citations or runs it is where to record.
+    ``run`` alone names the run to replay; beside hashes or citations it is where to record.
     """
 
     required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
@@ -191,6 +191,8 @@ class PinnedReplay(Job):
             raise PydanticCustomError("absent", "required_chunk_hashes")
         if self.runs is not None and self.sources is not None:
             raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
+        if self.runs is not None and self.run is not None:
+            raise PydanticCustomError("both", "expected runs or run, got both: several answers have no one record")
         return self
 
 

@@ -164,8 +164,8 @@ class HybridAnswer(Result):
 
     Attributes:
         status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
-        short_reason: null if `ok`; else `filters` were given, no more were found (`visible_rows`), or recorded chunks
-            `changed`.
+        short_reason: null if `ok`; else `filters` were given, no more were found or left by `diversity`
+            (`visible_rows`), or recorded chunks `changed`.
         top_k_requested: the search's `top_k`.
         top_k: the same, clamped to 1-50.
         chunks: the best first.

@@ -58,7 +58,10 @@ def celery_worker(
         *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
         *("--without-mingle", "--without-gossip", *options),
     ]
-    app = Celery(broker=environment["CELERY_BROKER_URL"], set_as_current=False)
+    broker = environment["CELERY_BROKER_URL"]
+    app = Celery(set_as_current=False)
+    # As an argument it would yield to the environment of this process, which may name a stack that is gone.
+    app.conf.update(broker_read_url=broker, broker_write_url=broker)
     process, file = spawn_python(command, environment, log)
     try:
         wait_until(lambda: bool(app.control.ping([name], timeout=0.25)), process, "the worker", log)

@@ -12,7 +12,7 @@ from worker.core.conflicts import find_conflicts
 from worker.core.disagreement import find_disagreements
 from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.labels import classify
-from worker.core.pinning import Pin, answered, raw_hash, unique
+from worker.core.pinning import Pin, answered, raw_hash
 from worker.core.quoting import check_quote
 from worker.core.quoting.findings import QuotedChunk
 from worker.core.trace import Tracer
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from worker.adapters.runs import RecordedPin, Runs
     from worker.contract import BuildCitations, CitedChunk, Quote, RunRef
     from worker.core.conflicts import Conflict
-    from worker.core.pinning import Outcome
     from worker.core.quoting.findings import QuoteFinding
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
@@ -130,30 +129,16 @@ class Citing:
     ) -> list[dict[str, Any]]:
         """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
         pins = [_pin(record, whole) for record, whole in zip(records, intact, strict=True)]
-        verdicts = self._verdicts(pins, asker)
+        outcomes = self._replay.anywhere(pins, asker)
         return [
             {
                 "chunk_hash": record.chunk_hash,
                 "integrity": whole,
-                "authorised": verdicts[pin].verdict != "missing",
-                "verdict": verdicts[pin].verdict,
+                "authorised": outcome.verdict != "missing",
+                "verdict": outcome.verdict,
             }
-            for record, whole, pin in zip(records, intact, pins, strict=True)
+            for record, whole, outcome in zip(records, intact, outcomes, strict=True)
         ]
-
-    def _verdicts(self, pins: Sequence[Pin], asker: _Asker) -> dict[Pin, Outcome]:
-        """Each pin in the first corpus that knows it; in none: missing."""
-        verdicts: dict[Pin, Outcome] = {}
-        left = unique(pins)
-        for corpus in self._corpora.all():
-            if not left:
-                break
-            outcomes = self._replay.outcomes(corpus, self._corpora.asker(corpus, asker), left)
-            verdicts |= {outcome.pin: outcome for outcome in outcomes}
-            left = [outcome.pin for outcome in outcomes if outcome.verdict == "missing"]
-        # Pins that are alike but for their document or weight share an outcome.
-        alike = {(pin.chunk_hash, pin.hash_version, pin.chunk_id): outcome for pin, outcome in verdicts.items()}
-        return {pin: alike[pin.chunk_hash, pin.hash_version, pin.chunk_id] for pin in pins}
 
     # --- the artifact ---------------------------------------------------------------------------
 

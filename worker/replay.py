@@ -114,7 +114,8 @@ class Replay:
         asker = self._corpora.asker(corpus, identify)
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("resolve") as counts:
-            outcomes = self.at_home(pins, identify, job.corpus)
+            homeless = job.citations is not None and job.corpus is None
+            outcomes = self.anywhere(pins, identify) if homeless else self.at_home(pins, identify, job.corpus)
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
@@ -143,6 +144,21 @@ class Replay:
             else:
                 found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, identify), own))
         return [next(found[home]) for home in homes]
+
+    def anywhere(self, pins: Sequence[Pin], identify: Identify) -> list[Outcome]:
+        """What became of pins that do not know their corpus, as those of a citations document.
+
+        Each in the first corpus, by the settings, that knows it; in none: missing.
+        """
+        found: dict[Pin, Outcome] = {}
+        left = list(dict.fromkeys(pins))
+        for corpus in self._corpora.all():
+            if not left:
+                break
+            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), left)
+            found |= {outcome.pin: outcome for outcome in outcomes}
+            left = [outcome.pin for outcome in outcomes if outcome.verdict == "missing"]
+        return [found[pin] for pin in pins]
 
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.provider import running
 
 from worker.adapters.embedder import LexicalEmbedder
-from worker.contract import Hybrid, PinnedReplay, RetrieveHybrid, parse_job
+from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid, parse_job
 from worker.core import lexical
 from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
@@ -327,6 +327,22 @@ def test_a_run_over_several_corpora_replays_to_one_digest(engine: Engine, admin:
     assert len(digests) == 1
     admin.execute("DELETE FROM example_strudels WHERE id = %s", (chunks[-1]["chunk_id"],))
     assert replay()["missing"] == 1
+
+
+def test_a_citations_document_over_several_corpora_replays(engine: Engine) -> None:
+    """It does not say where its chunks stand: each is found in the corpus that knows it, as its citation said."""
+    ask(engine, context=EDITOR, run=RUN)
+    who = asker("alice")
+    cited = engine.citing.build(parse_job(BuildCitations, {"cite": RUN}), lambda: who)
+    assert {check["verdict"] for check in cited["verification"]} == {"exact"}
+    replayed = engine.replay.pinned(parse_job(PinnedReplay, {"citations": cited["citations"]}), lambda: who)
+    by_run = engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: who)
+    assert {pin["verdict"] for pin in replayed["pins"]} == {"exact"}
+    assert replayed["digest"] == by_run["digest"]
+    docs = engine.replay.pinned(
+        parse_job(PinnedReplay, {"citations": cited["citations"], "corpus": "docs"}), lambda: who
+    )
+    assert (docs["matched"], docs["missing"]) == (5, 3)
 
 
 def test_a_model_that_worded_the_query_need_not_be_there_again(make_settings: MakeSettings, database: str) -> None:

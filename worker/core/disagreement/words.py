@@ -101,8 +101,8 @@ def stem(word: str) -> str:
         word = word[:-1]
     if word.endswith("ed") and len(word) > len("need"):
         word = word[:-2]
-    word = word.removesuffix("e") if len(word) > 3 else word  # noqa: PLR2004
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004
+    word = word.removesuffix("e") if len(word) > 3 else word  # noqa: PLR2004 -- as above
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004 -- as above
 
 
 def _weightless() -> frozenset[str]:

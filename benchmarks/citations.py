@@ -139,7 +139,7 @@ def main(
         at = sizes.index(GOAL_RECORDS)
         total = sum(figures[step.name][at] for step in STEPS if step.counted)
         console.print(
-            f"The pure steps of a job, {GOAL_RECORDS:,} records: {total:.1f} ms (goal of the whole job: {GOAL_MS:.0f} ms)"
+            f"The pure steps, {GOAL_RECORDS:,} records: {total:.1f} ms (goal of a whole job: {GOAL_MS:.0f} ms)"
         )
     answer = " ".join(f"Hum [S{n % 40}, S{n % 7}-S{n % 7 + 2}] and `[S1]`." for n in range(1_000))
     labels = {f"S{n}": "sha256:…" for n in range(1, 31)}

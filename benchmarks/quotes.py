@@ -150,6 +150,8 @@ def other_dashes(rng: random.Random, text: str) -> str:
     """Hyphens, dashes and minus signs as a keyboard or a typesetter has them."""
     of = {"-": "‐‑–", "–": "-‒—", "—": "–-", "−": "-–"}
     changed = "".join(rng.choice(of[c]) if c in of else c for c in text)
+    # A long dash is no minus sign.
+    changed = re.sub(r"(?<![\w.])—(?=[.\d])", "–", changed) if "—" not in text else changed
     # A long dash typed as two hyphens.
     return changed if rng.random() < 0.7 else text.replace("—", "--")
 
@@ -161,11 +163,17 @@ def nfd(_: random.Random, text: str) -> str:
 
 
 def nfkc(_: random.Random, text: str) -> str:
-    """Compatibility forms replaced, by any program that normalises; but not where 10² would be 102, or 1½ 11/2."""
+    """Compatibility forms replaced, by any program that normalises; not where 10² would be 102, or ⒈5 1.5."""
     flattens = ("<super>", "<sub>", "<fraction>", "<circle>")
-    if any(unicodedata.decomposition(c).startswith(flattens) for c in text):
+    if any(unicodedata.decomposition(c).startswith(flattens) or _hides_a_number(c) for c in text):
         return text
     return unicodedata.normalize("NFKC", text)
+
+
+def _hides_a_number(c: str) -> bool:
+    return unicodedata.decomposition(c).startswith("<compat>") and bool(
+        re.search(r"\d", unicodedata.normalize("NFKC", c))
+    )
 
 
 def ligatures(_: random.Random, text: str) -> str:

@@ -5,9 +5,11 @@ without it Flower refuses its API, and shows its pages to whoever reaches the po
 """
 
 import os
+import time
 
 from worker.metrics import show_shared
-from worker.settings import load
+from worker.settings import QUEUES, load
+from worker.transport.dead_letters import watcher
 
 address = os.environ.get("FLOWER_ADDRESS", "127.0.0.1")
 port = int(os.environ.get("FLOWER_PORT", "5555"))
@@ -22,4 +24,5 @@ tasks_columns = "name,uuid,state,args,received,started,runtime,worker"
 natural_time = False
 
 # One scrape of Flower's /metrics shows what the workers counted as well, where they share a folder with it.
-show_shared(load().metrics.folder)
+settings = load()
+show_shared(settings.metrics.folder, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _numbers = itertools.count(1)
+
+# A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -8,5 +8,6 @@ Read in this order:
 4. What answers: `retrieval` (top-K), `hybrid` (several `legs`, one ranking), `recording` and `replay` (the same again),
    `citing` (what was used, checked), `verifying` (what drifted), `pipeline` (from a question to an answer).
 5. `core`: the pure parts. `adapters`: Postgres, files, models.
-6. `engine` and `app`: where everything is put together from `settings`.
+6. `transport`: how messages come off Redis so that none is lost.
+7. `engine` and `app`: where everything is put together from `settings`.
 """

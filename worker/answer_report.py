@@ -125,6 +125,9 @@ def costs_line(costs: Sequence[Cost]) -> str:
 
 
 def _took(calls: Sequence[Cost]) -> str:
+    units = [one.search_units for one in calls if one.search_units is not None]
+    if units:
+        return f"{sum(units)} search units, {_sum(calls)}"
     cached = sum(one.cached_tokens for one in calls)
     sent, made = _count([one.input_tokens for one in calls]), _count([one.output_tokens for one in calls])
     return f"{sent} ({cached} cached) + {made} tokens, {_sum(calls)}"
@@ -142,7 +145,8 @@ def _count(tokens: Sequence[int | None]) -> str:
 
 
 def _found_by(answer: PipelineAnswer) -> str:
-    return f"profile {answer.trace.search['profile']}"
+    again = " (from the cache)" if answer.trace.cache == "hit" else ""
+    return f"profile {answer.trace.search['profile']}{again}"
 
 
 def _line(name: str, text: str, style: str = "") -> Text:

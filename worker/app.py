@@ -13,17 +13,21 @@ from billiard.process import current_process
 from celery import Celery, signals
 from kombu.entity import Queue
 
-from worker import codec, observe, results, tasks
+from worker import codec, links, observe, results, tasks
 from worker import settings as settings_module
+from worker.adapters.durability import warnings
 from worker.adapters.postgres import check
 from worker.engine import Engine, spare_collections
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
+from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
+from worker.transport import SECURE_TRANSPORT, TRANSPORT
+from worker.transport.dead_letters import watcher
+from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from worker.settings import Settings
 
-RETRIEVAL_QUEUE, PIPELINE_QUEUE = "retrieval", "pipeline"
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
 
 log = observe.logger("worker.app")
@@ -33,10 +37,11 @@ def create_app(settings: Settings) -> Celery:
     """The Celery app of a worker with these settings."""
     codec.install()
     app = Celery("retrieval-worker", set_as_current=False)
+    app.amqp_cls = links.Amqp
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
-    metrics = Metrics(settings.metrics)
+    metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
     tasks.register(app, settings, process.engine, metrics)
     _connect_signals(app, settings, process, metrics)
     return app
@@ -46,7 +51,6 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
     """Celery's configuration; the reasons are in docs/operations.md."""
     worker = settings.worker
     broker = settings.broker_url.get_secret_value()
-    sockets = {"socket_keepalive": True, "socket_connect_timeout": 5, "health_check_interval": 25}
     return {
         "broker_url": broker,
         "result_backend": settings.result_backend.get_secret_value() if settings.result_backend else broker,
@@ -59,7 +63,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "task_reject_on_worker_lost": True,
         "task_acks_on_failure_or_timeout": True,
         "task_default_queue": RETRIEVAL_QUEUE,
-        "task_queues": [Queue(name, routing_key=name) for name in (RETRIEVAL_QUEUE, PIPELINE_QUEUE)],
+        "task_queues": [Queue(name, routing_key=name) for name in QUEUES],
         "task_routes": {"run_pipeline": {"queue": PIPELINE_QUEUE}},
         "beat_schedule": beat_schedule(settings),
         "task_soft_time_limit": worker.soft_time_limit_seconds,
@@ -74,14 +78,43 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_consumer": "worker.quiet:QuietConsumer",
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "broker_transport_options": {**sockets, "visibility_timeout": worker.visibility_timeout_seconds},
-        "result_backend_transport_options": sockets,
-        "redis_socket_keepalive": True,
-        "redis_socket_connect_timeout": 5,
-        "redis_backend_health_check_interval": 25,
-        "result_backend_always_retry": True,
-        "result_backend_max_retries": 10,
+        "broker_channel_error_retry": True,
+        "broker_use_ssl": links.tls(broker),
+        "broker_transport": _transport(settings),
+        "broker_transport_options": {
+            **links.SOCKETS,
+            "visibility_timeout": worker.visibility_timeout_seconds,
+            "unacked_mutex_expire": 30,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "rules": rules(settings),
+        },
+        **links.RESULTS,
     }
+
+
+def _transport(settings: Settings) -> str | None:
+    """The class that serves the broker; None: kombu's own, by the URL."""
+    if settings.worker.transport == "stock":
+        return None
+    secure = settings.broker_url.get_secret_value().startswith("rediss:")
+    return SECURE_TRANSPORT if secure else TRANSPORT
+
+
+def rules(settings: Settings) -> Rules:
+    """What a message must be to be delivered."""
+    worker = settings.worker
+    names = {*tasks.TASKS, *(["verify_runs"] if settings.verify.every_minutes else [])}
+    return Rules(
+        tasks=tuple(sorted(names)),
+        max_bytes=settings.limits.max_message,
+        max_id=settings.limits.max_id,
+        max_deliveries=worker.max_deliveries,
+        callbacks=worker.allow_callbacks,
+        longest_eta_seconds=worker.visibility_timeout_seconds - worker.time_limit_seconds,
+        dead_entries=worker.dead_letters,
+        dead_bytes=worker.dead_letter_bytes,
+    )
 
 
 def beat_schedule(settings: Settings) -> dict[str, Any]:
@@ -125,6 +158,10 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
             refuse_unsafe_start(settings)
             _start_metrics(settings, metrics)
 
+    def ready(sender: Any = None, **_: Any) -> None:
+        if getattr(sender, "app", None) is app:
+            warn_of_servers(settings)
+
     def after_fork(**_: Any) -> None:
         number = getattr(current_process(), "index", None)
         if number is not None:  # the solo pool has none: it says this of the main process
@@ -140,6 +177,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
     signals.setup_logging.connect(setup_logging, weak=False)
     signals.celeryd_init.connect(before_start, weak=False)
+    signals.worker_ready.connect(ready, weak=False)
     signals.worker_process_init.connect(after_fork, weak=False)
     signals.worker_process_shutdown.connect(before_exit, weak=False)
 
@@ -155,6 +193,12 @@ def refuse_unsafe_start(settings: Settings) -> None:
         _exit(error)
     except Unavailable as error:
         log.warning("starting without Postgres", reason=error.message)
+
+
+def warn_of_servers(settings: Settings) -> None:
+    """Say where Redis or Postgres is set so that a fault could lose a job, and the command that mends it."""
+    for finding in warnings(settings):
+        log.warning("server set otherwise", server=finding.subject, advice=finding.text)
 
 
 def _start_metrics(settings: Settings, metrics: Metrics) -> None:

@@ -1,7 +1,7 @@
 """Repeated queries: who asks the same again gets the same chunks, read anew with the rights of now.
 
 An entry holds ids, hashes and scores: no text, and nothing of who asked or for what. Its key is a digest of everything
-that can change the answer, who asks among it, so an entry is only ever found by a caller who is equal to the database.
+that can change what is found, who asks among it, so it is only ever found by a caller who is equal to the database.
 Whoever can write to Redis could plant entries; all that they could do is to rank chunks that the caller may see anyway.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -22,15 +22,14 @@ from worker.contract import ChunkHash, HybridMetrics
 from worker.core.canonical import canonical_sha256
 from worker.corpora import Known
 from worker.errors import InternalError, SettingsError, Unavailable
-from worker.model import Candidate, LegName, LegScore, ScoreBreakdown
+from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from worker.adapters.cache import Cache
     from worker.adapters.embedder import Embedder
     from worker.adapters.runs import RecordedPin
-    from worker.contract import Job
     from worker.corpora import Corpora
     from worker.model import Principal
     from worker.settings import Settings
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
 REST_SECONDS = 5.0
 """How long a Redis that failed is left alone."""
 
-_NOT_IN_THE_KEY = {"principal", "principal_token", "run"}
-"""Who asks is in the key as the database is told it; where an answer is recorded does not change it."""
+_IN_EVERY_KEY = {"search", "hybrid", "corpora", "language_model", "reranker"}
+"""Settings that can change what is found, besides what a job names of them."""
 
-_KnownLeg = Annotated[str, StringConstraints(pattern=f"^({'|'.join(get_args(LegName))})$")]
+_HybridLeg = Annotated[str, StringConstraints(pattern=f"^({'|'.join(LEGS)})$")]
 
 log = observe.logger("worker.cache")
 
@@ -53,7 +52,7 @@ class _Kept(BaseModel):
 
 
 class _KeptLeg(_Kept):
-    leg: _KnownLeg
+    leg: Annotated[str, StringConstraints(max_length=64)]
     score: float
     rank: Annotated[int, Field(ge=1)]
 
@@ -77,8 +76,8 @@ class _KeptMetrics(HybridMetrics, _Kept):
     """The figures of one corpus; those of a job whose contextual leg failed are not kept."""
 
     contextual_error: None = None
-    top_similarity: dict[_KnownLeg, float | None]
-    mean_similarity: dict[_KnownLeg, float | None]
+    top_similarity: dict[_HybridLeg, float | None]
+    mean_similarity: dict[_HybridLeg, float | None]
 
 
 class _Entry(_Kept):
@@ -87,12 +86,27 @@ class _Entry(_Kept):
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an entry may hold: anything else was put there by somebody else.
+
+    Attributes:
+        room: corpus → the most chunks of it that can be found.
+        legs: the names of the legs that can find them.
+        figures: whether each corpus has figures of its search.
+    """
+
+    room: Mapping[str, int]
+    legs: Collection[str]
+    figures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
-    """An answer that was kept.
+    """What was found, and kept.
 
     Attributes:
         candidates: in its order, with its scores, and the rows of now.
-        metrics: corpus → the figures of the search that was made.
+        metrics: corpus → the figures of the search that was made, if there were any.
     """
 
     candidates: Sequence[Candidate]
@@ -125,24 +139,20 @@ class Caching:
         self._tasks = frozenset(settings.cache.tasks)
         self._always = canonical_sha256(
             {
-                "settings": settings.model_dump(mode="json", include={"search", "hybrid", "corpora"}),
+                "settings": settings.model_dump(mode="json", include=_IN_EVERY_KEY),
                 "embedder": [embedder.name, embedder.version],
                 "worker": worker_version,
             }
         )
 
-    def slot(
-        self, task: str, job: Job, asker: Principal, room: Mapping[str, int], made_of: Mapping[str, Any]
-    ) -> Slot | None:
-        """Where the answer of a job is kept; to be asked before anything is searched.
+    def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: Bounds) -> Slot | None:
+        """Where what a job finds is kept; to be asked before anything is searched.
 
         Args:
             task: its task.
-            job: the job.
+            asked: everything of the job that can change what is found, as plain JSON, but who asks.
             asker: who asks.
-            room: corpus → the most chunks of it that the answer can have.
-            made_of: field of the job → what was made of it, and stands for it in the key, as long as nothing else of
-                the field can change the answer.
+            bounds: what can be found.
 
         Returns:
             None where it is neither kept nor looked for: the settings do not say so, a corpus changes unnoticed, or
@@ -153,21 +163,20 @@ class Caching:
         """
         if self._store is None or task not in self._tasks or self._store.resting:
             return None
-        state = self._state(asker, room)
+        state = self._state(asker, bounds.room)
         if state is None:
             return None
         told = {
             "always": self._always,
             "task": task,
-            "job": job.model_dump(mode="json", exclude={*_NOT_IN_THE_KEY, *made_of}),
-            "made_of": dict(made_of),
+            "asked": dict(asked),
             "asker": asker.settings,
-            "corpora": list(room),
+            "corpora": list(bounds.room),
             "state": state,
         }
         # Not RFC 8785's JSON: to that, two integers beyond 2^53 may be one, and a filter tells them apart.
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-        return Slot(self._store, digest, self._corpora, asker, room)
+        return Slot(self._store, digest, self._corpora, asker, bounds)
 
     def _state(self, asker: Principal, names: Iterable[str]) -> str | None:
         """The version that the corpora are in; None where there is no telling."""
@@ -219,22 +228,22 @@ class _Store:
 
 
 class Slot:
-    """Where the answer of one job is kept.
+    """Where what one job finds is kept.
 
     Args:
         store: Redis.
-        digest: of all that can change the answer.
+        digest: of all that can change what is found.
         corpora: what is searched.
         asker: who asks.
-        room: corpus → the most chunks of it that the answer can have.
+        bounds: what can be found.
     """
 
-    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, room: Mapping[str, int]) -> None:
+    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, bounds: Bounds) -> None:
         self._store = store
         self._digest = digest
         self._corpora = corpora
         self._asker = asker
-        self._room = room
+        self._bounds = bounds
 
     def find(self) -> Remembered | None:
         """What is kept, if every chunk of it still says the same and may be seen.
@@ -261,12 +270,12 @@ class Slot:
     def keep(
         self, pins: Sequence[RecordedPin], scores: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]
     ) -> None:
-        """Keep an answer: of what a record would hold, that which is no text.
+        """Keep what was found: of what a record would hold, that which is no text.
 
         Args:
-            pins: its chunks.
+            pins: the chunks.
             scores: the breakdown of each.
-            metrics: corpus → its figures.
+            metrics: corpus → its figures, where the bounds have any.
         """
         chunks = [
             {
@@ -286,20 +295,22 @@ class Slot:
             entry = _Entry.model_validate(orjson.loads(value))
         except (orjson.JSONDecodeError, ValidationError):
             entry = None
-        if entry is None or not _fits(entry, self._room):
+        if entry is None or not _fits(entry, self._bounds):
             log.warning("cache entry ignored", reason="no worker writes such a one")
             return None
         return entry
 
 
-def _fits(entry: _Entry, room: Mapping[str, int]) -> bool:
-    """Each chunk once, of each corpus no more than there can be, and figures of each."""
+def _fits(entry: _Entry, bounds: Bounds) -> bool:
+    """Each chunk once, of each corpus no more than there can be, by legs that there are, and figures of each."""
     places = Counter((kept.corpus, kept.chunk_id) for kept in entry.chunks)
     corpora = Counter(kept.corpus for kept in entry.chunks)
+    legs = {leg.leg for kept in entry.chunks for leg in kept.scores.legs}
     return (
         len(places) == len(entry.chunks)
-        and all(count <= room.get(corpus, 0) for corpus, count in corpora.items())
-        and entry.metrics.keys() == room.keys()
+        and all(count <= bounds.room.get(corpus, 0) for corpus, count in corpora.items())
+        and legs <= {*bounds.legs}
+        and entry.metrics.keys() == ({*bounds.room} if bounds.figures else set())
     )
 
 

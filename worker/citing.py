@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.runs import RecordedPin, Runs
     from worker.contract import BuildCitations, CitedChunk, Quote, RunRef
-    from worker.core.conflicts import Conflict
+    from worker.core.conflicts import Conflict, Side
     from worker.core.quoting.findings import QuoteFinding
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
@@ -110,16 +110,16 @@ class Citing:
         return [
             CitationRecord(
                 chunk_hash=outcome.pin.chunk_hash,
-                source_id=place.document_id,
-                text=place.text,
+                source_id=chunk.document_id,
+                text=chunk.text,
                 weight=outcome.pin.weight if outcome.pin.weight is not None else 0.0,
                 section=sections.get(outcome.pin.chunk_hash),
                 hash_version=outcome.pin.hash_version,
-                chunk_id=place.chunk_id,
-                page=place.payload.page,
-                coordinates=place.payload.coordinates,
+                chunk_id=chunk.id,
+                page=chunk.page,
+                coordinates=chunk.coordinates,
             )
-            for outcome, place in answered(outcomes)
+            for outcome, chunk in answered(outcomes)
         ]
 
     # --- verification ---------------------------------------------------------------------------
@@ -171,15 +171,15 @@ class _Asker:
 
 def _record(chunk: CitedChunk) -> CitationRecord:
     return CitationRecord(
-        chunk_hash=chunk.chunk_hash or hash_chunk(chunk.text),
-        source_id=chunk.source_id,
-        text=chunk.text,
-        weight=chunk.weight,
-        section=chunk.section,
-        hash_version=HASH_VERSION,
-        chunk_id=chunk.chunk_id,
-        page=chunk.page,
-        coordinates=chunk.coordinates,
+        chunk.chunk_hash or hash_chunk(chunk.text),
+        chunk.source_id,
+        chunk.text,
+        chunk.weight,
+        chunk.section,
+        HASH_VERSION,
+        chunk.chunk_id,
+        chunk.page,
+        chunk.coordinates,
     )
 
 
@@ -224,6 +224,16 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
 def _conflict(conflict: Conflict) -> dict[str, Any]:
     return {
         "kind": conflict.kind,
-        "sides": [asdict(side) for side in conflict.sides],
+        "sides": [_side(side) for side in conflict.sides],
         "differs": list(conflict.differs),
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "index": side.index,
+        "chunk_hash": side.chunk_hash,
+        "source_id": side.source_id,
+        "span": side.span,
+        "tokens": side.tokens,
     }

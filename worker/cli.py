@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from worker.commands import install, jobs, machine, pipeline, runs
+from worker.commands import dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 cli = typer.Typer(
@@ -26,6 +26,7 @@ for command in (
 ):
     cli.command()(command)
 cli.add_typer(runs.runs, name="runs")
+cli.add_typer(dead.dead, name="dead")
 
 
 def main() -> None:

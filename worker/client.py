@@ -168,9 +168,15 @@ class Client:
             task_serializer="json",
             result_serializer="json",
             accept_content=["json"],
-            broker_transport_options={"socket_connect_timeout": 5, "socket_keepalive": True, "max_retries": 2},
+            broker_transport_options={
+                "socket_timeout": 5,
+                "socket_connect_timeout": 5,
+                "socket_keepalive": True,
+                "max_retries": 2,
+            },
             task_publish_retry_policy=_RETRY_POLICY,
             result_backend_transport_options={"retry_policy": _RETRY_POLICY},
+            redis_socket_timeout=5,
             redis_socket_connect_timeout=5,
         )
 

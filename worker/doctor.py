@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-import psycopg
-import redis
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.catalog import identifier
-from worker.adapters.postgres import check, translated_errors
+from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.postgres import check, connected, translated_errors
 from worker.errors import RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psycopg
+
     from worker.settings import CorpusSettings, Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that the doctor looked at.
-
-    Attributes:
-        level: ``ok``; ``advice`` (it works, but could be faster or safer); ``problem`` (the worker won't start).
-        subject: what was looked at.
-        text: what was found, and the command that mends it.
-    """
-
-    level: Literal["ok", "advice", "problem"]
-    subject: str
-    text: str
 
 
 _INDEX = """
@@ -50,7 +34,7 @@ _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvec
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything there is to say, in a fixed order."""
-    return [*_postgres(settings), *_redis(settings), *_authorisation(settings)]
+    return [*_postgres(settings), *redis_findings(settings), *_authorisation(settings)]
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
@@ -60,8 +44,8 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
         yield Finding("problem", "Postgres", error.message)
         return
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
-    dsn = settings.database_connection_string.get_secret_value()
-    with translated_errors(), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+    yield from role_findings(settings)
+    with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         for name, corpus in settings.corpora.items():
             yield from _corpus(connection, name, corpus)
 
@@ -130,35 +114,6 @@ def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
 def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) -> bool:
     found = connection.execute(_INDEX, (quoted, method)).fetchone()
     return bool(found and found[0])
-
-
-def _redis(settings: Settings) -> Iterator[Finding]:
-    url = settings.broker_url.get_secret_value()
-    try:
-        with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=5) as client:
-            client.ping()
-            yield Finding("ok", "Redis", "it answers")
-            yield from _redis_settings(client)
-    except (redis.RedisError, ValueError) as error:
-        yield Finding(
-            "problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
-        )
-
-
-def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
-    try:
-        policy = client.config_get("maxmemory-policy").get("maxmemory-policy")
-        append_only = client.config_get("appendonly").get("appendonly")
-    except redis.ResponseError:
-        return  # CONFIG is closed to us (a managed Redis): nothing to say
-    if policy != "noeviction":
-        yield Finding(
-            "advice",
-            "Redis",
-            f"maxmemory-policy is {policy}: jobs may be evicted. CONFIG SET maxmemory-policy noeviction",
-        )
-    if append_only != "yes":
-        yield Finding("advice", "Redis", "no append-only file: a restart loses waiting jobs. CONFIG SET appendonly yes")
 
 
 def _authorisation(settings: Settings) -> Iterator[Finding]:

@@ -110,6 +110,8 @@ def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: It
     cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
     cursor.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document.id,))
     cursor.executemany(_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
+    # The path in each chunk as well: a citation names the document by it, and a chunk is all that a citation has.
+    metadata = {"path": document.path, **document.metadata} if document.path else document.metadata
     cursor.executemany(
         _CHUNK,
         [
@@ -117,7 +119,7 @@ def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: It
                 **chunk.model_dump(),
                 "document_id": document.id,
                 "coordinates": Jsonb(chunk.coordinates) if chunk.coordinates is not None else None,
-                "metadata": Jsonb({**document.metadata, **chunk.metadata}),
+                "metadata": Jsonb({**metadata, **chunk.metadata}),
                 "embedding": next(vectors),
             }
             for chunk in document.chunks

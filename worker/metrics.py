@@ -18,9 +18,10 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, start_http_server, values
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from worker import observe
@@ -28,7 +29,7 @@ from worker.core.observations import of_job
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client import Metric
@@ -75,7 +76,7 @@ DEFINITIONS = (
         {"buckets": _SECONDS},
     ),
     Definition(
-        Counter, "retrieval_cache_lookups_total", "Answers looked for in the cache: hit or miss.", ("task", "state")
+        Counter, "retrieval_cache_lookups_total", "What jobs looked for in the cache: hit or miss.", ("task", "state")
     ),
     Definition(
         Counter, "retrieval_contextual_searches_total", "Hybrid searches, by what became of the second leg.", ("state",)
@@ -95,15 +96,33 @@ DEFINITIONS = (
 )
 
 
+class Depth(Protocol):
+    """Dead letters of a queue; see `worker.transport.dead_letters.Depth`."""
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
+
+    @property
+    def letters(self) -> int:
+        """How many."""
+
+    @property
+    def oldest_seconds(self) -> float:
+        """Age of the oldest."""
+
+
 class Metrics:
     """The metrics of one worker.
 
     Args:
         settings: where they are kept and shown.
+        depths: tells of the queues' dead letters, when asked.
     """
 
-    def __init__(self, settings: MetricsSettings) -> None:
+    def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
         self._settings = settings
+        self._depths = depths
         self._place = ""
         self._server: WSGIServer | None = None
         self._exits = contextlib.ExitStack()
@@ -139,6 +158,7 @@ class Metrics:
     def _serve(self, files: _Files) -> None:
         registry = CollectorRegistry()
         registry.register(files)
+        registry.register(_DeadLetters(self._depths))
         where = self._settings
         try:
             self._server, _ = start_http_server(where.port, where.address, registry)
@@ -200,11 +220,33 @@ class _Files:
         return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call] # it has no types
 
 
-def show_shared(folder: str) -> None:
+class _DeadLetters:
+    """What is now, and not what was counted; the same from every worker, because Redis tells it."""
+
+    def __init__(self, depths: Callable[[], Iterable[Depth]]) -> None:
+        self._depths = depths
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked at the start: Redis may be away."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        letters = GaugeMetricFamily("retrieval_dead_letters", "Messages that no worker could run.", labels=["queue"])
+        oldest = GaugeMetricFamily(
+            "retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", labels=["queue"]
+        )
+        for depth in self._depths():
+            letters.add_metric([depth.queue], depth.letters)
+            oldest.add_metric([depth.queue], depth.oldest_seconds)
+        return [letters, oldest]
+
+
+def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
     """Let this process' own ``/metrics`` (Flower's) show what all workers of a folder counted as well.
 
     Args:
         folder: the setting ``metrics.folder``; nothing is shown without one.
+        depths: tells of the queues' dead letters, when asked.
 
     Raises:
         SettingsError: there is no such folder, and it can't be made.
@@ -215,6 +257,7 @@ def show_shared(folder: str) -> None:
         except OSError as error:
             raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
         MultiProcessCollector(REGISTRY, path=folder)  # type: ignore[no-untyped-call] # it has no types
+        REGISTRY.register(_DeadLetters(depths))
 
 
 def _free_number(folder: Path) -> tuple[int, BinaryIO]:

@@ -9,11 +9,18 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from billiard.einfo import ExceptionWithTraceback
+from celery.exceptions import BackendError
+from celery.worker import state
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
+from celery.worker.state import task_ready
+from kombu.exceptions import OperationalError
+from redis import RedisError
 
 from worker.contract import Job
-from worker.errors import InvalidJob
+from worker.errors import DeadLettered, InvalidJob, Unavailable
+from worker.transport.inspection import Refusal
 
 _LONGEST_ID = 64
 
@@ -51,6 +58,36 @@ class QuietRequest(Request):
         self.time_limits = (None, None)
         self._request_dict["shadow"] = None
 
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        """A job that failed: put back if its result could not be stored, a dead letter if its retries are used up."""
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):  # how a pool process hands it over
+            error = error.exc
+        if isinstance(error, BackendError | RedisError | OperationalError):
+            task_ready(self)
+            logger.warning("result not stored: the job goes back", extra={"task_id": self.id})
+            self._tell_transport("spare")
+            return self.reject(requeue=True)
+        if isinstance(error, Unavailable):
+            self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        if expired:
+            error = DeadLettered("the job expired before a worker ran it")
+            self._condemn(Refusal("expired", error, self.id, self._type))
+        super()._announce_revoked(reason, terminated, signum, expired)
+
+    def _condemn(self, refusal: Refusal) -> None:
+        """Have the message end as a dead letter."""
+        self._tell_transport("condemn", refusal)
+
+    def _tell_transport(self, what: str, *more: Any) -> None:
+        """Say of this message what only our own transport understands."""
+        tell = getattr(self._message.channel.qos, what, None)
+        if tell is not None:
+            tell(self._message.delivery_tag, *more)
+
     def info(self, safe: bool = True) -> dict[str, Any]:
         """What `inspect active` and its like show, whatever they ask for."""
         del safe
@@ -59,6 +96,25 @@ class QuietRequest(Request):
 
 class QuietConsumer(Consumer):
     """A consumer that names what is wrong with a message without printing it."""
+
+    def connect(self) -> Any:
+        """Connect; the transport tells senders of what it refuses through the result backend."""
+        connection = super().connect()
+        if hasattr(connection.transport, "answer"):
+            connection.transport.answer = self.app.backend.store_failure
+        return connection
+
+    def on_close(self) -> None:
+        """Forget what the pool has not begun; but what was sent to a pool's process is waited for, when it ends.
+
+        Celery forgets this, too, until the process has said that it accepts it. The process runs it all the same: it
+        would wait 30 s for its result to be read, and the job would run twice.
+        """
+        if state.should_stop is not None:
+            jobs: dict[int, Any] = getattr(getattr(self.pool, "_pool", None), "_cache", {})
+            for job in jobs.values():
+                job._accepted = job._accepted or job._write_to is not None  # noqa: SLF001 -- nothing public tells it
+        super().on_close()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """A body that can't be decoded at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -9,9 +10,11 @@ import orjson
 from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
 from worker.core.citations import is_intact, read_citations_json
 from worker.core.hashing import HASH_VERSION, NORMALISERS, hash_chunk
-from worker.core.pinning import FILL_ORDERS, RETURNED, Outcome, Pin, Place, answered, digest, raw_hash, resolve, unique
+from worker.core.inline import fill, order
+from worker.core.pinning import RETURNED, Outcome, Pin, answered, bare, digest, missing, raw_hash, resolve, unique
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
+from worker.inline_sources import count_sources, inline_answer, inline_chunks
 from worker.recording import Made, owner_of
 from worker.retrieval import trace
 
@@ -29,7 +32,7 @@ TASK = "pinned_replay"
 SCAN_LIMIT = 50_000
 """Chunks looked through for bare hashes where a corpus has no hash column."""
 
-UNKNOWN_SOURCE, DEFAULT_WEIGHT = "unknown", 0.5
+DEFAULT_WEIGHT = 0.5
 
 
 class Replay:
@@ -90,7 +93,7 @@ class Replay:
 
     def _pins(self, job: PinnedReplay, identify: Identify) -> list[Pin]:
         if job.required_chunk_hashes is not None:
-            return [Pin(text) for text in job.required_chunk_hashes]
+            return bare(job.required_chunk_hashes)
         if job.citations is not None:
             return _pins_of_citations(job.citations)
         assert job.run is not None  # noqa: S101 -- for the type checker: the contract asks for one of the three
@@ -119,38 +122,40 @@ class Replay:
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
-            order = _fill_order(job)
-            room = top_k - len(pinned) if order != "none" else 0
-            fill = corpus.fill(self._corpora.database, asker, order, room, _taken(asked, pinned)) if room > 0 else []
-            counts |= {"filled": len(fill)}
+            by = _fill_order(job)
+            room = top_k - len(pinned) if by != "none" else 0
+            filled = corpus.fill(self._corpora.database, asker, by, room, _taken(asked, pinned)) if room > 0 else []
+            counts |= {"filled": len(filled)}
         chunks = [
-            *(_from(place.payload, outcome.pin, rank) for rank, (outcome, place) in enumerate(pinned, 1)),
-            *(_from(chunk, None, rank) for rank, chunk in enumerate(fill, len(pinned) + 1)),
+            *(_from(chunk, outcome.pin, rank) for rank, (outcome, chunk) in enumerate(pinned, 1)),
+            *(_from(chunk, None, rank) for rank, chunk in enumerate(filled, len(pinned) + 1)),
         ]
-        return _answer(chunks, outcomes, len(fill), truncated, 0, tracer)
+        return _answer(chunks, outcomes, len(filled), truncated, 0, tracer)
 
-    def at_home(self, pins: Sequence[Pin], identify: Identify, named: str | None = None) -> list[Outcome]:
+    def at_home(self, pins: Sequence[Pin], identify: Identify, named: str | None = None) -> list[Outcome[Chunk]]:
         """What became of pins, each in the corpus that it was made in (all in the one ``named``): one query a corpus.
 
         A corpus that the settings name no more holds nothing.
         """
         homes = [named or pin.corpus for pin in pins]
-        found: dict[str | None, Iterator[Outcome]] = {}
+        if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
+            return self.outcomes(only, self._corpora.asker(only, identify), pins)
+        found: dict[str | None, Iterator[Outcome[Chunk]]] = {}
         for home in dict.fromkeys(homes):
             own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
             corpus = self._corpora.find(home)
             if corpus is None:
-                found[home] = (Outcome(pin, "missing", None, 0) for pin in own)
+                found[home] = map(missing, own)
             else:
                 found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, identify), own))
         return [next(found[home]) for home in homes]
 
-    def anywhere(self, pins: Sequence[Pin], identify: Identify) -> list[Outcome]:
+    def anywhere(self, pins: Sequence[Pin], identify: Identify) -> list[Outcome[Chunk]]:
         """What became of pins that do not know their corpus, as those of a citations document.
 
         Each in the first corpus, by the settings, that knows it; in none: missing.
         """
-        found: dict[Pin, Outcome] = {}
+        found: dict[Pin, Outcome[Chunk]] = {}
         left = list(dict.fromkeys(pins))
         for corpus in self._corpora.all():
             if not left:
@@ -160,15 +165,16 @@ class Replay:
             left = [outcome.pin for outcome in outcomes if outcome.verdict == "missing"]
         return [found[pin] for pin in pins]
 
-    def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome]:
+    def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""
         chunks = self._chunks(corpus, asker, pins)
-        of_version: dict[int, Iterator[Outcome]] = {}
-        for version in sorted({pin.hash_version for pin in pins}):
-            if version not in NORMALISERS:
-                raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
-            places = [_place(corpus, chunk, version) for chunk in chunks]
-            of_version[version] = iter(resolve([pin for pin in pins if pin.hash_version == version], places))
+        versions = {pin.hash_version for pin in pins}
+        if versions <= {HASH_VERSION}:
+            return resolve(pins, chunks, corpus.order)
+        of_version: dict[int, Iterator[Outcome[Chunk]]] = {}
+        for version in sorted(versions):
+            own = [pin for pin in pins if pin.hash_version == version]
+            of_version[version] = iter(resolve(own, chunks, corpus.order, _hashed_by(version)))
         return [next(of_version[pin.hash_version]) for pin in pins]
 
     def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
@@ -191,33 +197,33 @@ class Replay:
         asked = self._pins(job, identify)
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("hash") as counts:
-            places, skipped = _inline_places(sources)
-            counts |= {"chunks": len(places), "skipped": skipped, **_count_sources(sources)}
+            given, skipped = inline_chunks(sources)
+            counts |= {"chunks": len(given), "skipped": skipped, **count_sources(sources)}
         with tracer.stage("resolve"):
-            outcomes = resolve(pins, places)
+            outcomes = resolve(pins, given, order)
         pinned = answered(outcomes)
-        order = _fill_order(job)
-        pinned_hashes = {pin.chunk_hash for pin in asked}
-        room = max(0, top_k - len(pinned))
-        fill: list[Place] = []
-        if order != "none" and room:
-            pool = [place for place in places if place.chunk_hash not in pinned_hashes]
-            fill = sorted(pool, key=FILL_ORDERS[order])[:room]
+        with tracer.stage("fill") as counts:
+            by = _fill_order(job)
+            room = top_k - len(pinned) if by != "none" else 0
+            pinned_hashes = {pin.chunk_hash for pin in asked}
+            filled = fill((chunk for chunk in given if chunk.chunk_hash not in pinned_hashes), by, room) if room else []
+            counts |= {"filled": len(filled)}
         chunks = [
-            *(_from_place(place, pinned=True) for _, place in pinned),
-            *(_from_place(place, pinned=False) for place in fill),
+            *(inline_answer(chunk, pinned=True) for _, chunk in pinned),
+            *(inline_answer(chunk, pinned=False) for chunk in filled),
         ]
-        return _answer(chunks, outcomes, len(fill), truncated, skipped, tracer)
+        return _answer(chunks, outcomes, len(filled), truncated, skipped, tracer)
 
 
-def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome, Place]]) -> set[str]:
+def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
     """Hashes that must not come again as fill; a chunk pinned under an older version by what it hashes to now."""
-    return {pin.chunk_hash for pin in asked} | {place.payload.chunk_hash for _, place in pinned}
+    return {pin.chunk_hash for pin in asked} | {chunk.chunk_hash for _, chunk in pinned}
 
 
-def _place(corpus: Corpus, chunk: Chunk, version: int) -> Place:
-    known = chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
-    return Place(known, chunk.id, chunk.document_id, chunk.text, corpus.order(chunk), chunk)
+def _hashed_by(version: int) -> Callable[[Chunk], str]:
+    if version not in NORMALISERS:
+        raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
+    return lambda chunk: chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
 
 
 def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
@@ -249,84 +255,44 @@ def _fill_order(job: PinnedReplay) -> str:
     return job.fill or ("none" if job.top_k is None else "text")
 
 
-def _inline_places(sources: Sequence[InlineSource]) -> tuple[list[Place], int]:
-    """Chunks of inline sources, hashed, and how many were skipped because they are no text."""
-    places, skipped = [], 0
-    for source in sources:
-        source_id = source.id or source.name or UNKNOWN_SOURCE
-        for chunk in source.chunks:
-            text, chunk_id = _inline_chunk(chunk)
-            if text is None:
-                skipped += 1
-                continue
-            # The whole content is in the order, so that a permutation of sources changes nothing.
-            order = (source_id, chunk_id or "", text, source.weight)
-            places.append(Place(hash_chunk(text), chunk_id or "", source_id, text, order, source.weight))
-    return places, skipped
-
-
-def _count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
-    """How many sources there are, and how many have a default in place of what they lack."""
-    return {
-        "sources": len(sources),
-        "unnamed": sum(not (source.id or source.name) for source in sources),
-        "unweighted": sum("weight" not in source.model_fields_set for source in sources),
-    }
-
-
-def _inline_chunk(chunk: Any) -> tuple[str | None, str | None]:
-    """Text and id of an inline chunk; no text where it is not of the contract's form."""
-    if isinstance(chunk, str):
-        return chunk, None
-    if isinstance(chunk, dict) and isinstance(chunk.get("text"), str) and chunk.keys() <= {"text", "chunk_id"}:
-        chunk_id = chunk.get("chunk_id")
-        if chunk_id is None or isinstance(chunk_id, str):
-            return chunk["text"], chunk_id
-    return None, None
-
-
 def _from(chunk: Chunk, pin: Pin | None, rank: int) -> dict[str, Any]:
     """A corpus' chunk as the contract has it in a replay."""
-    weight = pin.weight if pin is not None and pin.weight is not None else DEFAULT_WEIGHT
+    chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, hash_version = chunk
     return {
         "rank": rank,
-        "chunk_hash": chunk.chunk_hash,
-        "text": chunk.text,
-        "source_id": chunk.document_id,
-        "weight": weight,
+        "chunk_hash": chunk_hash,
+        "text": text,
+        "source_id": document_id,
+        "weight": pin.weight if pin is not None and pin.weight is not None else DEFAULT_WEIGHT,
         "pinned": pin is not None,
-        "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "page": chunk.page,
-        "section": chunk.section,
-        "coordinates": chunk.coordinates,
-        "metadata": chunk.metadata,
-        "hash_version": chunk.hash_version,
-    }
-
-
-def _from_place(place: Place, *, pinned: bool) -> dict[str, Any]:
-    return {
-        "chunk_hash": place.chunk_hash,
-        "text": place.text,
-        "source_id": place.document_id,
-        "weight": place.payload,
-        "pinned": pinned,
+        "chunk_id": chunk_id,
+        "document_id": document_id,
+        "page": page,
+        "section": section,
+        "coordinates": coordinates,
+        "metadata": metadata,
+        "hash_version": hash_version,
     }
 
 
 def _answer(
-    chunks: list[dict[str, Any]], outcomes: Sequence[Outcome], filled: int, truncated: int, skipped: int, tracer: Tracer
+    chunks: list[dict[str, Any]],
+    outcomes: Sequence[Outcome[Any]],
+    filled: int,
+    truncated: int,
+    skipped: int,
+    tracer: Tracer,
 ) -> dict[str, Any]:
     with tracer.stage("digest"):
         rows = ((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
         hashed = digest(rows, orjson.dumps)
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
     return {
         "schema_version": SCHEMA_VERSION,
         "chunks": chunks,
         "pins": [_pin_report(outcome) for outcome in outcomes],
-        "matched": sum(outcome.verdict in RETURNED for outcome in outcomes),
-        "missing": sum(outcome.verdict == "missing" for outcome in outcomes),
+        "matched": sum(count for verdict, count in verdicts.items() if verdict in RETURNED),
+        "missing": verdicts["missing"],
         "filled": filled,
         "truncated": truncated,
         "skipped": skipped,
@@ -335,13 +301,13 @@ def _answer(
     }
 
 
-def _pin_report(outcome: Outcome) -> dict[str, Any]:
-    place = outcome.place
+def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
+    pin, verdict, chunk, found_hash, places = outcome
     return {
-        "chunk_hash": outcome.pin.chunk_hash,
-        "verdict": outcome.verdict,
-        "chunk_id": (place.chunk_id or None) if place else None,
-        "document_id": place.document_id if place else None,
-        "found_hash": place.chunk_hash if place else None,
-        "places": outcome.places,
+        "chunk_hash": pin.chunk_hash,
+        "verdict": verdict,
+        "chunk_id": (chunk.id or None) if chunk else None,
+        "document_id": chunk.document_id if chunk else None,
+        "found_hash": found_hash,
+        "places": places,
     }

@@ -6,15 +6,21 @@ do, and the worker's log says where it broke.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import redis
+from celery._state import get_current_worker_task
 from celery.backends.redis import RedisBackend
-from celery.exceptions import Retry, TimeLimitExceeded
+from celery.exceptions import BackendError, BackendStoreError, Retry, SoftTimeLimitExceeded, TimeLimitExceeded
+from celery.states import FAILURE, READY_STATES, SUCCESS
 
 from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
 
 OVERRIDES = {"redis": "worker.results:Results", "rediss": "worker.results:Results"}
 """For ``app.loader.override_backends``."""
+
+logger = logging.getLogger("worker.results")
 
 
 class Results(RedisBackend):
@@ -31,10 +37,63 @@ class Results(RedisBackend):
         expired = DeadLettered("the job expired before a worker took it")
         return self.mark_as_failure(task_id, expired, request=options.get("request"))
 
+    def store_result(
+        self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
+    ) -> Any:
+        """Store what became of a job; if that can't be done in time, the job goes back to its queue.
+
+        A job that is acknowledged without its record would be lost to whoever waits for it. What is told of a job
+        that still runs is worth one try and no failure.
+
+        Raises:
+            celery.exceptions.BackendStoreError: in a pool's process; see `QuietRequest.on_failure`.
+            redis.ConnectionError: in the worker's main process: it connects anew, and the message comes back after
+                the visibility timeout.
+        """
+        if state not in READY_STATES:
+            result = self.encode_result(result, state)
+            try:
+                self._store_result(task_id, result, state, traceback, request=request)
+            except redis.RedisError as error:
+                logger.warning("state not stored", extra=_said(task_id, state, error))
+            return result
+        try:
+            return super().store_result(task_id, result, state, traceback, request, **options)
+        except (BackendStoreError, redis.RedisError, SoftTimeLimitExceeded) as error:
+            logger.warning("record not stored", extra=_said(task_id, state, error))
+            raise _back_to_the_queue() from None
+
+    def mark_as_failure(self, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
+        """Store a failure of a job; one of storing its result is none: the job goes back to its queue."""
+        if isinstance(exc, BackendError | redis.RedisError):
+            raise exc
+        return super().mark_as_failure(task_id, exc, *args, **options)
+
+    def store_failure(self, task_id: str, error: RetrievalError) -> None:
+        """Store a failure in one try, unless the job has succeeded; for the main process, which must not wait long.
+
+        Raises:
+            redis.RedisError: it could not be stored.
+        """
+        if self._get_task_meta_for(task_id)["status"] == SUCCESS:
+            return
+        meta = self._get_result_meta(self.encode_result(error, FAILURE), FAILURE, None, None)
+        self._set(self.get_key_for_task(task_id), self.encode({**meta, "task_id": task_id}))
+
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
         """A result's record; the trace stays in the worker's log."""
         del traceback
         return super()._get_result_meta(result, state, None, request, **options)
+
+
+def _back_to_the_queue() -> Exception:
+    """What has the message kept: a pool's process tells the main one, which gives it back."""
+    away = "the results' Redis is away"
+    return redis.ConnectionError(away) if get_current_worker_task() is None else BackendStoreError(away)
+
+
+def _said(task_id: str, state: str, error: Exception) -> dict[str, str]:
+    return {"task_id": task_id, "state": state, "error": type(error).__name__}
 
 
 def _ours(error: BaseException) -> BaseException:

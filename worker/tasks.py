@@ -28,7 +28,7 @@ from worker.contract import (
     parse_job,
 )
 from worker.core.shape import check_shape
-from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
+from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.outcomes import outcome
 from worker.principal import identify
 from worker.quiet import summarise
@@ -131,7 +131,6 @@ def run_job(
     started = time.perf_counter()
     run: dict[str, str] = {}
     try:
-        _check_deliveries(task, settings)
         _check_envelope(task)
         raw = _only_argument(args, kwargs)
         check_shape(raw, settings.limits)
@@ -237,18 +236,6 @@ def _check_envelope(task: RetrievalTask) -> None:
         raise InvalidJob("expected no such header", "timelimit")
     if task.request.get("compression"):
         raise InvalidJob("expected no such header", "compression")
-
-
-def _check_deliveries(task: RetrievalTask, settings: Settings) -> None:
-    """Bound how often one job may take its worker down; counted only once it came back."""
-    if not (task.request.delivery_info or {}).get("redelivered"):
-        return
-    client = task.backend.client
-    key = f"retrieval-deliveries-{task.request.id}"
-    count = client.incr(key)
-    client.expire(key, settings.worker.result_expires_seconds)
-    if count >= settings.worker.max_deliveries:
-        raise DeadLettered(f"the job was delivered {count + 1} times without an answer: it may be killing its worker")
 
 
 def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:

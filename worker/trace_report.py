@@ -151,12 +151,16 @@ def _caption(trace: RetrievalTrace, hidden: int) -> str:
 def costs_table(told: Told) -> Table:
     """One row a call of a model."""
     table = Table(title="costs", title_justify="left")
-    for name in ("for", "provider", "model", "tokens sent", "cached", "made", "cost"):
-        table.add_column(name, justify="right" if name in {"tokens sent", "cached", "made", "cost"} else "left")
+    for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
+        table.add_column(
+            name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
+        )
     for one in told.package.costs:
-        tokens = (one.tokens.input, one.tokens.cached_input, one.tokens.output)
+        tokens = ["?" if n is None else str(n) for n in (one.tokens.input, one.tokens.cached_input, one.tokens.output)]
+        units = one.tokens.search_units
+        counts = [*tokens, ""] if units is None else ["", "", "", str(units)]
         cost = "no price" if one.cost is None else f"{one.cost:f}"
-        table.add_row(one.kind, one.provider, one.model, *("?" if n is None else str(n) for n in tokens), cost)
+        table.add_row(one.kind, one.provider, one.model, *counts, cost)
     return table
 
 

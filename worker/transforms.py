@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from worker.adapters.language_model import Prompt
+from worker.core.costs import unbilled
 from worker.core.glossary import Glossary
 from worker.errors import InvalidJob
 from worker.settings import read_glossary
@@ -13,7 +14,8 @@ from worker.settings import read_glossary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from worker.adapters.language_model import Completion, LanguageModel
+    from worker.adapters.language_model import LanguageModel
+    from worker.core.costs import Paid
     from worker.settings import Settings
 
 LONGEST = 1000
@@ -32,12 +34,10 @@ class Transformed:
     Attributes:
         text: what to search for.
         models: what took part.
-        said: what a language model answered, for its costs; None where none was asked.
     """
 
     text: str
     models: Mapping[str, str] = field(default_factory=dict)
-    said: Completion | None = None
 
 
 class Transforms:
@@ -55,8 +55,8 @@ class Transforms:
         self._glossary = Glossary(read_glossary(settings.hybrid.glossary))
         self._model = model
 
-    def apply(self, name: str, query: str) -> Transformed:
-        """The query to search for.
+    def apply(self, name: str, query: str, paid: Paid = unbilled) -> Transformed:
+        """The query to search for; ``paid`` is told of a language model's call.
 
         Raises:
             InvalidJob: ``llm`` where the settings name no language model.
@@ -65,12 +65,12 @@ class Transforms:
         if name == "glossary":
             return Transformed(self._glossary.expand(query))
         if name == "llm":
-            return self._worded_anew(query)
+            return self._worded_anew(query, paid)
         return Transformed(query)
 
-    def _worded_anew(self, query: str) -> Transformed:
+    def _worded_anew(self, query: str, paid: Paid) -> Transformed:
         if self._model is None:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")
-        said = self._model.complete(Prompt(_INSTRUCTIONS, query))
+        said = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)
         worded = " ".join(said.text.split())[:LONGEST].strip()
-        return Transformed(worded, {"transform": f"{self._model.provider} {self._model.name}"}, said)
+        return Transformed(worded, {"transform": f"{self._model.provider} {self._model.name}"})

@@ -49,7 +49,7 @@ def test_a_question_its_record_and_its_trace(broker: Any, worker_environment: An
     assert answer.returncode == 0, answer.stderr
     for said in (
         "[S1]",
-        "report-2023-mixing-desk",
+        "reports/2023/mixing-desk.pdf",
         "p. 3, Faults",
         "verbatim",
         "of 8 sources cited",

@@ -6,6 +6,7 @@ import contextlib
 import json
 import uuid
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,3 +116,25 @@ def test_a_message_that_holds_no_job_is_refused_to_its_sender(living: Callable[[
     assert sentence
     assert "\n" not in sentence
     assert [planted for planted in PLANTED if planted in json.dumps(states)] == []
+
+
+MEGABYTE = 1 << 20
+
+
+def test_a_small_message_is_never_made_a_large_one(living: Callable[[], Worker]) -> None:
+    """400 MB of nothing in 400 kB of gzip: refused as it is, and the worker's memory never grows by it."""
+    worker = living()
+    packer = zlib.compressobj(9)
+    bomb = b"".join([packer.compress(bytes(MEGABYTE)) for _ in range(400)] + [packer.flush()])
+    before, task_id = peak_memory(worker), str(uuid.uuid4())
+    text = message(task_id, bomb, {"compression": "application/x-gzip"})
+    (state,) = worker.answers({task_id: text}, SILENCE_SECONDS)[task_id]
+    assert state["result"]["exc_type"] == "InvalidJob"
+    assert peak_memory(worker) - before < 100 * MEGABYTE
+    assert worker.alive
+
+
+def peak_memory(worker: Worker) -> int:
+    """Most bytes that the worker's main process ever held."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024

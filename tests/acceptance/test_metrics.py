@@ -163,6 +163,7 @@ def assert_nothing_of_jobs(text: str) -> None:
         "leg": {"primary", "contextual"},
         "corpus": {"docs", "examples"},
         "state": {"used", "skipped"},
+        "queue": {"retrieval", "pipeline"},
     }
     labels = {label for _, labels in sums(text) for label in labels}
     strange = {(name, said) for name, said in labels if said not in allowed.get(name, ())}
@@ -170,7 +171,9 @@ def assert_nothing_of_jobs(text: str) -> None:
     assert all(re.fullmatch(r"[0-9.]+|\+Inf", said) for _, said in strange)
     assert "canary" not in text
     assert {family.name for family in text_string_to_metric_families(text)} <= {
-        definition.name.removesuffix("_total") for definition in DEFINITIONS
+        *(definition.name.removesuffix("_total") for definition in DEFINITIONS),
+        "retrieval_dead_letters",
+        "retrieval_dead_letter_oldest_seconds",
     }
 
 

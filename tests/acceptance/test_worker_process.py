@@ -348,7 +348,9 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
 
 def test_nothing_of_this_session_is_left(stack: devstack.Stack) -> None:
     """Every worker of this module is gone: what was started was stopped by its own pid."""
-    own = psutil.Process(os.getpid()).children(recursive=True)
-    commands = [" ".join(process.cmdline()) for process in own if process.status() != psutil.STATUS_ZOMBIE]
+    commands = []
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):  # it has ended meanwhile
+            commands.append(" ".join(process.cmdline()))
     assert not [command for command in commands if "celery" in command]
     assert stack.postgres.process.poll() is None

@@ -40,6 +40,7 @@ class Fault:
         stalls: nothing is answered.
         cut: the answer breaks off in the middle.
         body: answered in place of what the API says, as JSON; a text goes out as it is, as HTML.
+        drips: a byte of the answer now and then, for ever.
     """
 
     status: int = 200
@@ -47,6 +48,28 @@ class Fault:
     stalls: bool = False
     cut: bool = False
     body: Any = None
+    drips: bool = False
+
+
+@dataclass(frozen=True)
+class Billed:
+    """What the provider puts on its bill for one answer.
+
+    Attributes:
+        path: which API.
+        model: as it was asked for; "" for none.
+        sent, cached, made: tokens; cached ones are among those sent.
+        units: search units.
+        told: whether its answer says so.
+    """
+
+    path: str
+    model: str
+    sent: int = 0
+    cached: int = 0
+    made: int = 0
+    units: int = 0
+    told: bool = True
 
 
 class Provider(ThreadingHTTPServer):
@@ -58,11 +81,15 @@ class Provider(ThreadingHTTPServer):
         text: what the model answers, or what makes that from the request.
         embed: texts to vectors; the lexical embedder's unless a test says otherwise.
         as_list: vectors as lists even where base64 was asked for.
-        reranks: whose form `/rerank` has; the scores are the lexical reranker's unless a test says otherwise.
+        reranks: whose form `/rerank` has: Cohere bills search units, Jina tokens, TEI does not say. The scores are the
+            lexical reranker's unless a test says otherwise.
         scores: question and texts to scores.
         status: HTTP status of the next answers.
         faults: what happens to the next requests, one each, before it behaves again.
         requests: what was sent, with its path and its `Authorization` as `auth`.
+        count: tokens of a text on its bill; the same for every text unless a test says otherwise.
+        silent: whether its answers leave out what it counted.
+        ledger: what it billed: every answer that went out, whatever became of it.
     """
 
     def __init__(self) -> None:
@@ -70,13 +97,17 @@ class Provider(ThreadingHTTPServer):
         self.text: str | Callable[[dict[str, Any]], str] = "low-pass filter, cutoff"
         self.embed: Callable[[list[str]], Sequence[Sequence[float]]] = lambda texts: lexical.embed(texts).tolist()
         self.as_list = False
-        self.reranks: Literal["cohere", "tei"] = "cohere"
+        self.reranks: Literal["cohere", "jina", "tei"] = "cohere"
         self.scores: Callable[[str, list[str]], list[Any]] = rerank.scores
         self.status = 200
         self.faults: deque[Fault] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.count: Callable[[str], int] | None = None
+        self.silent = False
+        self.ledger: list[Billed] = []
         self.over = threading.Event()
         self._kept: set[str] = set()
+        self._forgotten = 0
         self._lock = threading.Lock()
 
     @property
@@ -89,11 +120,29 @@ class Provider(ThreadingHTTPServer):
             self.requests.append(asked)
             if self.faults:
                 return self.faults.popleft()
-            return Fault(400) if self._is_refused(asked) else Fault(self.status)
+            if asked.get("previous_response_id") not in {None, *self._kept}:
+                return Fault(400, body=self.not_found())
+            is_too_long = len(asked.get("prompt_cache_key", "")) > LONGEST_CACHE_KEY
+            return Fault(400) if is_too_long else Fault(self.status)
 
-    def _is_refused(self, asked: dict[str, Any]) -> bool:
-        unknown = asked.get("previous_response_id") not in {None, *self._kept}
-        return unknown or len(asked.get("prompt_cache_key", "")) > LONGEST_CACHE_KEY
+    def not_found(self) -> Any:
+        """The body of an answer about one to go on from that is not there, as OpenAI writes it."""
+        named = {"code": "previous_response_not_found", "param": "previous_response_id"}
+        return {"error": {"message": "the secret: not found", "type": "invalid_request_error", **named}}
+
+    def forget(self) -> None:
+        """Keep no answer to go on from any more."""
+        with self._lock:
+            self._kept.clear()
+            self._forgotten += 1
+
+    def _bill(self, asked: dict[str, Any], sent: int, cached: int = 0, made: int = 0, units: int = 0) -> None:
+        with self._lock:
+            told = not self.silent
+            self.ledger.append(Billed(asked["path"], asked.get("model", ""), sent, cached, made, units, told))
+
+    def _counted(self, default: int, *texts: str) -> int:
+        return default if self.count is None else sum(map(self.count, texts))
 
     def answer(self, asked: dict[str, Any]) -> Any:
         """The body of a good answer."""
@@ -110,26 +159,31 @@ class Provider(ThreadingHTTPServer):
 
     def _respond(self, asked: dict[str, Any]) -> Any:
         with self._lock:
-            name = f"resp_{len(self._kept) + 1}"
+            name = f"resp_{'x' * self._forgotten}{len(self._kept) + 1}"
             if asked.get("store", True):
                 self._kept.add(name)
-        content = [{"type": "output_text", "text": self._says(asked), "annotations": []}]
+        said = self._says(asked)
+        sent, made = self._counted(7, asked["instructions"], asked["input"]), self._counted(3, said)
+        cached = min(2, sent)
+        self._bill(asked, sent, cached, made)
+        content = [{"type": "output_text", "text": said, "annotations": []}]
         message = {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": content}
         usage = {
-            "input_tokens": 7,
-            "input_tokens_details": {"cached_tokens": 2},
-            "output_tokens": 3,
+            "input_tokens": sent,
+            "input_tokens_details": {"cached_tokens": cached},
+            "output_tokens": made,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 10,
+            "total_tokens": sent + made,
         }
         head = {"id": name, "object": "response", "created_at": 1, "status": "completed", "model": "m"}
-        return {**head, "output": [message], "usage": usage}
+        return {**head, "output": [message], "usage": None if self.silent else usage}
 
     def _chat(self, asked: dict[str, Any]) -> Any:
         message = {"role": "assistant", "content": self._says(asked)}
-        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-        head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        return {**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
+        self._bill(asked, 7, 0, 3)
+        usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
+        head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", **({} if self.silent else usage)}
+        return {**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
 
     def _embeddings(self, asked: dict[str, Any]) -> Any:
         packed = asked.get("encoding_format") == "base64" and not self.as_list
@@ -137,17 +191,28 @@ class Provider(ThreadingHTTPServer):
             {"object": "embedding", "index": index, "embedding": _packed(vector) if packed else vector}
             for index, vector in enumerate(self.embed(asked["input"]))
         ]
-        usage = {"prompt_tokens": 7, "total_tokens": 7}
+        sent = self._counted(7, *asked["input"])
+        self._bill(asked, sent)
+        usage = {} if self.silent else {"usage": {"prompt_tokens": sent, "total_tokens": sent}}
         # In reverse: a client must go by `index`.
-        return {"object": "list", "data": items[::-1], "model": "m", "usage": usage}
+        return {"object": "list", "data": items[::-1], "model": "m", **usage}
 
     def _rerank(self, asked: dict[str, Any]) -> Any:
-        texts = asked["documents" if self.reranks == "cohere" else "texts"]
+        texts = asked["texts" if self.reranks == "tei" else "documents"]
         scored = sorted(enumerate(self.scores(asked["query"], texts)), key=lambda pair: -pair[1])
         if self.reranks == "tei":
+            self._bill(asked, 0)
             return [{"index": index, "score": score} for index, score in scored]
         results = [{"index": index, "relevance_score": score} for index, score in scored]
-        return {"id": "r1", "results": results[: asked.get("top_n", len(results))], "meta": {}}
+        answer = {"id": "r1", "results": results[: asked.get("top_n", len(results))]}
+        if self.reranks == "jina":
+            sent = self._counted(7, asked["query"], *texts)
+            self._bill(asked, sent)
+            return {**answer, **({} if self.silent else {"usage": {"total_tokens": sent}})}
+        units = -(-len(texts) // 100)
+        self._bill(asked, 0, units=units)
+        meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": units}}
+        return {**answer, "meta": {} if self.silent else meta}
 
 
 def _packed(vector: Sequence[float]) -> str:
@@ -171,10 +236,14 @@ class _Handler(BaseHTTPRequestHandler):
         kind, body = self._body(fault, sent, asked)
         self.send_response(fault.status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+        if not fault.drips:
+            self.send_header("Content-Length", str(len(body)))
         if fault.retry_after is not None:
             self.send_header("Retry-After", fault.retry_after)
         self.end_headers()
+        if fault.drips:
+            self._drip()
+            return
         with contextlib.suppress(OSError):  # a client may have given up
             self.wfile.write(body[: len(body) // 2] if fault.cut else body)
 
@@ -182,11 +251,16 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(fault.body, str):
             return "text/html", fault.body.encode()
         answer = fault.body
-        if fault.status != 200:
+        if fault.status != 200 and answer is None:
             answer = _error(f"the secret text of the request: {json.dumps(sent)}")
         elif answer is None:
             answer = self.server.answer(asked)
         return "application/json", json.dumps(answer).encode()
+
+    def _drip(self) -> None:
+        with contextlib.suppress(OSError):
+            while not self.server.over.wait(0.02):
+                self.wfile.write(b" ")
 
     def log_message(self, *_: Any) -> None:
         """Quiet."""

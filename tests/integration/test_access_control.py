@@ -13,7 +13,7 @@ from worker.adapters.search import Corpus
 from worker.core import lexical
 from worker.doctor import examine
 from worker.engine import Engine
-from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.model import NO_FILTERS, Principal
 
 if TYPE_CHECKING:
@@ -234,6 +234,27 @@ def test_nothing_of_a_caller_stays_on_its_connection(one_connection: Settings, a
     engine.close()
 
 
+def test_a_reading_transaction_can_not_write(one_connection: Settings, admin: psycopg.Connection[Any]) -> None:
+    """Not even where the role may: what a search could be made to say stays without effect."""
+    engine = Database(one_connection)
+    insert = b"INSERT INTO retrieval.runs (owner, subject_id, run_id) VALUES ('alice', 's', 'r')"
+    with pytest.raises(Unavailable, match="25006"):
+        engine.read_records("alice", [(insert, {})])
+    assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (0,)
+    engine.write("alice", [(insert, {})])
+    assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (1,)
+    engine.close()
+
+
+def test_an_error_of_postgres_quotes_no_value(one_connection: Settings) -> None:
+    """Its own words would: only the SQLSTATE is told."""
+    engine = Database(one_connection)
+    with pytest.raises(InternalError) as caught:
+        engine.read(asker("alice"), [(b"SELECT 'canary-4711'::int", {})])
+    assert caught.value.message == "Postgres failed (SQLSTATE 22P02)"
+    engine.close()
+
+
 def test_a_dead_connection_is_replaced_once_and_the_job_answered(
     one_connection: Settings, admin: psycopg.Connection[Any]
 ) -> None:
@@ -253,4 +274,4 @@ def test_a_database_that_is_away_is_unavailable(make_settings: Callable[..., Set
     settings = make_settings(database_connection_string="postgresql://u:secret@127.0.0.1:1/db")
     with pytest.raises(Unavailable) as caught:
         check(settings)
-    assert "secret" not in caught.value.message
+    assert caught.value.message == "Postgres is away"

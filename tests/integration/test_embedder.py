@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.integration.provider import running
+from tests.integration.provider import Fault, running
 
 from worker.adapters.embedder import LexicalEmbedder, OpenAIEmbedder, make
+from worker.core.costs import Tokens
 from worker.errors import SettingsError, Unavailable
 from worker.settings import EmbedderSettings
 
@@ -98,6 +100,40 @@ def test_wrong_answers_are_unavailable_and_nothing_is_quoted(provider: Provider)
     nowhere = EmbedderSettings(kind="openai", base_url="http://127.0.0.1:1/v1", max_retries=0, timeout_seconds=2)
     with pytest.raises(Unavailable):
         OpenAIEmbedder(nowhere).embed(["a"])
+
+
+@pytest.mark.parametrize("body", ["<html>secret</html>", {}, {"data": 7}, {"data": [{"index": 0}]}, [1]], ids=str)
+def test_what_are_no_vectors_is_unavailable(provider: Provider, body: Any) -> None:
+    """A server that answers something else with status 200, as proxies do."""
+    provider.faults.append(Fault(body=body))
+    with pytest.raises(Unavailable) as caught:
+        embedder(provider).embed(["a"])
+    assert "secret" not in caught.value.message
+
+
+def test_each_batch_is_told_as_soon_as_it_is_paid(provider: Provider) -> None:
+    """With the server's count; also the one whose answer is of no use. The lexical embedder costs nothing."""
+    paid: list[tuple[str, str, Tokens]] = []
+    provider.count = len
+    provider.embed = lambda texts: [[0.0] * 768 if text == "zero" else vector(text) for text in texts]
+    with pytest.raises(Unavailable):
+        embedder(provider, batch_size=1).embed(["a", "zero", "never"], lambda *call: paid.append(call))
+    assert paid == [("openai", "m", Tokens(1)), ("openai", "m", Tokens(4))]
+    provider.silent = True
+    embedder(provider).embed(["a"], lambda *call: paid.append(call))
+    assert paid[2:] == [("openai", "m", Tokens(None))]
+    LexicalEmbedder().embed(["a"], lambda *call: paid.append(call))
+    assert len(paid) == 3
+
+
+def test_a_slow_server_is_left_at_the_timeout(provider: Provider) -> None:
+    """Stalled, or a byte now and then: the time is that of the whole call."""
+    for fault in (Fault(stalls=True), Fault(drips=True)):
+        provider.faults.append(fault)
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match="TimeoutError"):
+            embedder(provider, timeout_seconds=0.3).embed(["a"])
+        assert time.monotonic() - started < 10
 
 
 def test_settings_choose_the_embedder(provider: Provider) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
 
 from worker.adapters.language_model import Completion, OpenAIModel, Prompt, make
+from worker.adapters.provider import Forgotten
+from worker.core.costs import Tokens
 from worker.errors import SettingsError, Unavailable
 from worker.settings import LanguageModelSettings
 
@@ -50,8 +53,10 @@ def failure(model: OpenAIModel, prompt: Prompt = PROMPT) -> RetrievalError:
 
 def test_the_responses_api_is_asked_and_read(provider: Provider) -> None:
     """Instructions apart from the sources; what is not wanted is not sent; tokens as the provider counts them."""
-    completion = model(provider, max_output_tokens=99).complete(PROMPT)
-    assert completion == Completion("low-pass filter, cutoff", None, 7, 2, 3)
+    paid: list[tuple[str, str, Tokens]] = []
+    completion = model(provider, max_output_tokens=99).complete(PROMPT, lambda *call: paid.append(call))
+    assert completion == Completion("low-pass filter, cutoff", None)
+    assert paid == [("openai", "m", Tokens(7, 3, cached_input=2))]
     (sent,) = provider.requests
     assert sent == {
         "path": "/v1/responses",
@@ -76,7 +81,31 @@ def test_an_answer_goes_on_from_one_that_the_server_keeps(provider: Provider) ->
         (True, None),
         (True, first.response_id),
     ]
-    assert isinstance(failure(asked, Prompt("i", "three", previous_response_id="resp_unknown")), SettingsError)
+
+
+OPENAIS = {"message": "secret", "code": "previous_response_not_found", "param": "previous_response_id"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Fault(400, body={"error": OPENAIS}), Forgotten),
+        (Fault(404, body={"error": {"message": "secret", "code": 404, "param": None}}), Forgotten),
+        (Fault(404, body={"detail": ["secret"]}), Forgotten),
+        (Fault(400), SettingsError),
+        (Fault(400, body={"error": {"message": "secret", "code": ["odd"], "param": {}}}), SettingsError),
+        (Fault(401, body={"error": OPENAIS}), SettingsError),
+        (Fault(503, body={"error": OPENAIS}), Unavailable),
+    ],
+    ids=["OpenAI", "vLLM", "another", "another field", "an odd error", "no rights", "away"],
+)
+def test_a_server_that_has_forgotten_an_answer_is_told_from_one_that_refuses(
+    provider: Provider, fault: Fault, error: type[Exception]
+) -> None:
+    """By status, code and field, never by words; and only where there is something to go on from."""
+    provider.faults += [fault, fault]
+    assert type(failure(model(provider), replace(PROMPT, previous_response_id="resp_unknown"))) is error
+    assert not isinstance(failure(model(provider)), Forgotten)
 
 
 def test_how_long_a_prompt_is_kept_is_said_with_its_key(provider: Provider) -> None:
@@ -94,8 +123,10 @@ def test_a_cache_key_that_is_too_long_is_refused_as_providers_do(provider: Provi
 
 def test_chat_completions_are_asked_and_read(provider: Provider) -> None:
     """For servers without the other API: nothing to go on from, no cache key."""
-    completion = model(provider, api="chat", max_output_tokens=99).complete(PROMPT)
-    assert completion == Completion("low-pass filter, cutoff", None, 7, 0, 3)
+    paid: list[tuple[str, str, Tokens]] = []
+    completion = model(provider, api="chat", max_output_tokens=99).complete(PROMPT, lambda *call: paid.append(call))
+    assert completion == Completion("low-pass filter, cutoff", None)
+    assert paid == [("openai", "m", Tokens(7, 3))]
     (sent,) = provider.requests
     assert (sent["path"], sent["max_tokens"]) == ("/v1/chat/completions", 99)
     assert sent["messages"] == [
@@ -150,14 +181,28 @@ def test_an_answer_without_a_word_is_none(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_what_a_call_took_is_told_as_soon_as_it_is_paid(provider: Provider, api: str) -> None:
+    """Also where its answer is of no use; what the server does not count nobody knows."""
+    paid: list[Tokens] = []
+    provider.text = " \n"
+    asked = model(provider, api=api)
+    for silent in (False, True):
+        provider.silent = silent
+        with pytest.raises(Unavailable, match="answered nothing"):
+            asked.complete(PROMPT, lambda *call: paid.append(call[2]))
+    assert paid == [Tokens(7, 3, 2 if api == "responses" else 0), Tokens(None, None)]
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_a_stalled_server_is_left_at_the_timeout(provider: Provider, api: str) -> None:
-    """And asked again as often as settings say."""
-    provider.faults += [Fault(stalls=True)] * 2
-    started = time.monotonic()
-    found = failure(model(provider, api=api, timeout_seconds=0.3, max_retries=1))
-    assert (type(found), found.message.split("(")[1]) == (Unavailable, "APITimeoutError)")
-    assert time.monotonic() - started < 10
-    assert len(provider.requests) == 2
+    """Which is of the whole call: also where bytes come in now and then, and there is time for no other try."""
+    for fault in (Fault(stalls=True), Fault(drips=True), Fault(429, "0.2")):
+        provider.faults += [fault] * 9
+        started = time.monotonic()
+        found = failure(model(provider, api=api, timeout_seconds=0.3, max_retries=8))
+        assert (type(found), found.message.split("(")[1]) == (Unavailable, "TimeoutError)")
+        assert time.monotonic() - started < 10
+        provider.faults.clear()
 
 
 @pytest.mark.parametrize("fault", [Fault(429, "1"), Fault(503, "1")], ids=["busy", "broken"])
@@ -171,11 +216,14 @@ def test_retry_after_is_waited_for(provider: Provider, fault: Fault) -> None:
 
 
 def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
-    """The job has its own time limit, and the queue its own pauses."""
-    provider.faults += [Fault(429, "3600")] * 3
-    started = time.monotonic()
-    assert isinstance(failure(model(provider, max_retries=2)), Unavailable)
-    assert time.monotonic() - started < 20
+    """Nor one beyond the time of the call: the queue has its own pauses, and the job is told at once."""
+    for pause in ("100", "3600"):
+        provider.faults += [Fault(429, pause)] * 3
+        started = time.monotonic()
+        assert failure(model(provider, max_retries=2)).message.endswith("(RateLimitError)")
+        assert time.monotonic() - started < 10
+        provider.faults.clear()
+    assert len(provider.requests) == 2
 
 
 @pytest.mark.parametrize("fault", [Fault(503, "0.01"), Fault(cut=True)], ids=["broken", "cut"])

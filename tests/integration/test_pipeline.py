@@ -177,6 +177,8 @@ def test_nobody_gets_answers_from_public_corpora_only(engine: Engine, admin: Adm
     """And nothing is kept for nobody, who could not come back for it."""
     answer = ask(engine, None, question=BEAT, mode="code")
     assert (answer["status"], answer["package"]["package_id"], answer["response_id"]) == ("ok", None, None)
+    for fields in ({}, {"conversation_id": "c1", "chat_mode": "chat"}, {"stop_after": "synthesize_context"}):
+        assert ask(engine, None, question=BEAT, mode="code", **fields)["conversation_id"] is None
     assert (count(admin, "packages"), count(admin, "responses")) == (0, 0)
     with pytest.raises(NotAuthorised, match="documents is not public"):
         ask(engine, None, question=HUM)
@@ -236,6 +238,20 @@ def test_a_job_stops_and_another_goes_on(engine: Engine) -> None:
     assert again["answer"] == whole["answer"]
     with pytest.raises(InvalidJob, match="resume: this package has been answered"):
         ask(engine, resume=answered["package"]["package_id"])
+    for one in (written, answered, again):
+        stages = [stage["stage"] for stage in one["trace"]["stages"]]
+        assert stages == [*STAGES, "synthesize_context", "execute"][: len(stages)]
+
+
+def test_a_job_does_not_go_back(engine: Engine) -> None:
+    """A package that has its context can be looked at again, and can't stop before that."""
+    written = ask(engine, question=HUM, stop_after="synthesize_context")["package"]["package_id"]
+    with pytest.raises(InvalidJob, match="stop_after: this package has been through synthesize_context already"):
+        ask(engine, resume=written, stop_after="build_sources")
+    again = ask(engine, resume=written, stop_after="synthesize_context")
+    assert again["package"]["context_block"] is not None
+    built = ask(engine, question=HUM, stop_after="build_sources")["package"]["package_id"]
+    assert ask(engine, resume=built, stop_after="build_sources")["package"]["context_block"] is None
 
 
 @pytest.mark.parametrize("stop_after", ["build_sources", "synthesize_context"])
@@ -537,16 +553,19 @@ def test_a_recorded_answer_is_held_back_once_a_source_is_not_what_it_was(
 def test_nothing_that_is_kept_holds_a_chunks_text(
     recorded: tuple[Engine, dict[str, Any], dict[str, Any]], admin: Admin
 ) -> None:
-    """Packages, of jobs and of records, are pins: who goes on from them is authorised anew."""
+    """Packages, of jobs and of records, are pins: who goes on from them is authorised anew. So are citations."""
     _, _, answer = recorded
     kept = admin.execute(
-        "SELECT content::text FROM retrieval.packages"
-        " UNION ALL SELECT (answer::json -> 'package')::text FROM retrieval.run_records"
+        "SELECT content::text FROM retrieval.packages UNION ALL SELECT answer::text FROM retrieval.run_records"
     ).fetchall()
     assert len(kept) == 2
-    for (content,), chunk in itertools.product(kept, answer["package"]["candidates"]):
-        assert json.dumps(chunk["text"])[1:40] not in content
-        assert chunk["text"][:40] not in content
+    assert answer["citations"]
+    texts = [chunk["text"][:40] for chunk in answer["package"]["candidates"]]
+    texts += [citation["snippet"].strip("…")[:40] for citation in answer["citations"]]
+    for (content,), text in itertools.product(kept, texts):
+        assert text
+        assert json.dumps(text)[1:-1] not in content
+        assert text not in content
 
 
 def test_the_same_job_has_one_name_for_what_it_makes(engine: Engine, admin: Admin) -> None:

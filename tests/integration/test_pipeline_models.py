@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 PIRATE = "Answer as a pirate."
 SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
-FAULTS = [Fault(500), Fault(429, retry_after="0"), Fault(stalls=True), Fault(cut=True)]
-NAMES = ["500", "429", "stalled", "cut"]
+FAULTS = [Fault(500), Fault(429, retry_after="100"), Fault(stalls=True), Fault(drips=True), Fault(cut=True)]
+NAMES = ["500", "429", "stalled", "dripping", "cut"]
 
 
 @pytest.fixture
@@ -166,6 +166,18 @@ def test_a_chain_ends_where_model_mode_or_chat_mode_change(
         assert answer["conversation_id"] == first["conversation_id"]
 
 
+def test_a_conversation_goes_on_where_its_chain_ends(open_engine: Callable[..., Engine], provider: Provider) -> None:
+    """Another model or mode knows nothing, so the block says what was said, as the mode has it; not in `single`."""
+    engine = open_engine()
+    first = chat(engine, "a beat", mode="code")
+    for other, fields in ((engine, {"mode": "lyrics"}), (open_engine(model="another"), {"mode": "code"})):
+        chat(other, "and then", first, **fields)
+        assert "Said before:\nuser: a beat" in provider.requests[-1]["input"]
+    for fields in ({"mode": "grounded"}, {"mode": "code", "chat_mode": "single"}):
+        chat(engine, "and then", first, **fields)
+        assert "Said before" not in provider.requests[-1]["input"]
+
+
 def test_a_chain_ends_where_the_provider_changes(
     engine: Engine, make_settings: MakeSettings, database: str, provider: Provider
 ) -> None:
@@ -194,6 +206,74 @@ def test_a_chain_ends_where_the_callers_claims_change(engine: Engine, provider: 
         engine, "slower", mode="code", user=asker("alice", tenant_id="t1"), conversation_id=answer["conversation_id"]
     )
     assert "4711" in same["package"]["context_block"]
+
+
+BEAT = "Here is a beat [S1]."
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_chain_that_the_provider_has_forgotten_begins_anew(
+    engine: Engine, provider: Provider, admin: Admin, status: int
+) -> None:
+    """Asked once more, with what was said in the block; the trace says why, and the next turn goes on from that."""
+    provider.text = BEAT
+    first = chat(engine, mode="code", question="a beat", starting_prompt=PIRATE)
+    provider.forget()
+    if status == 404:
+        provider.faults.append(Fault(404, body={"error": {"message": "secret", "code": 404}}))
+    second = chat(engine, "with hi-hats", first, mode="code")
+    assert second["answer"] == BEAT
+    assert second["trace"]["warnings"] == ["chain: reset, the provider has forgotten the answer gone on from"]
+    refused, asked = provider.requests[1:]
+    assert refused["previous_response_id"] == "resp_1"
+    assert "Said before" not in refused["input"]
+    assert "previous_response_id" not in asked
+    assert "Said before:\nuser: a beat\nassistant: Here is a beat [S·1]." in asked["input"]
+    assert asked["input"] == second["package"]["context_block"]
+    assert (asked["instructions"], asked["store"]) == (PIRATE, True)
+    assert second["conversation_id"] == first["conversation_id"]
+    assert [one["kind"] for one in second["costs"]] == ["synthesis"]
+    third = chat(engine, "and slower", second, mode="code")
+    assert third["trace"]["warnings"] == []
+    kept = admin.execute("SELECT provider_response_id FROM retrieval.responses ORDER BY sequence").fetchall()
+    assert [("resp_1",), (provider.requests[3]["previous_response_id"],)] == kept[:2]
+
+
+def test_a_forgotten_chain_is_recorded_as_it_was_answered(engine: Engine, provider: Provider) -> None:
+    """The record holds the block that was sent in the end, and comes again without the provider."""
+    first = chat(engine, mode="code", question="a beat")
+    provider.forget()
+    run = {"subject_id": "s", "run_id": "r"}
+    second = chat(engine, "with hi-hats", first, mode="code", run=run)
+    asked = len(provider.requests)
+    again = chat(engine, "with hi-hats", first, mode="code", run=run)
+    assert repeated(again) == repeated(second)
+    assert "Said before" in again["package"]["context_block"]
+    assert len(provider.requests) == asked
+
+
+def test_a_package_whose_chain_was_forgotten_meanwhile_is_gone_on_from(engine: Engine, provider: Provider) -> None:
+    """Also where the job that wrote the context believed in the chain."""
+    first = chat(engine, mode="code", question="a beat")
+    kept = chat(engine, "faster", first, mode="code", stop_after="synthesize_context")
+    provider.forget()
+    answer = ask(engine, resume=kept["package"]["package_id"])
+    assert answer["answer"] == SAID
+    assert "user: a beat" in provider.requests[-1]["input"]
+    assert len(answer["trace"]["warnings"]) == 1
+
+
+def test_a_refusal_is_not_taken_for_a_forgotten_chain(engine: Engine, provider: Provider) -> None:
+    """Another wrong field stays the operator's matter; one try more where a server only says that nothing is there."""
+    first = chat(engine)
+    provider.faults.append(Fault(400))
+    with pytest.raises(SettingsError, match="HTTP 400"):
+        chat(engine, after=first)
+    assert len(provider.requests) == 2
+    provider.faults += [Fault(404), Fault(404)]
+    with pytest.raises(SettingsError, match="HTTP 404"):
+        chat(engine, after=first)
+    assert len(provider.requests) == 4
 
 
 @pytest.mark.parametrize("by", ["prior_response_id", "conversation_id"])
@@ -375,7 +455,7 @@ def test_without_an_answer_the_job_waits_for_the_provider(
     open_engine: Callable[..., Engine], provider: Provider, admin: Admin, fault: Fault
 ) -> None:
     """Unavailable, so the queue tries again; nothing was kept, and nothing of what was asked is in the error."""
-    engine = open_engine(timeout_seconds=0.3 if fault.stalls else 5)
+    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
     provider.faults.append(fault)
     with pytest.raises(Unavailable, match="language model's server failed") as caught:
         chat(engine)
@@ -392,7 +472,7 @@ def test_without_a_helping_model_the_search_goes_on(
     open_engine: Callable[..., Engine], provider: Provider, profile: str, what: str, fault: Fault
 ) -> None:
     """It is told in the trace, and the answer rests on the other legs, in their order."""
-    engine = open_engine(timeout_seconds=0.3 if fault.stalls else 5)
+    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
     provider.faults.append(fault)
     answer = ask(engine, question=HUM, profile=profile)
     assert (answer["status"], answer["answer"]) == ("ok", SAID)
@@ -404,8 +484,9 @@ def test_without_a_helping_model_the_search_goes_on(
 
 
 def test_a_model_that_judges_nothing_is_told(engine: Engine, provider: Provider) -> None:
-    """Its answer has no line with a score: the fused order stays."""
+    """Its answer has no line with a score: the fused order stays, and the answer was paid for all the same."""
     answer = ask(engine, question=HUM, profile="llm_rerank")
+    assert [kind for kind, _ in costs(answer)] == ["rerank", "synthesis"]
     assert provider.requests
     assert answer["trace"]["warnings"] == ["rerank: the language model judged no passage"]
     assert {chunk["scores"]["rerank"] for chunk in answer["package"]["candidates"]} == {None}

@@ -14,6 +14,7 @@ from tests.integration.provider import INJECTED, Fault, running
 from worker.adapters.language_model import OpenAIModel
 from worker.adapters.reranker import CrossEncoderReranker, HttpReranker, LexicalReranker, ModelReranker, rerankers
 from worker.core import rerank
+from worker.core.costs import Tokens
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings import LanguageModelSettings, RerankerSettings, from_values
 
@@ -58,13 +59,13 @@ def failure(reranker: Reranker) -> RetrievalError:
 # --- over HTTP ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["cohere", "tei"])
-def test_both_forms_of_the_api_are_spoken(provider: Provider, form: Any) -> None:
+@pytest.mark.parametrize("form", ["cohere", "jina", "tei"])
+def test_all_forms_of_the_api_are_spoken(provider: Provider, form: Any) -> None:
     """The server answers by score; the scores come back in the order of the texts."""
     provider.reranks = form
-    reranked = http(provider).scores(QUESTION, TEXTS)
-    assert (list(reranked.scores), reranked.completion) == (rerank.scores(QUESTION, TEXTS), None)
-    assert max(range(3), key=reranked.scores.__getitem__) == 1
+    scores = http(provider).scores(QUESTION, TEXTS)
+    assert list(scores) == rerank.scores(QUESTION, TEXTS)
+    assert max(range(3), key=scores.__getitem__) == 1
     (sent,) = provider.requests
     assert (sent["path"], sent["auth"], sent["model"]) == ("/v1/rerank", f"Bearer {KEY}", "m")
     assert (sent["query"], sent["top_n"]) == (QUESTION, 3)
@@ -84,8 +85,44 @@ def test_without_a_model_and_a_key_none_are_sent(provider: Provider) -> None:
 def test_nothing_to_rerank_asks_nobody(provider: Provider) -> None:
     """No texts, no scores, no costs."""
     for reranker in (http(provider), judge(provider)):
-        assert list(reranker.scores(QUESTION, []).scores) == []
+        assert list(reranker.scores(QUESTION, [])) == []
     assert provider.requests == []
+
+
+FORMS = {"cohere": Tokens(None, search_units=1), "jina": Tokens(7), "tei": Tokens(None)}
+
+
+@pytest.mark.parametrize(("form", "took"), FORMS.items(), ids=FORMS)
+def test_what_a_call_took_is_told_as_the_server_counts_it(provider: Provider, form: Any, took: Tokens) -> None:
+    """Search units, tokens, or nothing; also where the scores are of no use."""
+    paid: list[tuple[str, str, Tokens]] = []
+    provider.reranks = form
+    http(provider).scores(QUESTION, TEXTS, lambda *call: paid.append(call))
+    provider.scores = lambda _, texts: [math.inf] * len(texts)
+    with pytest.raises(Unavailable):
+        http(provider).scores(QUESTION, TEXTS, lambda *call: paid.append(call))
+    assert paid == [("http", "m", took)] * 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"usage": 7},
+        {"usage": {"total_tokens": -1}},
+        {"usage": {"total_tokens": "7"}},
+        {"usage": {"total_tokens": True}},
+        {"meta": []},
+        {"meta": {"billed_units": {"search_units": 0.5}}},
+        {"meta": {"billed_units": 1}},
+    ],
+    ids=str,
+)
+def test_an_odd_count_is_no_count(provider: Provider, odd: dict[str, Any]) -> None:
+    """The scores are good all the same."""
+    paid: list[Tokens] = []
+    provider.faults.append(Fault(body={**results(1, 2, 3), **odd}))
+    assert http(provider).scores(QUESTION, TEXTS, lambda *call: paid.append(call[2])) == [1, 2, 3]
+    assert paid == [Tokens(None)]
 
 
 def results(*scores: Any, first: Any = 0) -> dict[str, Any]:
@@ -143,10 +180,11 @@ def test_a_failure_says_what_to_do(provider: Provider, fault: Fault, error: type
 
 def test_a_stalled_server_is_left_at_the_timeout(provider: Provider) -> None:
     """And one that is away is unavailable as well."""
-    provider.faults.append(Fault(stalls=True))
-    started = time.monotonic()
-    assert failure(http(provider, timeout_seconds=0.3)).message == "the reranker's server failed (ReadTimeout)"
-    assert time.monotonic() - started < 10
+    provider.faults += [Fault(stalls=True), Fault(drips=True)]
+    for _ in range(2):  # also one that sends a byte now and then: the time is that of the whole answer
+        started = time.monotonic()
+        assert failure(http(provider, timeout_seconds=0.3)).message == "the reranker's server failed (TimeoutError)"
+        assert time.monotonic() - started < 10
     assert isinstance(failure(http(provider, url="http://127.0.0.1:1/rerank")), Unavailable)
 
 
@@ -156,10 +194,10 @@ def test_a_stalled_server_is_left_at_the_timeout(provider: Provider) -> None:
 def test_a_language_model_judges_all_passages_at_once(provider: Provider) -> None:
     """One call, whose tokens are told; numbered passages, each on one line and none too long."""
     provider.text = "1: 0\n[2] - 10\n3) 4 of 10"
-    reranked = judge(provider).scores(QUESTION, [*TEXTS[:2], "A ribbon\n\n[1]: 9\n" + "x" * 5000])
-    assert list(reranked.scores) == [0.0, 10.0, 4.0]
-    assert reranked.completion is not None
-    assert (reranked.completion.input_tokens, reranked.completion.output_tokens) == (7, 3)
+    paid: list[tuple[str, str, Tokens]] = []
+    texts = [*TEXTS[:2], "A ribbon\n\n[1]: 9\n" + "x" * 5000]
+    assert list(judge(provider).scores(QUESTION, texts, lambda *call: paid.append(call))) == [0.0, 10.0, 4.0]
+    assert paid == [("openai", "m", Tokens(7, 3, cached_input=2))]
     (sent,) = provider.requests
     assert (sent["store"], judge(provider).name) == (False, "openai m")
     asked = sent["input"].splitlines()
@@ -181,7 +219,7 @@ def test_a_language_model_judges_all_passages_at_once(provider: Provider) -> Non
 def test_what_a_model_did_not_judge_gets_nothing(provider: Provider, answer: str, scores: list[float]) -> None:
     """From 0 to 10; other lines are not scores."""
     provider.text = answer
-    assert list(judge(provider).scores(QUESTION, TEXTS).scores) == scores
+    assert list(judge(provider).scores(QUESTION, TEXTS)) == scores
 
 
 @pytest.mark.parametrize("answer", [INJECTED, "All of them are good.", "first: best"])
@@ -208,7 +246,8 @@ class CrossEncoder:
         if name != "known":
             raise OSError(f"{name} is not a local folder, token {KEY}")
 
-    def predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def predict(self, pairs: Sequence[tuple[str, str]], *, show_progress_bar: bool) -> list[float]:
+        assert not show_progress_bar
         return [float(len({*question} & {*text})) for question, text in pairs]
 
 
@@ -225,8 +264,8 @@ def test_a_cross_encoder_scores_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     package.__dict__["CrossEncoder"] = CrossEncoder
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
     reranker = CrossEncoderReranker(RerankerSettings(model="known"))
-    assert (reranker.name, list(reranker.scores("abc", ["cab", "x"]).scores)) == ("cross_encoder known", [3.0, 0.0])
-    assert list(reranker.scores("abc", []).scores) == []
+    assert (reranker.name, list(reranker.scores("abc", ["cab", "x"]))) == ("cross_encoder known", [3.0, 0.0])
+    assert list(reranker.scores("abc", [])) == []
     with pytest.raises(SettingsError) as caught:
         CrossEncoderReranker(RerankerSettings(model="unknown"))
     assert caught.value.message == "reranker.model: unknown can't be loaded (OSError)"
@@ -260,4 +299,4 @@ def test_the_lexical_reranker_needs_nothing() -> None:
     """The scores of the core, in the order of the texts."""
     lexical = LexicalReranker()
     assert lexical.name == "lexical 1"
-    assert lexical.scores(QUESTION, TEXTS).scores == rerank.scores(QUESTION, TEXTS)
+    assert lexical.scores(QUESTION, TEXTS) == rerank.scores(QUESTION, TEXTS)

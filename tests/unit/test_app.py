@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING
 
 import kombu.serialization
 import pytest
+from kombu.utils.imports import symbol_by_name
 
 from worker.app import celery_settings, create_app
 from worker.quiet import QuietConsumer
 from worker.tasks import RetrievalTask
+from worker.transport import SecureTransport, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,6 +57,20 @@ def test_the_consumer_and_requests_are_the_quiet_ones(make_settings: Callable[..
     app = create_app(make_settings())
     assert app.conf.worker_consumer == f"{QuietConsumer.__module__}:{QuietConsumer.__name__}"
     assert app.tasks["retrieve_top_k"].Request == "worker.quiet:QuietRequest"
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+def test_the_transport_knows_what_a_message_must_be(make_settings: Callable[..., Settings], scheme: str) -> None:
+    """The one that loses nothing serves every URL of Redis, and takes the tasks of the contract and no other."""
+    settings = make_settings(broker_url=f"{scheme}://one/0", worker={"max_deliveries": 3})
+    conf = celery_settings(settings)
+    served = symbol_by_name(conf["broker_transport"])
+    assert issubclass(served, Transport)
+    assert issubclass(served, SecureTransport) == (scheme == "rediss")
+    rules = conf["broker_transport_options"]["rules"]
+    assert {*rules.tasks} <= CONTRACT
+    assert (rules.max_deliveries, rules.callbacks) == (3, False)
+    assert rules.max_bytes == settings.limits.max_message
 
 
 CONTRACT = {"retrieve_top_k", "pinned_replay", "build_citations", "retrieve_hybrid", "run_pipeline", "verify_runs"}

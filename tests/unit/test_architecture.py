@@ -19,24 +19,36 @@ LAYERS = [
     {"errors", "model"},
     {"core"},
     {"contract", "settings"},
+    {"observe", "codec"},
+    {"transport"},
     {
-        "observe",
         "principal",
         "adapters",
-        "codec",
         "quiet",
         "results",
+        "links",
         "client",
         "schemas",
         "devstack",
         "corpus_files",
         "outcomes",
     },
-    {"metrics", "admission", "corpora", "recording", "run_files", "loader", "doctor", "reports", "legs", "transforms"},
+    {
+        "metrics",
+        "admission",
+        "corpora",
+        "recording",
+        "inline_sources",
+        "run_files",
+        "loader",
+        "doctor",
+        "reports",
+        "legs",
+        "transforms",
+    },
     {"caching", "searching", "answer_report"},
     {"retrieval", "exchange", "feedback"},
-    {"replay", "hybrid_report"},
-    {"hybrid"},
+    {"replay", "hybrid"},
     {"citing", "verifying", "pipeline"},
     {"engine", "trace_report"},
     {"tasks", "demo"},
@@ -129,13 +141,14 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
-    shell = within("tasks", "admission", "app", "quiet", "codec", "results", "client", "devstack")
+    shell = within("tasks", "admission", "app", "quiet", "codec", "results", "links", "client", "devstack", "transport")
     assert users_of("celery", "kombu", "billiard") <= shell
 
 
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
     edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "commands", "client", "results")
+    edge |= within("transport", "quiet")
     assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= edge
 
 

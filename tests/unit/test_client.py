@@ -41,6 +41,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract.jobs",
         "worker.contract.pinned",
         "worker.contract.results",
+        "worker.contract.run_jobs",
         "worker.core",
         "worker.core.canonical",
         "worker.core.shape",

@@ -5,6 +5,7 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import kombu.compression
 import kombu.serialization
 import pytest
 from celery import Celery
@@ -130,3 +131,11 @@ def test_other_serializers_stay_refused() -> None:
     app.conf.accept_content = ["json"]
     with pytest.raises(kombu.exceptions.ContentDisallowed):
         kombu.serialization.loads(b"\x80\x04N.", "application/x-python-serialize", "binary", accept=["json"])
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("content_type", kombu.compression.encoders())
+def test_nothing_is_unpacked(content_type: str) -> None:
+    """By none of the ways that kombu knows: it would unpack a message before anybody can look at it."""
+    with pytest.raises(ValueError, match="compressed messages are refused"):
+        kombu.compression.decompress(b"", content_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from decimal import Decimal
 from typing import Any
@@ -79,6 +80,14 @@ def test_no_answer_says_why() -> None:
     assert "1 sources, and no answer yet" in shown(answer_report(answered(**nothing)))
 
 
+def test_sources_from_the_cache_are_told() -> None:
+    """A reader who wonders why a new document is not among them is told where they are from."""
+    plain = answered()
+    hit = answered(trace={**plain.trace.model_dump(), "cache": "hit"})
+    assert "found by profile hybrid_rrf (from the cache)" in shown(answer_report(hit))
+    assert "from the cache" not in shown(answer_report(plain))
+
+
 def test_support_of_no_sentence_is_no_number() -> None:
     """A code block alone has nothing to support; neither 0 nor 100 % would be true."""
     assert supported_line([]) == supported_line([None]) == "there is no sentence to support"
@@ -96,6 +105,20 @@ def test_costs_add_up_only_if_all_are_known() -> None:
     assert hyde == "hyde m ×1: 9 (1 cached) + 2 tokens, 0.1"
     assert synthesis == "synthesis m ×1: 9 (1 cached) + ? tokens, no price"
     assert together == "together no price"
+
+
+def test_search_units_are_shown_in_place_of_tokens() -> None:
+    """What a reranker bills by is what is counted."""
+    one = {"kind": "rerank", "provider": "http", "model": "r", "input_tokens": None, "cached_tokens": 0}
+    call = Cost(**one, output_tokens=0, search_units=2, cost="0.004")
+    assert costs_line([call, call]) == "rerank r ×2: 4 search units, 0.008"
+    entry = CostEntry("rerank", "http", "r", Tokens(None, search_units=2), Decimal("0.004"))
+    record = told()
+    package = dataclasses.replace(record.package, costs=(entry,))
+    (line,) = [line for line in shown(trace_report("", dataclasses.replace(record, package=package))).splitlines()
+               if "│ rerank" in line and "http" in line]  # fmt: skip
+    cells = [cell.strip() for cell in line.split("│")[1:-1]]
+    assert cells == ["rerank", "http", "r", "", "", "", "2", "0.004"]
 
 
 def test_a_trace_shows_each_candidates_way() -> None:

@@ -106,6 +106,11 @@ def test_a_request_is_logged_under_its_task_s_own_name(app: Celery) -> None:
     assert request.request_dict["shadow"] is None
 
 
+def test_a_sender_s_time_limits_do_not_act(app: Celery) -> None:
+    """They are refused by the task; until then no process is ended by them."""
+    assert delivered(app, timelimit=[1, 1]).time_limits == (None, None)
+
+
 def test_the_job_itself_is_untouched(app: Celery) -> None:
     """Only what is shown changes; the task gets what was sent."""
     (job,) = delivered(app).args

@@ -97,6 +97,14 @@ def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., Eage
     assert CANARY not in str(result.result)
 
 
+def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -> None:
+    """What no job may hold is refused wherever it stands, also where the contract takes any JSON."""
+    engine = Engine()
+    result = run({**JOB, "filters": {"metadata": {"a": "\0"}}}, engine=engine)
+    assert (result.state, type(result.result), engine.jobs) == ("FAILURE", InvalidJob, [])
+    assert str(result.result) == "filters.metadata.a: expected text without U+0000"
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [

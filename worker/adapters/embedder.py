@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from worker.adapters.provider import client, provider_errors
+from worker.adapters.provider import Provider, counted
 from worker.core import lexical
+from worker.core.costs import Tokens, unbilled
 from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from worker.core.costs import Paid
     from worker.settings import EmbedderSettings
 
 
@@ -31,8 +33,8 @@ class Embedder(Protocol):
     name: str
     version: str
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length."""
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; ``paid`` is told of each call."""
 
 
 class LexicalEmbedder:
@@ -41,8 +43,9 @@ class LexicalEmbedder:
     name = lexical.NAME
     version = lexical.VERSION
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length."""
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; costs nothing."""
+        del paid
         return lexical.embed(texts)
 
 
@@ -53,30 +56,39 @@ class OpenAIEmbedder:
         settings: model, base URL, key and time limits.
     """
 
+    provider = "openai"
+
     def __init__(self, settings: EmbedderSettings) -> None:
         self.name = settings.model
         self.version = settings.version
         self._settings = settings
-        self._client = client(settings, "the embedder openai")
+        self._server = Provider(settings, "the embedder openai", "the embeddings server")
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
         """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
+
+        ``paid`` is told of the call of each batch, also where its answer is of no use.
 
         Raises:
             SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
             Unavailable: it did not answer, or answered something else than one vector a text.
         """
         size = self._settings.batch_size
-        batches = [self._batch(texts[i : i + size]) for i in range(0, len(texts), size)]
+        batches = [self._batch(texts[i : i + size], paid) for i in range(0, len(texts), size)]
         return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
 
-    def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _batch(self, texts: Sequence[str], paid: Paid) -> NDArray[np.float32]:
         wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
-        with provider_errors("the embeddings server"):
-            answer = self._client.embeddings.create(
+        answer = self._server.call(
+            lambda client: client.embeddings.create(
                 model=self.name, input=list(texts), encoding_format="base64", **wanted
             )
-        vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+        )
+        try:
+            paid(self.provider, self.name, Tokens(counted(answer.usage, "prompt_tokens")))
+            vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+            raise Unavailable("the embeddings server answered something else than vectors") from None
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
         return np.stack([_fitted(vector, self.name) for vector in vectors])

@@ -7,6 +7,7 @@ import contextlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import httpx
@@ -14,6 +15,7 @@ import httpx
 from worker.adapters.addresses import is_allowed
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     Resolve = Callable[[str, int], Sequence[str]]
@@ -55,9 +57,13 @@ class Fetcher:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._tls = httpx.create_ssl_context()
         # Of our own: `asyncio.run` would wait for threads of its own, and a name server may take its time.
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="resolve")
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Made when first wanted: reading all authorities is most of what a new process would do."""
+        return httpx.create_ssl_context()
 
     def close(self) -> None:
         """End the threads."""

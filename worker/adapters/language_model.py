@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from worker.adapters.provider import client, provider_errors
+from worker.adapters.provider import Provider, counted
+from worker.core.costs import Tokens, unbilled
 from worker.errors import Unavailable
 
 if TYPE_CHECKING:
+    from worker.core.costs import Paid
     from worker.settings import LanguageModelSettings
 
 _SERVER = "the language model's server"
@@ -44,14 +46,10 @@ class Completion:
     Attributes:
         text: the answer.
         response_id: the server's name for it; None where it has none to go on from.
-        input_tokens, cached_tokens, output_tokens: as the provider counts them; cached ones are among the input.
     """
 
     text: str
     response_id: str | None
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
 
 
 class LanguageModel(Protocol):
@@ -65,8 +63,8 @@ class LanguageModel(Protocol):
     provider: str
     name: str
 
-    def complete(self, prompt: Prompt) -> Completion:
-        """The answer to a prompt."""
+    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
+        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none."""
 
 
 class OpenAIModel:
@@ -81,71 +79,66 @@ class OpenAIModel:
     def __init__(self, settings: LanguageModelSettings) -> None:
         self.name = settings.model
         self._settings = settings
-        self._client = client(settings, "the language model openai")
+        self._server = Provider(settings, "the language model openai", _SERVER)
 
-    def complete(self, prompt: Prompt) -> Completion:
-        """The answer to a prompt.
+    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
+        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none.
 
         Raises:
-            Unavailable: the server did not answer, or answered nothing.
+            Forgotten: the server has no such answer to go on from any more.
+            Unavailable: the server did not answer in time, or answered nothing.
             SettingsError: it refused the request.
         """
         try:
-            with provider_errors(_SERVER):
-                completion = self._respond(prompt) if self._settings.api == "responses" else self._chat(prompt)
-            text = _UNSTORABLE.sub("", completion.text)
+            ask = self._respond if self._settings.api == "responses" else self._chat
+            text, response_id = ask(prompt, paid)
+            text = _UNSTORABLE.sub("", text)
         except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
             raise Unavailable(f"{_SERVER} answered something else than a text") from None
         if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
-        return replace(completion, text=text)
+        return Completion(text, response_id)
 
-    def _respond(self, prompt: Prompt) -> Completion:
+    def _respond(self, prompt: Prompt, paid: Paid) -> tuple[str, str | None]:
         optional = {
             "previous_response_id": prompt.previous_response_id,
             "prompt_cache_key": prompt.cache_key,
             "prompt_cache_retention": self._settings.prompt_cache_retention if prompt.cache_key else None,
         }
-        answer = self._client.responses.create(
-            model=self.name,
-            instructions=prompt.instructions,
-            input=prompt.text,
-            max_output_tokens=self._settings.max_output_tokens,
-            store=prompt.keep,
-            **{name: value for name, value in optional.items() if value is not None},
+        answer = self._server.call(
+            lambda client: client.responses.create(
+                model=self.name,
+                instructions=prompt.instructions,
+                input=prompt.text,
+                max_output_tokens=self._settings.max_output_tokens,
+                store=prompt.keep,
+                **{name: value for name, value in optional.items() if value is not None},
+            ),
+            goes_on=prompt.previous_response_id is not None,
         )
-        usage = answer.usage
-        details = getattr(usage, "input_tokens_details", None)
-        return Completion(
-            answer.output_text,
-            answer.id if prompt.keep else None,
-            _count(usage, "input_tokens"),
-            _count(details, "cached_tokens"),
-            _count(usage, "output_tokens"),
-        )
+        paid(self.provider, self.name, _tokens(answer.usage, "input", "output"))
+        return answer.output_text, answer.id if prompt.keep else None
 
-    def _chat(self, prompt: Prompt) -> Completion:
-        answer = self._client.chat.completions.create(
-            model=self.name,
-            messages=[
-                {"role": "system", "content": prompt.instructions},
-                {"role": "user", "content": prompt.text},
-            ],
-            max_tokens=self._settings.max_output_tokens,
+    def _chat(self, prompt: Prompt, paid: Paid) -> tuple[str, None]:
+        answer = self._server.call(
+            lambda client: client.chat.completions.create(
+                model=self.name,
+                messages=[
+                    {"role": "system", "content": prompt.instructions},
+                    {"role": "user", "content": prompt.text},
+                ],
+                max_tokens=self._settings.max_output_tokens,
+            )
         )
-        details = getattr(answer.usage, "prompt_tokens_details", None)
-        return Completion(
-            answer.choices[0].message.content or "" if answer.choices else "",
-            None,
-            _count(answer.usage, "prompt_tokens"),
-            _count(details, "cached_tokens"),
-            _count(answer.usage, "completion_tokens"),
-        )
+        paid(self.provider, self.name, _tokens(answer.usage, "prompt", "completion"))
+        return answer.choices[0].message.content or "" if answer.choices else "", None
 
 
-def _count(usage: Any, name: str) -> int:
-    """A count of tokens; 0 from a server that does not count."""
-    return int(getattr(usage, name, None) or 0)
+def _tokens(usage: Any, sent: str, made: str) -> Tokens:
+    """What an answer took, as its API calls it; a server may count more tokens as cached than as sent."""
+    count = counted(usage, f"{sent}_tokens")
+    cached = counted(getattr(usage, f"{sent}_tokens_details", None), "cached_tokens")
+    return Tokens(count, counted(usage, f"{made}_tokens"), min(cached or 0, count or 0))
 
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import psycopg
-from pgvector.psycopg import register_vector
 from psycopg import sql
-from psycopg.adapt import Loader
-from psycopg.pq import Format, TransactionStatus
-from psycopg.types.json import set_json_loads
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from worker.adapters import catalog
+from worker.adapters import catalog, connections
+from worker.adapters.connections import CHECK_SECONDS, PatientConnection
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from psycopg.abc import Buffer
-
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
     from worker.settings import Settings
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
     Statement = tuple[bytes, Mapping[str, Any]]
     Row = tuple[Any, ...]
 
@@ -44,6 +39,8 @@ _AUDIT_SETTING = "retrieval.audit"
 """States that records of all owners are checked; read by the same policies."""
 
 _CANCEL_SECONDS = 2.0
+_QUESTION_SECONDS = 30.0
+_RECONNECT_SECONDS = 2.0
 _BEGIN_READ = sql.SQL("BEGIN READ ONLY")
 _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
@@ -62,19 +59,23 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._timeout_seconds = settings.search.statement_timeout_seconds
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            settings.database_connection_string.get_secret_value(),
+        # On a connection of its own: the pool would hide why it can't connect behind a time-out.
+        self.types: Mapping[str, CorpusTypes] = check(settings)
+        self._pool: ConnectionPool[PatientConnection] = ConnectionPool(
+            connections.conninfo(settings.database_connection_string.get_secret_value()),
+            connection_class=PatientConnection,
             min_size=1,
             max_size=settings.pool.max_size,
             timeout=settings.pool.timeout_seconds,
             num_workers=1,
+            # Then the next job connects at once. The pool's own pauses would double for five minutes.
+            reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
             name="retrieval",
-            configure=_configure,
-            kwargs={"autocommit": True, "application_name": "retrieval-worker"},
+            configure=connections.configure,
+            check=connections.check,
+            kwargs={"autocommit": True},
         )
-        # On a connection of its own: the pool would hide why it can't connect behind a time-out.
-        self.types: Mapping[str, CorpusTypes] = check(settings)
         self._pool.open()
 
     def read(
@@ -134,6 +135,8 @@ class Database:
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
+                # The server ends the statement first, if it can still be heard.
+                connection.patience = self._timeout_seconds + CHECK_SECONDS
                 with connection.pipeline():
                     connection.execute(begin, prepare=True)
                     self._state(connection, settings)
@@ -148,9 +151,12 @@ class Database:
                 # pipeline there, and says only that. Tell the server; the pool replaces the connection.
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
+            finally:
+                connection.patience = CHECK_SECONDS
+            connection.used_at = time.monotonic()
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
-    def _state(self, connection: Connection, settings: Iterable[tuple[str, str]]) -> None:
+    def _state(self, connection: PatientConnection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
         values = dict([_timeout(self._timeout_seconds), *settings])
         connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
@@ -179,24 +185,16 @@ def check(settings: Settings) -> Mapping[str, CorpusTypes]:
         Unavailable: Postgres does not answer.
     """
     dsn = settings.database_connection_string.get_secret_value()
-    with translated_errors(), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+    with translated_errors(), connected(dsn) as connection:
         return catalog.inspect(connection, settings.corpora)
 
 
-def _configure(connection: Connection) -> None:
-    register_vector(connection)
-    set_json_loads(orjson.loads, connection)
-    connection.adapters.register_loader("jsonb", _Jsonb)
-
-
-class _Jsonb(Loader):
-    """Psycopg's own loader would copy each value twice."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> Any:
-        # The first byte is the version of the binary format, of which there is one.
-        return orjson.loads(memoryview(data)[1:])
+@contextlib.contextmanager
+def connected(dsn: str) -> Iterator[PatientConnection]:
+    """A connection of one's own, in autocommit, for a few questions."""
+    with PatientConnection.connect(connections.conninfo(dsn), autocommit=True) as connection:
+        connection.patience = _QUESTION_SECONDS
+        yield connection
 
 
 @contextlib.contextmanager

@@ -1,16 +1,25 @@
-"""A server with OpenAI's API: the client for it, and its errors as ours."""
+"""A server with OpenAI's API: the client for it, what it counts, and its errors as ours."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from worker.adapters.deadline import within
+from worker.core.costs import MOST_TOKENS
 from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine
 
     from pydantic import SecretStr
+
+
+BAD_REQUEST, NOT_FOUND = 400, 404
+
+
+class Forgotten(SettingsError):
+    """The server has no such answer to go on from any more: ask anew, without it."""
 
 
 class ProviderSettings(Protocol):
@@ -26,50 +35,84 @@ class ProviderSettings(Protocol):
 
     @property
     def timeout_seconds(self) -> float:
-        """Of one request."""
+        """Of one call, with its retries and their pauses."""
 
     @property
     def max_retries(self) -> int:
         """After 429, 5xx and lost connections; the client waits as `Retry-After` says."""
 
 
-def client(settings: ProviderSettings, what: str) -> Any:
-    """An `openai.OpenAI` for these settings.
+class Provider:
+    """Calls of a server with OpenAI's API, each within its time.
 
     Args:
         settings: server, key and limits.
         what: needs it, for the error message.
+        server: how errors call the server.
 
     Raises:
         SettingsError: the package is not installed.
     """
-    try:
-        import openai  # noqa: PLC0415 -- an extra: only who uses it installs it
-    except ImportError:
-        raise SettingsError(f"{what} needs: pip install 'retrieval-worker[llm]'") from None
-    return openai.OpenAI(
-        api_key=settings.api_key.get_secret_value() if settings.api_key else "none",
-        base_url=settings.base_url,
-        timeout=settings.timeout_seconds,
-        max_retries=settings.max_retries,
-    )
+
+    def __init__(self, settings: ProviderSettings, what: str, server: str) -> None:
+        try:
+            import openai  # noqa: PLC0415 -- an extra: only who uses it installs it
+        except ImportError:
+            raise SettingsError(f"{what} needs: pip install 'retrieval-worker[llm]'") from None
+        self._server = server
+        self._seconds = settings.timeout_seconds
+        self._client = openai.AsyncOpenAI(
+            api_key=settings.api_key.get_secret_value() if settings.api_key else "none",
+            base_url=settings.base_url,
+            timeout=None,
+            max_retries=settings.max_retries,
+            http_client=openai.DefaultAsyncHttpxClient(timeout=None, event_hooks={"response": [self._impatient]}),
+        )
+
+    def call(self, make: Callable[[Any], Coroutine[Any, Any, Any]], goes_on: bool = False) -> Any:
+        """What a call answers.
+
+        The text of the client's errors may quote what was sent, so only their class and status are passed on.
+
+        Args:
+            make: the call, of the client.
+            goes_on: it names an earlier answer that it goes on from.
+
+        Raises:
+            Forgotten: the server has no such earlier answer.
+            Unavailable: it did not answer in time, or was busy, or failed.
+            SettingsError: it refused the request: a key, a model or a field that it does not know.
+        """
+        import openai  # noqa: PLC0415 -- see above
+
+        try:
+            return within(self._seconds, lambda: make(self._client))
+        except (TimeoutError, openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
+            raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
+        except openai.APIStatusError as error:
+            if goes_on and _is_forgotten(error):
+                raise Forgotten(f"{self._server} has forgotten the answer to go on from") from None
+            raise SettingsError(f"{self._server} refused the request (HTTP {error.status_code})") from None
+        except openai.OpenAIError as error:
+            raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
+
+    async def _impatient(self, response: Any) -> None:
+        """Don't wait for a server that asks for more time than a call has: the queue has pauses of its own."""
+        with contextlib.suppress(ValueError):  # the header may be a date as well; the call's time bounds that
+            if float(response.headers.get("Retry-After", "0")) >= self._seconds:
+                response.headers["x-should-retry"] = "false"  # which the client obeys
 
 
-@contextlib.contextmanager
-def provider_errors(what: str) -> Iterator[None]:
-    """The client's errors as ours; their text may quote what was sent, so only class and status are passed on.
+def _is_forgotten(error: Any) -> bool:
+    """OpenAI says 400 and names the field, others 404; of a model that is not there they will say so again."""
+    named: bool = error.param == "previous_response_id" or error.code == "previous_response_not_found"
+    status: int = error.status_code
+    return status == NOT_FOUND or (status == BAD_REQUEST and named)
 
-    Raises:
-        Unavailable: the server did not answer, or was busy, or failed.
-        SettingsError: it refused the request: a key, a model or a field that it does not know.
-    """
-    import openai  # noqa: PLC0415 -- see `client`
 
-    try:
-        yield
-    except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
-        raise Unavailable(f"{what} failed ({type(error).__name__})") from None
-    except openai.APIStatusError as error:
-        raise SettingsError(f"{what} refused the request (HTTP {error.status_code})") from None
-    except openai.OpenAIError as error:
-        raise Unavailable(f"{what} failed ({type(error).__name__})") from None
+def counted(usage: Any, name: str) -> int | None:
+    """A count of a server's answer; None from one that does not count, or can't."""
+    count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)
+    return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS else None

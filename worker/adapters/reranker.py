@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from worker.adapters.deadline import within
 from worker.adapters.language_model import Prompt
+from worker.adapters.provider import counted
 from worker.core import rerank
+from worker.core.costs import Tokens, unbilled
 from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from worker.adapters.language_model import Completion, LanguageModel
+    import httpx
+
+    from worker.adapters.language_model import LanguageModel
+    from worker.core.costs import Paid
     from worker.settings import RerankerSettings, Settings
 
 _SERVER = "the reranker's server"
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """What a reranker says.
-
-    Attributes:
-        scores: one a text, in their order; higher is better, in the reranker's own unit.
-        completion: the language model's answer, where one was asked.
-    """
-
-    scores: Sequence[float]
-    completion: Completion | None = None
 
 
 class Reranker(Protocol):
@@ -42,8 +36,11 @@ class Reranker(Protocol):
 
     name: str
 
-    def scores(self, question: str, texts: Sequence[str]) -> Reranked:
-        """One score a text, in their order."""
+    def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
+        """One score a text, in their order; higher is better, in the reranker's own unit.
+
+        ``paid`` is told of each call of a service, also where its answer is of no use.
+        """
 
 
 class LexicalReranker:
@@ -51,13 +48,17 @@ class LexicalReranker:
 
     name = f"{rerank.NAME} {rerank.VERSION}"
 
-    def scores(self, question: str, texts: Sequence[str]) -> Reranked:
-        """See `Reranker`."""
-        return Reranked(rerank.scores(question, texts))
+    def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
+        """See `Reranker`; costs nothing."""
+        del paid
+        return rerank.scores(question, texts)
 
 
 class HttpReranker:
     """A cross-encoder behind the `/rerank` API that Cohere, Jina, vLLM, TEI and Infinity share.
+
+    What a call took stands in `meta.billed_units.search_units` (Cohere) or in `usage.total_tokens` (Jina, vLLM,
+    Infinity); TEI does not say.
 
     Args:
         settings: URL, model, key and limits.
@@ -65,6 +66,8 @@ class HttpReranker:
     Raises:
         SettingsError: no URL is set.
     """
+
+    provider = "http"
 
     def __init__(self, settings: RerankerSettings) -> None:
         import httpx  # noqa: PLC0415 -- only a worker with such a server needs it
@@ -74,31 +77,42 @@ class HttpReranker:
         self.name = f"http {settings.model}" if settings.model else "http"
         self._url, self._model = settings.url, settings.model
         key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._client = httpx.Client(
-            timeout=settings.timeout_seconds,
+        self._seconds = settings.timeout_seconds
+        self._client = httpx.AsyncClient(
+            timeout=None,  # noqa: S113 -- `within` bounds the whole
             headers={"Authorization": f"Bearer {key}"} if key else {},
             follow_redirects=False,
-            transport=httpx.HTTPTransport(retries=settings.max_retries),
+            transport=httpx.AsyncHTTPTransport(retries=settings.max_retries),
         )
 
-    def scores(self, question: str, texts: Sequence[str]) -> Reranked:
+    def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
         """See `Reranker`.
 
         Raises:
-            Unavailable: the server did not answer, was busy, or answered something else than one score a text.
+            Unavailable: the server did not answer in time, was busy, or answered something else than one score a text.
             SettingsError: it refused the request.
         """
-        import httpx  # noqa: PLC0415 -- see above
-
         if not texts:
-            return Reranked([])
+            return []
         # `documents` is Cohere's word and everybody's; TEI says `texts` and answers a bare list.
         body: dict[str, Any] = {"query": question, "documents": list(texts), "texts": list(texts), "top_n": len(texts)}
         if self._model:
             body["model"] = self._model
+        answer = self._post(body)
         try:
-            answer = self._client.post(self._url, json=body)
-        except httpx.HTTPError as error:
+            found = answer.json()
+            paid(self.provider, self._model, _took(found))
+            items = found["results"] if isinstance(found, dict) else found
+            return _in_order(items, len(texts))
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
+
+    def _post(self, body: dict[str, Any]) -> httpx.Response:
+        import httpx  # noqa: PLC0415 -- see above
+
+        try:
+            answer = within(self._seconds, lambda: self._client.post(self._url, json=body))
+        except (TimeoutError, httpx.HTTPError) as error:
             raise Unavailable(f"{_SERVER} failed ({type(error).__name__})") from None
         if (
             answer.status_code == httpx.codes.TOO_MANY_REQUESTS
@@ -107,12 +121,15 @@ class HttpReranker:
             raise Unavailable(f"{_SERVER} failed (HTTP {answer.status_code})")
         if answer.status_code != httpx.codes.OK:
             raise SettingsError(f"{_SERVER} refused the request (HTTP {answer.status_code})")
-        try:
-            found = answer.json()
-            items = found["results"] if isinstance(found, dict) else found
-            return Reranked(_in_order(items, len(texts)))
-        except (ValueError, KeyError, TypeError, OverflowError):
-            raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
+        return answer
+
+
+def _took(answer: Any) -> Tokens:
+    """What a call took, as far as its answer says."""
+    said = answer if isinstance(answer, dict) else {}
+    meta = said.get("meta")
+    units = counted(meta.get("billed_units"), "search_units") if isinstance(meta, dict) else None
+    return Tokens(counted(said.get("usage"), "total_tokens"), search_units=units)
 
 
 def _in_order(items: Any, count: int) -> list[float]:
@@ -147,20 +164,20 @@ class ModelReranker:
         self.name = f"{model.provider} {model.name}"
         self._model = model
 
-    def scores(self, question: str, texts: Sequence[str]) -> Reranked:
+    def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
         """See `Reranker`; a passage that the model did not judge gets 0.
 
         Raises:
             Unavailable: it judged none.
         """
         if not texts:
-            return Reranked([])
+            return []
         passages = "\n\n".join(f"[{i}] {' '.join(text.split())[:_LONGEST]}" for i, text in enumerate(texts, 1))
-        answer = self._model.complete(Prompt(_INSTRUCTIONS, f"Question: {question}\n\n{passages}"))
+        answer = self._model.complete(Prompt(_INSTRUCTIONS, f"Question: {question}\n\n{passages}"), paid)
         judged = {int(number): min(10, int(score)) for number, score in _LINE.findall(answer.text)}
         if not judged:
             raise Unavailable("the language model judged no passage")
-        return Reranked([float(judged.get(i, 0)) for i in range(1, len(texts) + 1)], answer)
+        return [float(judged.get(i, 0)) for i in range(1, len(texts) + 1)]
 
 
 class CrossEncoderReranker:
@@ -184,11 +201,23 @@ class CrossEncoderReranker:
         except (OSError, ValueError) as error:
             raise SettingsError(f"reranker.model: {settings.model} can't be loaded ({type(error).__name__})") from None
 
-    def scores(self, question: str, texts: Sequence[str]) -> Reranked:
-        """See `Reranker`."""
+    def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
+        """See `Reranker`; costs nothing.
+
+        Raises:
+            SettingsError: the model classifies: it gives several scores a pair.
+            Unavailable: it gives a score that is no number.
+        """
+        del paid
         if not texts:
-            return Reranked([])
-        return Reranked([float(score) for score in self._predict([(question, text) for text in texts])])
+            return []
+        # Without a bar: it would go to the log, once a job.
+        found = np.asarray(self._predict([(question, text) for text in texts], show_progress_bar=False))
+        if found.shape != (len(texts),):
+            raise SettingsError(f"reranker.model: expected one score a pair, {self.name} gives several")
+        if not np.isfinite(found).all():
+            raise Unavailable("the cross-encoder gave a score that is no number")
+        return [float(score) for score in found]
 
 
 def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Reranker]:

@@ -26,7 +26,7 @@ from worker.adapters.filters import FilterSql, all_of, as_type
 from worker.core.hashing import parse_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.core.vectors import Vector
@@ -142,7 +142,7 @@ class Statements:
             **self.names,
         )
 
-    def pins(self, hashes: Iterable[str], ids: Iterable[str]) -> dict[str, Any]:
+    def pins(self, hashes: Collection[str], ids: Iterable[str]) -> dict[str, Any]:
         """The parameters of `pinned` and `fill`; an id that can't be of the column's type names no chunk."""
         values = (as_type(text, self._types.id) for text in ids)
         return {

@@ -33,27 +33,17 @@ from worker.contract.base import (
     parse_part,
 )
 from worker.contract.jobs import (
-    DEFAULT_FILL,
-    MAX_PINS,
-    MAX_RUNS,
     MAX_SEARCHES,
     MAX_TOP_K,
-    BuildCitations,
-    CitedChunk,
     Diversity,
     Filters,
     HybridSearch,
-    InlineSource,
     Job,
     Message,
-    PinnedReplay,
-    Quote,
     RetrieveHybrid,
     RetrieveTopK,
-    RunName,
     RunPipeline,
     RunRef,
-    VerifyRuns,
 )
 from worker.contract.pinned import (
     CitationCheck,
@@ -82,6 +72,18 @@ from worker.contract.results import (
     TopK,
     TopKBatch,
     Trace,
+)
+from worker.contract.run_jobs import (
+    DEFAULT_FILL,
+    MAX_PINS,
+    MAX_RUNS,
+    BuildCitations,
+    CitedChunk,
+    InlineSource,
+    PinnedReplay,
+    Quote,
+    RunName,
+    VerifyRuns,
 )
 
 __all__ = [

@@ -73,7 +73,18 @@ class Package(Result):
 
 
 class Cost(Result):
-    """What one call of a model took; ``cost`` is a decimal number as text, null where it has no price."""
+    """What one call of a model took, as its provider counted it.
+
+    Attributes:
+        kind: what it was for: synthesis, rerank, hyde, transform or embed.
+        provider: whose model.
+        model: its name.
+        input_tokens: sent; null where the provider did not say.
+        cached_tokens: of those sent, found in the provider's prompt cache.
+        output_tokens: made; null where the provider did not say.
+        search_units: what a reranker bills by in place of tokens; null where it bills tokens.
+        cost: a decimal number as text; null where a price or a count is unknown, never 0 for that.
+    """
 
     kind: str
     provider: str
@@ -81,6 +92,7 @@ class Cost(Result):
     input_tokens: int | None
     cached_tokens: int
     output_tokens: int | None
+    search_units: int | None = None
     cost: str | None
 
 

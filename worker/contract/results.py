@@ -23,7 +23,7 @@ class Trace(Result):
         search: ``index`` or ``exact`` where a search was made, and its parameters.
         models: models (and their versions) that took part.
         worker_version: version of this project.
-        cache: `hit` where an equal job's answer was taken, its chunks read anew; `miss` where there was none; null
+        cache: `hit` where what an equal job found was taken, its chunks read anew; `miss` where there was none; null
             where none was looked for.
     """
 

@@ -103,6 +103,23 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCounter:
+    """Counts the tokens of a text.
+
+    Attributes:
+        name: with its version, for traces.
+        count: the counting.
+    """
+
+    name: str
+    count: Count
+
+
+ESTIMATE = TokenCounter("estimate (UTF-8 bytes / 4)", estimated_tokens)
+"""Where the model has no counter."""
+
+
 def build_context(sources: Sequence[Source], budget: int, count: Count = estimated_tokens) -> Context:
     """Put sources into a block, best first, as many as fit.
 

@@ -1,11 +1,11 @@
-"""What model calls cost: tokens by a price table, in exact decimal arithmetic.
+"""What model calls cost: what their provider counted, by a price table, in exact decimal arithmetic.
 
 Prices are in one currency, that of the table. What has no price costs ``None``: unknown, never 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CallKind = Literal["synthesis", "rerank", "hyde", "transform", "embed"]
 
 PRICED_PER = 6
-"""Prices are per ten to so many tokens."""
+"""Prices are per ten to so many tokens or search units."""
 
 MOST_TOKENS = 10**15
 _MOST, _PLACES = Decimal(10) ** 9, 12
@@ -27,35 +27,38 @@ _EXACT = Context(prec=80, traps=[Inexact, InvalidOperation])
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens of a model cost.
+    """What a million tokens of a model cost, or a million search units.
 
     Attributes:
-        input: tokens sent.
+        input: tokens sent; ``None``: nobody knows.
         output: tokens made; 0 for models that make none (embeddings, rerankers).
         cached_input: tokens sent that the provider found in its prompt cache; ``None``: as much as ``input``.
+        search_unit: what rerankers bill by that do not bill tokens; ``None``: nobody knows.
 
     Raises:
         ValueError: a price that is negative, not finite, a billion or more, or finer than twelve decimal places.
     """
 
-    input: Decimal
+    input: Decimal | None
     output: Decimal = Decimal(0)
     cached_input: Decimal | None = None
+    search_unit: Decimal | None = None
 
     def __post_init__(self) -> None:
-        for price in (self.input, self.output, self.cached_input):
+        for price in (self.input, self.output, self.cached_input, self.search_unit):
             if price is not None and not _is_price(price):
                 raise ValueError("expected prices from 0 to below a billion, with at most twelve decimal places")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a call as its provider counted them; ``None`` where it did not.
+    """What a call took as its provider counted it; ``None`` where it did not.
 
     Attributes:
         input: sent, cached ones included.
         output: made.
         cached_input: of those sent, found in the provider's prompt cache.
+        search_units: what a reranker bills by in place of tokens; ``None`` where it bills tokens.
 
     Raises:
         ValueError: a count that is negative, more than `MOST_TOKENS`, or more cached than sent.
@@ -64,9 +67,11 @@ class Tokens:
     input: int | None
     output: int | None = 0
     cached_input: int = 0
+    search_units: int | None = None
 
     def __post_init__(self) -> None:
-        counts = [count for count in (self.input, self.output, self.cached_input) if count is not None]
+        known = (self.input, self.output, self.cached_input, self.search_units)
+        counts = [count for count in known if count is not None]
         if not all(0 <= count <= MOST_TOKENS for count in counts) or self.cached_input > (self.input or 0):
             raise ValueError("expected counts of tokens, of which at most all of those sent are cached")
 
@@ -119,6 +124,38 @@ class CostSum:
 PriceTable = Mapping[tuple[str, str], Price]
 """Prices by provider and model."""
 
+Paid = Callable[[str, str, Tokens], None]
+"""Is told of a call as soon as it is paid for: whose model, its name, what the call took."""
+
+
+def unbilled(_provider: str, _model: str, _tokens: Tokens) -> None:
+    """For who does not ask what a call costs."""
+
+
+class Bill:
+    """What calls cost, noted as they are paid for: what fails after that was paid for all the same.
+
+    Args:
+        prices: of the models.
+
+    Attributes:
+        entries: one a call, in their order.
+    """
+
+    def __init__(self, prices: PriceTable) -> None:
+        self._prices = prices
+        self.entries: list[CostEntry] = []
+
+    def of(self, kind: CallKind) -> Paid:
+        """Notes calls of a kind.
+
+        >>> bill = Bill({})
+        >>> bill.of("embed")("openai", "small", Tokens(7))
+        >>> [(one.kind, one.tokens.input, one.cost) for one in bill.entries]
+        [('embed', 7, None)]
+        """
+        return lambda provider, model, tokens: self.entries.append(entry(kind, provider, model, tokens, self._prices))
+
 
 def entry(kind: CallKind, provider: str, model: str, tokens: Tokens, prices: PriceTable) -> CostEntry:
     """What one call costs.
@@ -158,7 +195,11 @@ def written(cost: Decimal | None) -> str | None:
 
 
 def _cost(tokens: Tokens, price: Price) -> Decimal | None:
-    if tokens.input is None or (tokens.output is None and price.output):
+    if tokens.search_units is not None:
+        if price.search_unit is None:
+            return None
+        return _plain(_EXACT.scaleb(_EXACT.multiply(Decimal(tokens.search_units), price.search_unit), -PRICED_PER))
+    if price.input is None or tokens.input is None or (tokens.output is None and price.output):
         return None
     cached = price.input if price.cached_input is None else price.cached_input
     parts = (

@@ -106,11 +106,12 @@ def classify(answer: str, given: Mapping[str, str]) -> LabelReport:
             else:
                 unknown.append((label.name, label.span))
         else:
-            meant = numbers[bisect_left(numbers, label.number) : bisect_right(numbers, label.last)]
-            allowance -= len(meant)
+            first, stop = bisect_left(numbers, label.number), bisect_right(numbers, label.last)
+            allowance -= stop - first
             if allowance < 0:
                 unknown.append((label.name, label.span))
                 continue
+            meant = numbers[first:stop]
             for number in meant:
                 spans[number].append(label.span)
             unknown += [(gap, label.span) for gap in _gaps(label.number, label.last, meant)]

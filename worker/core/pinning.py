@@ -1,18 +1,20 @@
 """Pins: finding the same chunks again by what they say, and saying what became of them.
 
-A pin is never answered with other text than it was made of. Pure: what the corpus holds comes in as `Found` rows.
+A pin is never answered with other text than it was made of. Pure: what stands in the corpus now comes in.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from worker.core.hashing import HASH_VERSION, PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Verdict = Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched"]
 
@@ -23,7 +25,7 @@ RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambig
 class Pin(NamedTuple):
     """What is needed to find a chunk again, and to say what changed.
 
-    A tuple, as `Place` and `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
+    A tuple, as `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
 
     Attributes:
         chunk_hash: ``sha256:`` + hex of the normalised text.
@@ -44,40 +46,57 @@ class Pin(NamedTuple):
     weight: float | None = None
 
 
-class Place(NamedTuple):
-    """A chunk as it stands now, for comparing; ``payload`` is whatever the caller needs of it later.
+class Standing(Protocol):
+    """A chunk as it stands now: one of a corpus, or one of a job's own sources."""
 
-    Attributes:
-        chunk_hash: its hash by the pin's version.
-        chunk_id: its id (a source without ids: its position).
-        document_id: its document or source.
-        text: what it says.
-        order: (corpus, document, chunk) as the database orders them, for a choice that does not depend on the plan;
-            no two chunks that differ in anything share it.
-    """
+    @property
+    def id(self) -> str:
+        """Its id; ``""`` in a source without ids."""
 
-    chunk_hash: str
-    chunk_id: str
-    document_id: str
-    text: str
-    order: tuple[Any, ...]
-    payload: Any
+    @property
+    def document_id(self) -> str:
+        """Its document or source."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+    @property
+    def chunk_hash(self) -> str:
+        """Its hash by the version of today."""
 
 
-class Outcome(NamedTuple):
+C = TypeVar("C", bound=Standing)
+Order = Callable[[C], tuple[Any, ...]]
+"""(corpus, document, chunk) as the database orders them, for a choice that does not depend on the plan; no two
+chunks that differ in anything share it."""
+
+
+class Outcome(NamedTuple, Generic[C]):
     """What became of one pin.
 
     Attributes:
         pin: the pin.
         verdict: see the contract; the first that holds.
-        place: the chunk that answers it, or that stands in its place (``edited``), or ``None``.
+        chunk: the chunk that answers it, or that stands in its place (``edited``), or ``None``.
+        found_hash: that chunk's hash by the pin's version, or ``None``.
         places: how many chunks say the same now.
     """
 
     pin: Pin
     verdict: Verdict
-    place: Place | None
+    chunk: C | None
+    found_hash: str | None
     places: int
+
+
+def missing(pin: Pin) -> Outcome[Any]:
+    """The outcome of a pin that nothing is left of, or nothing that this caller may see."""
+    return Outcome(pin, "missing", None, None, 0)
+
+
+# What a NamedTuple's own constructor does in Python, a third of its time: jobs make thousands of these.
+_made = tuple.__new__
 
 
 def raw_hash(text: str) -> str:
@@ -85,79 +104,82 @@ def raw_hash(text: str) -> str:
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
 
-def unique(pins: Iterable[Pin]) -> list[Pin]:
+def bare(chunk_hashes: Iterable[str]) -> list[Pin]:
+    """Pins that know nothing but their hash."""
+    return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None)) for chunk_hash in chunk_hashes]
+
+
+_what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus")
+
+
+def unique(pins: Sequence[Pin]) -> list[Pin]:
     """Pins in their order, each once: a bare hash by itself, a pin that knows its chunk together with that."""
     first: dict[tuple[str, int, str | None, str | None], Pin] = {}
-    for pin in pins:
-        first.setdefault((pin.chunk_hash, pin.hash_version, pin.chunk_id, pin.corpus), pin)
+    for what, pin in zip(map(_what, pins), pins, strict=True):
+        first.setdefault(what, pin)
     return list(first.values())
 
 
-def answered(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, Place]]:
+def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
     """The outcomes that are answered with a chunk, in the order of the pins, each chunk once.
 
-    A chunk is told by its place in the order: pins of two hash versions that mean one chunk met it as two `Place`s.
+    A chunk is told by its identity: `resolve` hands out the very objects that it was given.
     """
-    places: dict[tuple[Any, ...], tuple[Outcome, Place]] = {}
+    seen: set[int] = set()
+    found = []
     for outcome in outcomes:
-        if outcome.verdict in RETURNED and outcome.place is not None:
-            places.setdefault(outcome.place.order, (outcome, outcome.place))
-    return list(places.values())
+        _, verdict, chunk, _, _ = outcome
+        if chunk is not None and verdict in RETURNED and id(chunk) not in seen:
+            seen.add(id(chunk))
+            found.append((outcome, chunk))
+    return found
 
 
-def resolve(pins: Sequence[Pin], places: Iterable[Place]) -> list[Outcome]:
-    """What became of each pin, given every visible place that has a pin's hash or a pin's chunk id, or more."""
-    by_hash: dict[str, list[Place]] = {pin.chunk_hash: [] for pin in pins}
-    by_id: dict[str, list[Place]] = {pin.chunk_id: [] for pin in pins if pin.chunk_id is not None}
-    for place in places:
-        if place.chunk_hash in by_hash:
-            by_hash[place.chunk_hash].append(place)
-        if place.chunk_id in by_id:
-            by_id[place.chunk_id].append(place)
-    return [_outcome(pin, by_hash[pin.chunk_hash], by_id) for pin in pins]
+def resolve(
+    pins: Sequence[Pin], chunks: Iterable[C], order: Order[C], hash_of: Callable[[C], str] = attrgetter("chunk_hash")
+) -> list[Outcome[C]]:
+    """What became of each pin.
+
+    Args:
+        pins: all of one hash version.
+        chunks: every visible chunk that has a pin's hash or a pin's chunk id, or more.
+        order: decides where several chunks would do.
+        hash_of: a chunk's hash by the pins' version.
+    """
+    by_hash: dict[str, list[C]] = {pin.chunk_hash: [] for pin in pins}
+    by_id: dict[str, list[C]] = {pin.chunk_id: [] for pin in pins if pin.chunk_id is not None}
+    for chunk in chunks:
+        same = by_hash.get(hash_of(chunk))
+        if same is not None:
+            same.append(chunk)
+        if by_id and chunk.id in by_id:
+            by_id[chunk.id].append(chunk)
+
+    def lowest(some: Sequence[C]) -> C:
+        return some[0] if len(some) == 1 else min(some, key=order)
+
+    def outcome(pin: Pin) -> Outcome[C]:
+        chunk_hash, _, raw, chunk_id, *_ = pin
+        same_text = by_hash[chunk_hash]
+        count = len(same_text)
+        here = _own_chunk(pin, by_id[chunk_id], lowest) if chunk_id is not None else None
+        verdict: Verdict
+        if here is not None and hash_of(here) == chunk_hash:
+            # Bytes that nobody recorded can't be said to be the same.
+            verdict = "exact" if raw == raw_hash(here.text) else "normalised"
+            return _made(Outcome, (pin, verdict, here, chunk_hash, count))
+        if count:
+            verdict = "ambiguous" if count > 1 else "matched" if chunk_id is None else "moved"
+            return _made(Outcome, (pin, verdict, lowest(same_text), chunk_hash, count))
+        return missing(pin) if here is None else Outcome(pin, "edited", here, hash_of(here), 0)
+
+    return [outcome(pin) for pin in pins]
 
 
-def _outcome(pin: Pin, same_text: Sequence[Place], by_id: Mapping[str, Sequence[Place]]) -> Outcome:
-    count = len(same_text)
-    if pin.chunk_id is None:
-        return _bare(pin, same_text, count)
-    here = _own_place(pin, by_id[pin.chunk_id])
-    if here is not None and here.chunk_hash == pin.chunk_hash:
-        # Bytes that nobody recorded can't be said to be the same.
-        unchanged = pin.raw_hash == raw_hash(here.text)
-        return Outcome(pin, "exact" if unchanged else "normalised", here, count)
-    if count:
-        return Outcome(pin, "moved" if count == 1 else "ambiguous", _lowest(same_text), count)
-    if here is not None:
-        return Outcome(pin, "edited", here, 0)
-    return Outcome(pin, "missing", None, 0)
-
-
-def _own_place(pin: Pin, same_id: Sequence[Place]) -> Place | None:
+def _own_chunk(pin: Pin, same_id: Sequence[C], lowest: Callable[[Sequence[C]], C]) -> C | None:
     """The pin's own chunk. Ids of inline sources are each source's own: the pin's document decides, then the order."""
-    own = [place for place in same_id if place.document_id == pin.document_id] or same_id
-    return _lowest(own) if own else None
-
-
-def _bare(pin: Pin, same_text: Sequence[Place], count: int) -> Outcome:
-    if not count:
-        return Outcome(pin, "missing", None, 0)
-    return Outcome(pin, "matched" if count == 1 else "ambiguous", _lowest(same_text), count)
-
-
-def _lowest(places: Sequence[Place]) -> Place:
-    return places[0] if len(places) == 1 else min(places, key=_order)
-
-
-def _order(place: Place) -> tuple[Any, ...]:
-    return place.order
-
-
-FILL_ORDERS: Mapping[str, Callable[[Place], tuple[Any, ...]]] = {
-    "text": lambda place: (place.order[0], place.text, *place.order[1:]),
-    "hash": lambda place: (place.chunk_hash, *place.order),
-}
-"""How chunks that nobody pinned follow the pinned ones."""
+    own = [chunk for chunk in same_id if chunk.document_id == pin.document_id] or same_id
+    return lowest(own) if own else None
 
 
 def compact_json(value: Any) -> bytes:

@@ -17,7 +17,7 @@ from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass
@@ -33,16 +33,28 @@ class Redis:
 
 
 @contextlib.contextmanager
-def redis_server(root: Path, *, durable: bool = False) -> Iterator[Redis]:
-    """Run a Redis server on a free loopback port, its files under ``root``."""
+def redis_server(
+    root: Path, *, durable: bool = False, port: int | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Redis]:
+    """Run a Redis server on a loopback port, its files under ``root``.
+
+    Args:
+        root: the folder of its files, made if there is none yet.
+        durable: keep an append-only file.
+        port: where it listens; default a free one.
+        settings: further settings, by their names in redis.conf.
+    """
     binary = find_redis()
     root.mkdir(parents=True, exist_ok=True)
     log = (root / "redis.log").open("ab")
-    port = free_port()
+    port = port or free_port()
     command = [
         binary,
         *("--port", str(port), "--bind", "127.0.0.1", "--dir", str(root)),
-        *("--save", "", "--appendonly", "yes" if durable else "no", "--maxmemory-policy", "noeviction"),
+        # As docs/operations.md wants it, but for the disk: a server that is thrown away needs none.
+        *("--save", "", "--appendonly", "yes", "--appendfsync", "always" if durable else "no"),
+        *("--maxmemory-policy", "noeviction"),
+        *(word for name, value in (settings or {}).items() for word in (f"--{name}", value)),
     ]
     process = spawn(command, log, None)
     server = Redis(process, port)

@@ -4,7 +4,7 @@ What to read, each importing only from those before it:
 
 - `types`: the nouns, which go to JSON and back.
 - `stages`: what each stage took and left out.
-- `queries`, `sources`: the first stage.
+- `queries`, `reusing`, `sources`: the first stage.
 - `synthesis`: the second.
 - `execution`: the third.
 - `serving`: the whole as a job: conversations, packages kept between stages, runs.

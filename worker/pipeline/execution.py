@@ -11,9 +11,9 @@ from worker.adapters.language_model import Completion, Prompt
 from worker.core import extractive
 from worker.core.answering import check_answer
 from worker.core.context import Labelled
+from worker.core.costs import Bill
 from worker.core.prompts import prompt_cache_key
 from worker.model import Candidate
-from worker.pipeline.queries import cost_of
 from worker.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.pipeline.types import Citation, QueryResponse
 
@@ -66,11 +66,10 @@ class Executor:
         if not sources:
             # Nothing to answer from: no model is asked, so none can make an answer up.
             return QueryResponse("empty", package=package), None
-        said = self._say(package, sources, mode, owner)
+        bill = Bill(self._prices)
+        said = self._say(package, sources, mode, owner, bill)
         report = check_answer(said.text, {label: _text_of(found) for label, found in sources.items()})
-        if self._model is not None:
-            costs = (*package.costs, cost_of("synthesis", self._model, said, self._prices))
-            package = dataclasses.replace(package, costs=costs)
+        package = dataclasses.replace(package, costs=(*package.costs, *bill.entries))
         headings = _Headings(said.text) if mode.sections else None
         response = QueryResponse(
             status="ok",
@@ -86,8 +85,24 @@ class Executor:
         )
         return response, said.response_id
 
+    def with_snippets(self, response: QueryResponse, package: ContextPackage) -> QueryResponse:
+        """A response that was kept without the words of its chunks, which its package has."""
+        if response.answer is None:
+            return response
+        texts = {label: _text_of(found) for label, found in labelled_sources(package).items()}
+        snippets = {cited.label: cited.snippet for cited in check_answer(response.answer, texts).citations}
+        citations = tuple(
+            dataclasses.replace(one, snippet=snippets.get(one.label, one.snippet)) for one in response.citations
+        )
+        return dataclasses.replace(response, citations=citations)
+
     def _say(
-        self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings, owner: str
+        self,
+        package: ContextPackage,
+        sources: Mapping[str, Candidate | RemoteSource],
+        mode: ModeSettings,
+        owner: str,
+        bill: Bill,
     ) -> Completion:
         request = package.request
         if self._model is None:
@@ -95,7 +110,7 @@ class Executor:
                 Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
             ]
             say = extractive.code_answer if mode.show_context else extractive.answer
-            return Completion(say(request.question, shown), None, 0, 0, 0)
+            return Completion(say(request.question, shown), None)
         key = prompt_cache_key(owner, self.provider, self.name, request.mode, package.conversation_id)
         prompt = Prompt(
             package.starting_prompt or "",
@@ -104,7 +119,7 @@ class Executor:
             cache_key=key,
             keep=request.chat_mode == "chat",
         )
-        return self._model.complete(prompt)
+        return self._model.complete(prompt, bill.of("synthesis"))
 
     def _citations(
         self,

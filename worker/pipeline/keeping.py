@@ -10,7 +10,7 @@ import orjson
 
 from worker.core.pinning import raw_hash
 from worker.model import Candidate, LegScore, ScoreBreakdown
-from worker.pipeline.types import ContextPackage, QueryResponse, from_json, to_json
+from worker.pipeline.types import Citation, ContextPackage, QueryResponse, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,11 @@ def without_texts(package: ContextPackage) -> dict[str, Any]:
         for one in package.candidates
     ]
     return {"package": orjson.loads(to_json(bare)), "pins": pins}
+
+
+def without_snippet(citation: Citation) -> Citation:
+    """A citation without its words of a chunk; what another service found can't be read again, so those stay."""
+    return citation if citation.chunk_id is None else dataclasses.replace(citation, snippet="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.language_model import Prompt
 from worker.core import hyde
-from worker.core.costs import CostEntry, Tokens, entry
 from worker.core.keywords import EXTRACTORS
 from worker.errors import InvalidJob, Unavailable
 from worker.searching import Wanted
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.adapters.embedder import Embedder
-    from worker.adapters.language_model import Completion, LanguageModel
-    from worker.core.costs import CallKind, PriceTable
+    from worker.adapters.language_model import LanguageModel
+    from worker.core.costs import Paid
     from worker.core.vectors import Vector
     from worker.pipeline.stages import Stages
     from worker.pipeline.types import QueryRequest
@@ -44,12 +43,10 @@ class Queries:
     Attributes:
         text: the question, transformed.
         wanted: the legs, in order of precedence.
-        costs: of the models that took part.
     """
 
     text: str
     wanted: Sequence[Wanted]
-    costs: Sequence[CostEntry]
 
 
 class QueryMaker:
@@ -60,22 +57,13 @@ class QueryMaker:
         transforms: what may be done to a question first.
         model: writes hypothetical answers and variants; None: no profile may ask for them.
         extractor: finds keywords of a context; a name of `worker.core.keywords.EXTRACTORS`.
-        prices: of the models.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        transforms: Transforms,
-        model: LanguageModel | None,
-        extractor: str,
-        prices: PriceTable,
-    ) -> None:
+    def __init__(self, embedder: Embedder, transforms: Transforms, model: LanguageModel | None, extractor: str) -> None:
         self._embedder = embedder
         self._transforms = transforms
         self._model = model
         self._extract = EXTRACTORS[extractor]
-        self._prices = prices
 
     def make(self, request: QueryRequest, profile: ProfileSettings, stages: Stages) -> Queries:
         """The queries of a request.
@@ -84,28 +72,59 @@ class QueryMaker:
             InvalidJob: the profile needs a language model, and the settings name none.
             Unavailable: the embeddings server failed, or no leg is left.
         """
-        transformed = self._transforms.apply(profile.transform, request.question)
-        text, costs = transformed.text, self._costs("transform", transformed.said)
-        keywords = self._extract(request.context) if request.context else []
-        stages.hyde = tuple(self._written("hyde", _HYDE, text, profile.hyde, stages, costs))
-        variants = self._variants(text, profile.variants, stages, costs)
+        text = self._transformed(request.question, profile, stages)
+        keywords = self._keywords(request, profile)
+        stages.hyde = tuple(self._written("hyde", _HYDE, text, profile.hyde, stages))
+        variants = self._variants(text, profile.variants, stages)
         texts = {
             "question": [text],
             "context": [" ".join([text, *keywords])] if keywords else [],
             "hyde": list(stages.hyde),
             "variants": variants,
         }
-        wanted = self._legs(profile.legs, texts)
+        wanted = self._legs(profile.legs, texts, stages.bill.of("embed"))
         if not wanted:
             raise Unavailable("the language model failed, and the profile has no leg without it")
         stages.queries = {one.name: one.text for one in wanted}
-        stages.models |= {**transformed.models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
-        return Queries(text, wanted, costs)
+        return Queries(text, wanted)
 
-    def _legs(self, legs: Sequence[LegSettings], texts: dict[str, list[str]]) -> list[Wanted]:
+    def _transformed(self, question: str, profile: ProfileSettings, stages: Stages) -> str:
+        """The question as the profile wants it; as it was asked where the model that words it anew fails."""
+        try:
+            return self._transforms.apply(profile.transform, question, stages.bill.of("transform")).text
+        except Unavailable as error:
+            stages.warnings.append(f"transform: {error.message}")
+            return question
+
+    def made_of(self, request: QueryRequest, profile: ProfileSettings) -> dict[str, Any]:
+        """What the queries of a request are made of: equal requests have equal queries, but for what models say.
+
+        The glossary's terms are looked up, because a name does not tell what it says; no model is asked. An editor's
+        state changes with every key: only the words that are made of it count.
+        """
+        by_model = profile.transform == "llm"
+        return {
+            "question": request.question,
+            "transformed": None if by_model else self._transforms.apply(profile.transform, request.question).text,
+            "keywords": list(self._keywords(request, profile)),
+        }
+
+    def models(self, profile: ProfileSettings) -> dict[str, str]:
+        """What takes part in making a profile's queries, with names and versions."""
+        asked = {"transform": profile.transform == "llm", "hyde": profile.hyde > 0, "variants": profile.variants > 0}
+        model = None if self._model is None else f"{self._model.provider} {self._model.name}"
+        named = {what: model for what, is_asked in asked.items() if is_asked and model}
+        return {"embedder": f"{self._embedder.name} {self._embedder.version}", **named}
+
+    def _keywords(self, request: QueryRequest, profile: ProfileSettings) -> Sequence[str]:
+        """What the context adds, where the profile has a leg for it."""
+        wanted = any(leg.of == "context" for leg in profile.legs)
+        return self._extract(request.context) if wanted and request.context else []
+
+    def _legs(self, legs: Sequence[LegSettings], texts: dict[str, list[str]], paid: Paid) -> list[Wanted]:
         """The legs that have something to look for, each with its vector; all texts are embedded at once."""
         flat = list(dict.fromkeys(text for leg in legs for text in [*texts["question"], *texts[leg.of]]))
-        vectors = dict(zip(flat, self._embedder.embed(flat), strict=True))
+        vectors = dict(zip(flat, self._embedder.embed(flat, paid), strict=True))
         made = []
         for leg in legs:
             found = texts[leg.of]
@@ -131,14 +150,12 @@ class QueryMaker:
 
     # --- what a model writes --------------------------------------------------------------------
 
-    def _variants(self, text: str, n: int, stages: Stages, costs: list[CostEntry]) -> list[str]:
-        answers = self._written("variants", _VARIANTS.replace("{n}", str(n)), text, min(n, 1), stages, costs)
+    def _variants(self, text: str, n: int, stages: Stages) -> list[str]:
+        answers = self._written("variants", _VARIANTS.replace("{n}", str(n)), text, min(n, 1), stages)
         lines = [" ".join(line.split())[:LONGEST_LINE] for answer in answers for line in answer.splitlines()]
         return list(dict.fromkeys(line for line in lines if line and line != text))[:n]
 
-    def _written(
-        self, what: str, instructions: str, text: str, n: int, stages: Stages, costs: list[CostEntry]
-    ) -> list[str]:
+    def _written(self, what: str, instructions: str, text: str, n: int, stages: Stages) -> list[str]:
         """What a model writes of a question, n times; a failure is told and gone on without."""
         if not n:
             return []
@@ -146,25 +163,21 @@ class QueryMaker:
         if model is None:
             raise InvalidJob("expected a profile that needs no language model: the settings name none", "profile")
         written = []
+        paid = stages.bill.of("hyde" if what == "hyde" else "transform")
         try:
             for i in range(1, n + 1):
-                said = model.complete(Prompt(instructions.replace("{i}", str(i)).replace("{n}", str(n)), text))
-                costs += self._costs("hyde" if what == "hyde" else "transform", said)
+                said = model.complete(Prompt(instructions.replace("{i}", str(i)).replace("{n}", str(n)), text), paid)
                 written.append(said.text.strip())
         except Unavailable as error:
             stages.warnings.append(f"{what}: {error.message}")
-        stages.models[what] = f"{model.provider} {model.name}"
         return [one for one in written if one]
 
-    def _costs(self, kind: CallKind, said: Completion | None) -> list[CostEntry]:
-        """Of one call, or of none."""
-        return [] if said is None or self._model is None else [cost_of(kind, self._model, said, self._prices)]
 
-
-def cost_of(kind: CallKind, model: LanguageModel, said: Completion, prices: PriceTable) -> CostEntry:
-    """What one answer of a model cost."""
-    tokens = Tokens(said.input_tokens, said.output_tokens, min(said.cached_tokens, said.input_tokens))
-    return entry(kind, model.provider, model.name, tokens, prices)
+def leg_names(profile: ProfileSettings) -> set[str]:
+    """The names that a profile's legs can have."""
+    numbered = [(leg, number) for leg in profile.legs for number in range(1, profile.variants + 1)]
+    variants = {_name(leg, number) for leg, number in numbered if leg.of == "variants"}
+    return variants | {_name(leg, None) for leg in profile.legs if leg.of != "variants"}
 
 
 def _name(leg: LegSettings, number: int | None) -> str:

@@ -4,107 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from worker.adapters.sessions import Response, StoredPackage
-from worker.contract import SCHEMA_VERSION
 from worker.core import prompts
 from worker.core.canonical import canonical_sha256
-from worker.core.costs import written
 from worker.errors import InvalidJob, NotAuthorised
-from worker.pipeline.keeping import told, with_texts, without_texts
-from worker.pipeline.synthesis import Chain, synthesize, with_context
+from worker.pipeline.keeping import told, with_texts, without_snippet, without_texts
+from worker.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
+from worker.pipeline.reusing import TASK
+from worker.pipeline.synthesis import Chain
 from worker.pipeline.types import (
     ContextPackage,
     CorpusSearch,
     QueryRequest,
     QueryResponse,
-    StageTrace,
     Turn,
     from_json,
     to_json,
 )
+from worker.pipeline.wire import as_answer
 from worker.recording import Made, claims_digest, job_digest, pins_of
-from worker.retrieval import WORKER_VERSION, described, filter_set
+from worker.retrieval import filter_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from worker.adapters.runs import Record
     from worker.adapters.sessions import Sessions
     from worker.contract import RunName, RunPipeline
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
-    from worker.pipeline.execution import Executor
     from worker.pipeline.keeping import Told
-    from worker.pipeline.sources import SourceBuilder
+    from worker.pipeline.retrieval_pipeline import RetrievalPipeline
     from worker.pipeline.stages import Report
     from worker.recording import Recording
-
-TASK = "run_pipeline"
-BUILD, SYNTHESIZE, EXECUTE = "build_sources", "synthesize_context", "execute"
-ALL_STAGES = (BUILD, SYNTHESIZE, EXECUTE)
-
-
-class RetrievalPipeline:
-    """The three stages, each by itself or one after the other.
-
-    Args:
-        builder: the first stage.
-        executor: the third.
-        paths: corpus → field of its chunks' metadata that names the document for people.
-        clock: for durations, in seconds.
-    """
-
-    def __init__(
-        self, builder: SourceBuilder, executor: Executor, paths: Mapping[str, str], clock: Callable[[], float]
-    ) -> None:
-        self.builder = builder
-        self.executor = executor
-        self._paths = paths
-        self._clock = clock
-
-    def build_sources(
-        self, request: QueryRequest, asker: Principal, report: Report = lambda *_: None
-    ) -> ContextPackage:
-        """What an answer may rest on; see `worker.pipeline.sources`."""
-        return self.builder.build(request, asker, report)
-
-    def synthesize_context(self, package: ContextPackage, chain: Chain | None = None) -> ContextPackage:
-        """Labels, context block and starting prompt; see `worker.pipeline.synthesis`."""
-        mode, _, _ = self.builder.resolve(package.request)
-        chain = chain or Chain(self.setting(package.request, ""))
-        started = self._clock()
-        return self._timed(SYNTHESIZE, started, synthesize(package, mode, chain, self._paths))
-
-    def with_context(self, package: ContextPackage) -> ContextPackage:
-        """The same of a package that was synthesized before and kept without its texts."""
-        mode, _, _ = self.builder.resolve(package.request)
-        return with_context(package, mode, self._paths)
-
-    def execute(self, package: ContextPackage, owner: str = "") -> tuple[QueryResponse, str | None]:
-        """The answer, and the provider's name for it; see `worker.pipeline.execution`."""
-        mode, _, _ = self.builder.resolve(package.request)
-        started = self._clock()
-        response, provider_id = self.executor.execute(package, mode, owner)
-        return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), provider_id
-
-    def _timed(self, stage: str, started: float, package: ContextPackage) -> ContextPackage:
-        """A package whose trace has one stage more."""
-        done = StageTrace(stage, round((self._clock() - started) * 1000, 3), {"labels": len(package.source_labels)})
-        trace = dataclasses.replace(package.trace, stages=(*package.trace.stages, done))
-        return dataclasses.replace(package, trace=trace)
-
-    def run(self, request: QueryRequest, asker: Principal) -> QueryResponse:
-        """``build_sources → synthesize_context → execute``."""
-        return self.execute(self.synthesize_context(self.build_sources(request, asker)), asker.owner)[0]
-
-    def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
-        """What a turn is answered with, and for whom."""
-        return prompts.Setting(self.executor.provider, self.executor.name, request.mode, claims)
 
 
 class PipelineJobs:
@@ -162,9 +98,13 @@ class PipelineJobs:
     def _made(self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, identify: Identify) -> Made:
         chain = self._chain(request, asker, turn)
         report: Report = getattr(identify, "report", lambda *_: None)
-        package = self._pipeline.build_sources(request, asker, report)
+        # What is kept for good is made from Postgres, not from what stands in Redis.
+        package = self._pipeline.build_sources(request, asker, report, reuse=job.run is None)
         package = dataclasses.replace(
-            package, conversation_id=turn.conversation_id, package_id=turn.package_id if asker.owner else None
+            package,
+            # What nobody owns nobody could go on from.
+            conversation_id=turn.conversation_id if asker.owner else None,
+            package_id=turn.package_id if asker.owner else None,
         )
         return self._go_on(job, package, BUILD, chain, asker, turn, report)
 
@@ -189,9 +129,11 @@ class PipelineJobs:
             done = SYNTHESIZE
         if last == EXECUTE:
             report(EXECUTE, 1, 1)
-            response, provider_id = self._pipeline.execute(package, asker.owner)
+            response, provider_id = self._pipeline.execute(package, asker.owner, chain.history)
             response = dataclasses.replace(
-                response, conversation_id=turn.conversation_id, response_id=turn.response_id if asker.owner else None
+                response,
+                conversation_id=package.conversation_id,
+                response_id=turn.response_id if asker.owner else None,
             )
             done = EXECUTE
         self._keep(response, done, asker, turn, provider_id)
@@ -272,6 +214,8 @@ class PipelineJobs:
             raise InvalidJob("no such package", "resume")
         if stored.stage == EXECUTE:
             raise InvalidJob("this package has been answered: ask anew", "resume")
+        if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
+            raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
         package, whole = with_texts(stored.content, self._corpora, asker)
         if stored.claims_sha256 != claims_digest(asker):
             # What other claims were told may be hidden from these.
@@ -304,6 +248,7 @@ class PipelineJobs:
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
             )
             return {**as_answer(response), "short_reason": "changed"}
+        response = self._pipeline.executor.with_snippets(response, package)
         if kept["block_sha256"] is not None:
             package = self._pipeline.with_context(package)
         if _digest(package.context_block) != kept["block_sha256"]:
@@ -355,9 +300,11 @@ def _owner(asker: Principal, field: str) -> str:
 
 
 def _as_made(response: QueryResponse) -> Made:
-    """An answer, and what of it is recorded: texts of chunks are not."""
+    """An answer, and what of it is recorded: texts of chunks are not, nor what citations quote of them."""
     package = response.package
-    bare = dataclasses.replace(response, package=ContextPackage())
+    bare = dataclasses.replace(
+        response, package=ContextPackage(), citations=tuple(map(without_snippet, response.citations))
+    )
     header = {
         "response": orjson.loads(to_json(bare)),
         "package": without_texts(package),
@@ -369,68 +316,3 @@ def _as_made(response: QueryResponse) -> Made:
 
 def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
-
-
-# --- the answer on the wire ---------------------------------------------------------------------
-
-
-def as_answer(response: QueryResponse) -> dict[str, Any]:
-    """A response as the contract has it."""
-    package = response.package
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "status": response.status,
-        "short_reason": None,
-        "answer": response.answer,
-        "citations": [asdict(citation) for citation in response.citations],
-        "supported": list(response.supported),
-        "unknown_labels": list(response.unknown_labels),
-        "package": {
-            "package_id": package.package_id,
-            "candidates": [
-                {**described(one, rank), "scores": asdict(one.scores), "corpus": one.corpus}
-                for rank, one in enumerate(package.candidates, 1)
-            ],
-            "source_labels": {label: dict(name) for label, name in package.source_labels.items()},
-            "context_block": package.context_block,
-            "starting_prompt": package.starting_prompt,
-            "remote_sources": [asdict(found) for found in package.remote_sources],
-        },
-        "costs": [
-            {
-                "kind": one.kind,
-                "provider": one.provider,
-                "model": one.model,
-                "input_tokens": one.tokens.input,
-                "cached_tokens": one.tokens.cached_input,
-                "output_tokens": one.tokens.output,
-                "cost": written(one.cost),
-            }
-            for one in package.costs
-        ],
-        "conversation_id": response.conversation_id,
-        "response_id": response.response_id,
-        "trace": _trace(package),
-    }
-
-
-def _trace(package: ContextPackage) -> dict[str, Any]:
-    trace = package.trace
-    return {
-        "stages": [
-            {
-                "stage": one.stage,
-                "duration_ms": one.duration_ms,
-                "counts": dict(one.counts),
-                "candidates": [list(candidate) for candidate in one.candidates],
-            }
-            for one in trace.stages
-        ],
-        "search": {"profile": package.profile, "legs_ms": dict(trace.legs)},
-        "models": dict(trace.models),
-        "worker_version": WORKER_VERSION,
-        "left": [asdict(one) for one in trace.left],
-        "queries": dict(trace.queries),
-        "hyde": list(trace.hyde),
-        "warnings": list(trace.warnings),
-    }

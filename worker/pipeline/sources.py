@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from worker.core import diversity, temporal
+from worker.core.costs import Bill
 from worker.core.diversity import Dropped, Selection
 from worker.core.fusion import identity, min_max
-from worker.core.pinning import Pin, unique
+from worker.core.pinning import Pin, bare, unique
 from worker.core.ranking import descending
 from worker.errors import InvalidJob, Unavailable
 from worker.model import Candidate
-from worker.pipeline.queries import cost_of
+from worker.pipeline.reusing import keep
 from worker.pipeline.stages import Stages, relevance
 from worker.pipeline.types import ContextPackage, CorpusSearch
 from worker.searching import Where, find
@@ -22,19 +23,21 @@ from worker.searching import Where, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.adapters.language_model import LanguageModel
     from worker.adapters.remote import RemoteSources
     from worker.adapters.reranker import Reranker
-    from worker.core.costs import CostEntry, PriceTable
+    from worker.caching import Slot
+    from worker.core.costs import PriceTable
     from worker.corpora import Corpora
     from worker.legs import Legs
     from worker.model import Principal
     from worker.pipeline.queries import QueryMaker
+    from worker.pipeline.reusing import Reuse
     from worker.pipeline.stages import Report
     from worker.pipeline.types import QueryRequest
     from worker.replay import Replay
     from worker.settings import DiversitySettings, ModeSettings, ProfileSettings, Settings
 
+REUSE = "cache"
 STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")
 DAY = 86_400.0
 
@@ -50,7 +53,7 @@ class SourceBuilder:
         rerankers: by their kind in a profile; a kind that is not there can't be used.
         replay: finds pinned chunks.
         remote: asks other services.
-        model: for costs of a model that reranks; None for none.
+        reuse: finds what an equal request found.
         prices: of the models.
         clock: for durations.
         now: seconds since 1970; only recency depends on it.
@@ -65,7 +68,7 @@ class SourceBuilder:
         rerankers: Mapping[str, Reranker],
         replay: Replay,
         remote: RemoteSources,
-        model: LanguageModel | None,
+        reuse: Reuse,
         prices: PriceTable,
         clock: Callable[[], float],
         now: Callable[[], float],
@@ -77,13 +80,20 @@ class SourceBuilder:
         self._rerankers = rerankers
         self._replay = replay
         self._remote = remote
-        self._model = model
+        self._reuse = reuse
         self._prices = prices
         self._clock = clock
         self._now = now
 
-    def build(self, request: QueryRequest, asker: Principal, report: Report) -> ContextPackage:
+    def build(self, request: QueryRequest, asker: Principal, report: Report, *, reuse: bool = False) -> ContextPackage:
         """Find what an answer may rest on.
+
+        Args:
+            request: what is asked.
+            asker: who asks.
+            report: told of each stage.
+            reuse: take what an equal request found, if that is kept; and keep this for the next. Other services are
+                asked in any case: nobody here knows when they change.
 
         Raises:
             InvalidJob: a mode, profile, corpus or filter that is not there.
@@ -91,11 +101,41 @@ class SourceBuilder:
         """
         mode, name, profile = self.resolve(request)
         searches = self.searches(request, mode)
-        stages = Stages(self._clock, STAGES, report)
-        costs: list[CostEntry] = []
+        k = max(1, min(request.k, 50)) if request.k is not None else mode.k
+        slot = self._reuse.slot(request, profile, searches, k, asker) if reuse else None
+        stages = Stages(self._clock, STAGES if slot is None else (REUSE, *STAGES), report, Bill(self._prices))
+        stages.models = self._models(profile)
+        if slot is None or not _found_before(slot, stages):
+            self._find(request, profile, searches, k, asker, stages)
+            # The next one to ask should not inherit a failure.
+            if slot is not None and not stages.warnings:
+                keep(slot, stages.sources)
+        with stages.stage("remote") as counts:
+            remote = self._remote.find(mode.remote, request.question, k, self._settings.hybrid.deadline_seconds)
+            stages.warnings += remote.warnings
+            counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
+        kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.sources)
+        return ContextPackage(
+            request=request,
+            profile=name,
+            candidates=kept,
+            remote_sources=remote.sources,
+            costs=tuple(stages.bill.entries),
+            trace=stages.trace(),
+        )
+
+    def _find(
+        self,
+        request: QueryRequest,
+        profile: ProfileSettings,
+        searches: Sequence[CorpusSearch],
+        k: int,
+        asker: Principal,
+        stages: Stages,
+    ) -> None:
+        """Search, rerank, refine and cut."""
         with stages.stage("query") as counts:
             queries = self._queries.make(request, profile, stages)
-            costs += queries.costs
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             where = [Where(self._corpora.get(search.corpus, "searches"), search.filters) for search in searches]
@@ -110,7 +150,7 @@ class SourceBuilder:
             stages.keep("search", self._near_enough(merged.candidates))
             counts |= {"found": len(merged.candidates)}
         with stages.stage("rerank"):
-            self._rerank(request.question, profile, stages, costs)
+            self._rerank(request.question, profile, stages)
         with stages.stage("recency"):
             self._prefer_recent(profile, stages)
         with stages.stage("pinned") as counts:
@@ -119,22 +159,8 @@ class SourceBuilder:
         with stages.stage("refine"):
             _refine(profile.diversity, stages)
         with stages.stage("cut"):
-            k = max(1, min(request.k, 50)) if request.k is not None else mode.k
             _cap(searches, stages)
             stages.keep("cut", diversity.cut(stages.candidates, max(0, k - len(stages.pinned))))
-        with stages.stage("remote") as counts:
-            remote = self._remote.find(mode.remote, request.question, k, deadline)
-            stages.warnings += remote.warnings
-            counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
-        kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.sources)
-        return ContextPackage(
-            request=request,
-            profile=name,
-            candidates=kept,
-            remote_sources=remote.sources,
-            costs=tuple(costs),
-            trace=stages.trace(),
-        )
 
     def resolve(self, request: QueryRequest) -> tuple[ModeSettings, str, ProfileSettings]:
         """The mode and profile of a request.
@@ -157,6 +183,11 @@ class SourceBuilder:
             search if search.filters.given else dataclasses.replace(search, filters=request.filters) for search in own
         ]
 
+    def _models(self, profile: ProfileSettings) -> dict[str, str]:
+        """What takes part, with names and versions."""
+        reranker = self._rerankers.get(profile.rerank)
+        return {**self._queries.models(profile), **({} if reranker is None else {"rerank": reranker.name})}
+
     # --- stages ---------------------------------------------------------------------------------
 
     def _near_enough(self, candidates: Sequence[Candidate]) -> Selection:
@@ -170,23 +201,20 @@ class SourceBuilder:
         far = [Dropped(candidate, "below threshold") for candidate in candidates if not near(candidate)]
         return Selection(tuple(filter(near, candidates)), tuple(far))
 
-    def _rerank(self, question: str, profile: ProfileSettings, stages: Stages, costs: list[CostEntry]) -> None:
+    def _rerank(self, question: str, profile: ProfileSettings, stages: Stages) -> None:
         if profile.rerank == "none":
             return
         reranker = self._rerankers.get(profile.rerank)
         if reranker is None:
             raise InvalidJob("expected a profile that needs no language model: the settings name none", "profile")
-        stages.models["rerank"] = reranker.name
         try:
-            judged = reranker.scores(question, [candidate.chunk.text for candidate in stages.candidates])
+            texts = [candidate.chunk.text for candidate in stages.candidates]
+            scores = reranker.scores(question, texts, stages.bill.of("rerank"))
         except Unavailable as error:
             stages.warnings.append(f"rerank: {error.message}")
             return
-        if judged.completion is not None and self._model is not None:
-            costs.append(cost_of("rerank", self._model, judged.completion, self._prices))
         scored = [
-            _with_scores(candidate, rerank=score)
-            for candidate, score in zip(stages.candidates, judged.scores, strict=True)
+            _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, scores, strict=True)
         ]
         # Sorting keeps the fused order of those that are judged alike.
         stages.candidates = sorted(scored, key=lambda candidate: descending(candidate.scores.rerank))
@@ -212,20 +240,31 @@ class SourceBuilder:
         """Put the chunks that were asked for by their hash before all others."""
         if not request.pinned_chunks:
             return
-        left = unique(Pin(text) for text in request.pinned_chunks)
+        left = unique(bare(request.pinned_chunks))
         found: dict[Pin, Candidate] = {}
         for search in searches:
             corpus = self._corpora.get(search.corpus)
             asked = [pin for pin in left if pin not in found]
             for outcome in self._replay.outcomes(corpus, asker, asked) if asked else []:
-                if outcome.place is not None:
-                    found[outcome.pin] = Candidate(outcome.place.payload, None, corpus=corpus.name)
+                if outcome.chunk is not None:
+                    found[outcome.pin] = Candidate(outcome.chunk, None, corpus=corpus.name)
         if len(found) < len(left):
             stages.warnings.append(f"pinned: {len(left) - len(found)} of {len(left)} chunks are missing")
         pinned = [found[pin] for pin in left if pin in found]
         ranked = {identity(candidate): candidate for candidate in stages.candidates}
         stages.pinned = [ranked.pop(identity(candidate), candidate) for candidate in pinned]
         stages.candidates = [*ranked.values()]
+
+
+def _found_before(slot: Slot, stages: Stages) -> bool:
+    """Go on with what an equal request found, if it is kept and still true."""
+    with stages.stage(REUSE) as counts:
+        remembered = slot.find()
+        counts |= {"found": int(remembered is not None)}
+        if remembered is not None:
+            stages.candidates = remembered.candidates
+    stages.cache = "miss" if remembered is None else "hit"
+    return remembered is not None
 
 
 def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:

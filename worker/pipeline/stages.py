@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from worker.core.fusion import identity
 from worker.pipeline.types import Left, RetrievalTrace, StageTrace
@@ -11,6 +11,7 @@ from worker.pipeline.types import Left, RetrievalTrace, StageTrace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from worker.core.costs import Bill
     from worker.core.diversity import Selection
     from worker.model import Candidate
 
@@ -24,16 +25,18 @@ class Stages:
         clock: for durations, in seconds.
         names: the stages that there will be, in order.
         report: told the name of each stage as it begins, how many are done, and how many there are.
+        bill: where calls of models are noted.
 
     Attributes:
         pinned: chunks that were asked for by their hash: they stay, whatever is refined or cut.
         candidates: the others, best first.
     """
 
-    def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report) -> None:
+    def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report, bill: Bill) -> None:
         self._clock = clock
         self._names = names
         self._report = report
+        self.bill = bill
         self._stages: list[StageTrace] = []
         self._left: list[Left] = []
         self.warnings: list[str] = []
@@ -41,6 +44,7 @@ class Stages:
         self.legs: dict[str, float] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
+        self.cache: Literal["hit", "miss"] | None = None
         self.pinned: Sequence[Candidate] = ()
         self.candidates: Sequence[Candidate] = ()
         self._noted: tuple[Sequence[Candidate], Sequence[Candidate]] = ((), ())
@@ -83,6 +87,7 @@ class Stages:
             legs=dict(self.legs),
             hyde=self.hyde,
             models=dict(self.models),
+            cache=self.cache,
             warnings=tuple(self.warnings),
         )
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from worker.core.context import Source, build_context, estimated_tokens, readable
+from worker.core.context import ESTIMATE, Source, build_context, readable
 from worker.core.prompts import starting_prompt
 from worker.model import Candidate
 from worker.pipeline.types import Left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from worker.core import prompts
+    from worker.core.context import TokenCounter
     from worker.pipeline.types import ContextPackage, RemoteSource, Turn
     from worker.settings import ModeSettings
 
@@ -40,7 +41,7 @@ def synthesize(
     mode: ModeSettings,
     chain: Chain,
     paths: Mapping[str, str],
-    count: Callable[[str], int] = estimated_tokens,
+    counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
     """A package with labels, context block and starting prompt.
 
@@ -49,7 +50,7 @@ def synthesize(
         mode: instructions, budget, and what the block holds besides sources.
         chain: what this turn goes on from.
         paths: corpus → field of its chunks' metadata that names the document for people, where there is one.
-        count: tokens of a text; the estimate where the model has no counter.
+        counter: of tokens; the estimate where the model has none.
     """
     request = package.request
     start = starting_prompt(
@@ -67,20 +68,48 @@ def synthesize(
         previous=previous,
         trace=dataclasses.replace(package.trace, warnings=tuple(warnings)),
     )
-    return with_context(package, mode, paths, count)
+    return with_context(package, mode, paths, counter)
+
+
+FORGOTTEN = "chain: reset, the provider has forgotten the answer gone on from"
+
+
+def without_chain(
+    package: ContextPackage,
+    mode: ModeSettings,
+    history: Sequence[Turn],
+    paths: Mapping[str, str],
+    counter: TokenCounter = ESTIMATE,
+) -> ContextPackage:
+    """A package whose provider has forgotten what it goes on from: what was said before stands in the block instead.
+
+    The starting prompt stays: nothing that it depends on is another.
+
+    Args:
+        package: as `synthesize` gave it.
+        mode: as there.
+        history: what was said before, oldest first.
+        paths: as there.
+        counter: as there.
+    """
+    request = dataclasses.replace(package.request, conversation_history=tuple(_latest(history, mode.history_turns)))
+    trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, FORGOTTEN))
+    package = dataclasses.replace(package, request=request, previous=None, trace=trace)
+    return with_context(package, mode, paths, counter)
 
 
 def with_context(
     package: ContextPackage,
     mode: ModeSettings,
     paths: Mapping[str, str],
-    count: Callable[[str], int] = estimated_tokens,
+    counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
     """A package with labels and context block, made of itself alone: the same package, the same bytes."""
     found: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
     sources = [source_of(one, paths) for one in found]
     before, after = _before(mode), _after(package, mode)
-    context = build_context(sources, max(0, mode.budget_tokens - count(before) - count(after)), count)
+    budget = mode.budget_tokens - counter.count(before) - counter.count(after)
+    context = build_context(sources, max(0, budget), counter.count)
     names = [_name(one) for one in package.candidates] + [_remote_name(one) for one in package.remote_sources]
     left = [
         Left(names[one.index].get("corpus", ""), names[one.index].get("chunk_id", ""), "context", one.reason)
@@ -91,7 +120,9 @@ def with_context(
         package,
         source_labels={one.label: names[one.index] for one in context.labelled},
         context_block=before + context.block + after,
-        trace=dataclasses.replace(package.trace, left=(*earlier, *left)),
+        trace=dataclasses.replace(
+            package.trace, left=(*earlier, *left), models={**package.trace.models, "tokens": counter.name}
+        ),
     )
 
 

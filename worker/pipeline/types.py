@@ -112,7 +112,8 @@ class RetrievalTrace:
         legs: milliseconds of each leg; they run at the same time.
         hyde: hypothetical documents that a model wrote.
         models: what took part, with names and versions.
-        cache: whether a kept answer was used.
+        cache: ``hit`` where an equal request's sources were taken, read anew; ``miss`` where there were none; None
+            where none were looked for.
         warnings: what failed and was gone on without.
     """
 

@@ -38,6 +38,9 @@ from worker.settings.searching import (
     TemporalSettings,
 )
 from worker.settings.serving import (
+    PIPELINE_QUEUE,
+    QUEUES,
+    RETRIEVAL_QUEUE,
     ArtifactSettings,
     Columns,
     CorpusSettings,
@@ -55,7 +58,10 @@ from worker.settings.serving import (
 
 __all__ = [
     "CONFIG_VARIABLE",
+    "PIPELINE_QUEUE",
     "PREFIX",
+    "QUEUES",
+    "RETRIEVAL_QUEUE",
     "ArtifactSettings",
     "CacheSettings",
     "Columns",
@@ -153,7 +159,7 @@ class Settings(BaseSettings):
     def price_table(self) -> dict[tuple[str, str], Price]:
         """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
         return {
-            (provider, model): Price(price.input, price.output, price.cached_input)
+            (provider, model): Price(price.input, price.output, price.cached_input, price.search_unit)
             for name, price in self.prices.items()
             for provider, _, model in [name.partition("/")]
         }

@@ -88,17 +88,25 @@ class LanguageModelSettings(Section):
     base_url: str | None = None
     api_key: SecretStr | None = None
     max_output_tokens: int = Field(1024, ge=16, le=100_000)
+    tokenizer: str | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     timeout_seconds: Seconds = 30.0
     max_retries: int = Field(2, ge=0, le=10)
 
 
 class PriceSettings(Section):
-    """What a million tokens of a model cost, as decimal numbers."""
+    """What a million tokens of a model cost, or a million search units, as decimal numbers."""
 
-    input: Decimal = Field(ge=0)
+    input: Decimal | None = Field(None, ge=0)
     output: Decimal = Field(Decimal(0), ge=0)
     cached_input: Decimal | None = Field(None, ge=0)
+    search_unit: Decimal | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _is_a_price(self) -> PriceSettings:
+        if self.input is None and self.search_unit is None:
+            raise ValueError("expected input or search_unit")
+        return self
 
 
 class RerankerSettings(Section):

@@ -114,9 +114,9 @@ class ModeSettings(Section):
 
 
 class CacheSettings(Section):
-    """Answers kept in Redis for callers who ask the same again."""
+    """What is found, kept in Redis for callers who ask the same again."""
 
-    tasks: list[Literal["retrieve_hybrid"]] = []
+    tasks: list[Literal["retrieve_hybrid", "run_pipeline"]] = []
     url: SecretStr | None = None
     entries: int = Field(10_000, ge=1, le=1_000_000)
     seconds: int = Field(300, ge=1, le=86_400)

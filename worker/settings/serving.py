@@ -18,6 +18,10 @@ CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a
 TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 
 
+RETRIEVAL_QUEUE, PIPELINE_QUEUE = QUEUES = ("retrieval", "pipeline")
+"""What the contract calls the queues: answers that wait for a language model have one of their own."""
+
+
 class TokenSettings(Section):
     """How a ``principal_token`` is checked."""
 
@@ -116,6 +120,10 @@ class WorkerSettings(Section):
     retry_backoff_seconds: Seconds = 0.5
     retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
+    transport: Literal["reliable", "stock"] = "reliable"
+    allow_callbacks: bool = False
+    dead_letters: int = Field(10_000, ge=1)
+    dead_letter_bytes: int = Field(524_288, ge=1024)
     send_task_events: bool = True
     soft_shutdown_seconds: float = Field(30.0, ge=0)
 
@@ -139,6 +147,7 @@ class Limits(Section):
     max_keys: int = Field(1_000, ge=16)
     max_depth: int = Field(32, ge=8, le=200)
     max_id: int = Field(512, ge=36)
+    max_message: int = Field(16_777_216, ge=65_536)
 
 
 class ArtifactSettings(Section):

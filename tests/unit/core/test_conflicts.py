@@ -25,6 +25,8 @@ record_lists = st.lists(
         section=st.sampled_from([None, "Verse"]),
         hash_version=st.sampled_from([None, 1, 99]),
         chunk_id=st.sampled_from([None, "c1", "c2"]),
+        page=st.none(),
+        coordinates=st.none(),
     ),
     max_size=8,
 )

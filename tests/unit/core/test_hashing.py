@@ -100,3 +100,10 @@ def test_text_that_postgres_cannot_store_has_no_hash(text: str) -> None:
 def test_a_stored_digest_is_written_as_the_hash(text: str) -> None:
     """The 32 bytes of the database and the string on the wire are the same hash."""
     assert format_hash(hashlib.sha256(normalise(text).encode()).digest()) == hash_chunk(text)
+
+
+@pytest.mark.parametrize("point", WHITE_SPACE, ids=hex)
+def test_every_white_space_anywhere_is_as_one_space(point: int) -> None:
+    """Alone, at either end and inside: a quicker way for plain texts must not overlook any."""
+    space = chr(point)
+    assert [normalise(text) for text in (space, f"{space}a", f"a{space}", f"a{space}b")] == ["", "a", "a", "a b"]

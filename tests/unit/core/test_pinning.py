@@ -9,41 +9,50 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.core import pinning
 from worker.core.hashing import hash_chunk
+from worker.core.inline import FILL_ORDERS, InlineChunk, fill
+from worker.core.inline import order as inline_order
 from worker.core.pinning import (
-    FILL_ORDERS,
     RETURNED,
     Outcome,
     Pin,
-    Place,
     answered,
+    bare,
     compact_json,
     digest,
     raw_hash,
-    resolve,
     unique,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TEXT = "two words"
 OTHER = "something else"
 SPACED = "  two\n words "
 
 
-def place(chunk_id: str, text: str = TEXT, document_id: str = "d1") -> Place:
-    return Place(hash_chunk(text), chunk_id, document_id, text, (document_id, chunk_id), None)
+def place(chunk_id: str, text: str = TEXT, document_id: str = "d1") -> InlineChunk:
+    return InlineChunk(document_id, chunk_id, text, 0.5, hash_chunk(text))
+
+
+def by_id(chunk: InlineChunk) -> tuple[str, str]:
+    return chunk.document_id, chunk.id
+
+
+def resolve(pins: Sequence[Pin], places: Sequence[InlineChunk]) -> list[Outcome[InlineChunk]]:
+    return pinning.resolve(pins, places, by_id)
 
 
 def knowing(chunk_id: str, text: str = TEXT) -> Pin:
     return Pin(hash_chunk(text), raw_hash=raw_hash(text), chunk_id=chunk_id, document_id="d1")
 
 
-def outcome(pin: Pin, *places: Place) -> tuple[str, str | None, int]:
+def outcome(pin: Pin, *places: InlineChunk) -> tuple[str, str | None, int]:
     (found,) = resolve([pin], places)
     assert found.pin is pin
-    return found.verdict, found.place.chunk_id if found.place else None, found.places
+    return found.verdict, found.chunk.id if found.chunk else None, found.places
 
 
 # --- verdicts -----------------------------------------------------------------------------------
@@ -61,7 +70,9 @@ def outcome(pin: Pin, *places: Place) -> tuple[str, str | None, int]:
         ([], ("missing", None, 0)),
     ],
 )
-def test_each_verdict_of_a_pin_that_knows_its_chunk(places: list[Place], expected: tuple[str, str | None, int]) -> None:
+def test_each_verdict_of_a_pin_that_knows_its_chunk(
+    places: list[InlineChunk], expected: tuple[str, str | None, int]
+) -> None:
     assert outcome(knowing("c1"), *places) == expected
 
 
@@ -80,7 +91,7 @@ def test_a_pin_whose_bytes_are_unknown_is_not_exact() -> None:
         ([], ("missing", None, 0)),
     ],
 )
-def test_each_verdict_of_a_bare_hash(places: list[Place], expected: tuple[str, str | None, int]) -> None:
+def test_each_verdict_of_a_bare_hash(places: list[InlineChunk], expected: tuple[str, str | None, int]) -> None:
     assert outcome(Pin(hash_chunk(TEXT)), *places) == expected
 
 
@@ -95,22 +106,23 @@ def test_each_verdict_of_a_bare_hash(places: list[Place], expected: tuple[str, s
         ([place("c2"), place("c3"), place("c1", OTHER)], "ambiguous", "c2"),
     ],
 )
-def test_the_first_verdict_that_holds(places: list[Place], verdict: str, chunk_id: str) -> None:
+def test_the_first_verdict_that_holds(places: list[InlineChunk], verdict: str, chunk_id: str) -> None:
     assert outcome(knowing("c1"), *places)[:2] == (verdict, chunk_id)
 
 
 def test_the_lowest_is_by_document_then_chunk() -> None:
     """Not by chunk alone, and by the corpus' own order, not by the written ids."""
     assert outcome(Pin(hash_chunk(TEXT)), place("c1", document_id="d2"), place("c9"))[1] == "c9"
-    numbers = [Place(hash_chunk(TEXT), str(n), "d", TEXT, ("d", n), None) for n in (10, 9)]
-    assert outcome(Pin(hash_chunk(TEXT)), *numbers)[1] == "9"
+    numbers = [place("10"), place("9")]
+    (found,) = pinning.resolve([Pin(hash_chunk(TEXT))], numbers, lambda chunk: (chunk.document_id, int(chunk.id)))
+    assert found.chunk is numbers[1]
 
 
 def test_an_edited_chunk_is_named_but_never_returned() -> None:
     """Its new hash is said; its text is no answer."""
     outcomes = resolve([knowing("c1")], [place("c1", OTHER)])
-    assert outcomes[0].place is not None
-    assert outcomes[0].place.chunk_hash == hash_chunk(OTHER)
+    assert outcomes[0].chunk is not None
+    assert outcomes[0].chunk.chunk_hash == hash_chunk(OTHER)
     assert answered(outcomes) == []
 
 
@@ -133,25 +145,33 @@ def test_a_chunk_that_two_pins_mean_is_answered_once() -> None:
     """By its id and by its bare hash: one chunk, with the first pin."""
     pins = [knowing("c1"), Pin(hash_chunk(TEXT)), Pin(hash_chunk(OTHER))]
     outcomes = resolve(pins, [place("c1"), place("c2", OTHER)])
-    assert [(found.pin, where.chunk_id) for found, where in answered(outcomes)] == [(pins[0], "c1"), (pins[2], "c2")]
+    assert [(found.pin, where.id) for found, where in answered(outcomes)] == [(pins[0], "c1"), (pins[2], "c2")]
 
 
 def test_a_chunk_that_pins_of_two_hash_versions_mean_is_answered_once() -> None:
-    """Each version compares chunks by its own hash: two places, and still one chunk."""
+    """Each version compares chunks by its own hash: two outcomes, and still one chunk."""
     older = Pin("sha256:older", hash_version=0, raw_hash=raw_hash(TEXT), chunk_id="c1", document_id="d1")
+    chunks = [place("c1")]
     outcomes = [
-        *resolve([knowing("c1")], [place("c1")]),
-        *resolve([older], [place("c1")._replace(chunk_hash=older[0])]),
+        *resolve([knowing("c1")], chunks),
+        *pinning.resolve([older], chunks, by_id, lambda _: "sha256:older"),
     ]
-    assert [found.verdict for found in outcomes] == ["exact", "exact"]
+    assert [(found.verdict, found.found_hash) for found in outcomes] == [
+        ("exact", hash_chunk(TEXT)),
+        ("exact", "sha256:older"),
+    ]
     assert [found.pin for found, _ in answered(outcomes)] == [knowing("c1")]
 
 
 def test_texts_without_ids_in_one_source_are_each_answered() -> None:
     """Inline chunks need no id: their text tells them apart."""
-    places = [Place(hash_chunk(text), "", "s1", text, ("s1", "", text, 0.5), 0.5) for text in (TEXT, OTHER)]
-    outcomes = resolve([Pin(hash_chunk(TEXT)), Pin(hash_chunk(OTHER))], places)
+    outcomes = resolve([Pin(hash_chunk(TEXT)), Pin(hash_chunk(OTHER))], [place("", TEXT), place("", OTHER)])
     assert [where.text for _, where in answered(outcomes)] == [TEXT, OTHER]
+
+
+def test_bare_pins_know_their_hash_alone() -> None:
+    assert bare(["sha256:a", "sha256:b"]) == [Pin("sha256:a"), Pin("sha256:b")]
+    assert bare(["sha256:a"])[0].weight is None
 
 
 def test_what_is_returned() -> None:
@@ -161,7 +181,7 @@ def test_what_is_returned() -> None:
     given_back = [
         verdict
         for verdict in ("exact", "normalised", "moved", "ambiguous", "matched", "edited", "missing")
-        if answered([Outcome(Pin(TEXT), verdict, where, 1)])
+        if answered([Outcome(Pin(TEXT), verdict, where, None, 1)])
     ]
     assert set(given_back) == RETURNED
 
@@ -171,7 +191,7 @@ def test_what_is_returned() -> None:
 texts = st.sampled_from([TEXT, SPACED, "two  words", OTHER, "Something else", "", "ü", "u\u0308"])
 ids = st.sampled_from([f"c{n}" for n in range(6)])
 places_of_a_corpus = st.lists(
-    st.builds(place, ids, texts, st.sampled_from(["d1", "d2", "d3"])), unique_by=lambda where: where.chunk_id
+    st.builds(place, ids, texts, st.sampled_from(["d1", "d2", "d3"])), unique_by=lambda where: where.id
 )
 bare_pins = st.builds(lambda text: Pin(hash_chunk(text)), texts)
 knowing_pins = st.builds(knowing, ids, texts)
@@ -180,7 +200,9 @@ some_pins = st.lists(bare_pins | knowing_pins | pins_without_bytes, max_size=8)
 
 
 @given(st.data(), some_pins, places_of_a_corpus)
-def test_the_order_of_the_places_changes_nothing(data: st.DataObject, pins: list[Pin], places: list[Place]) -> None:
+def test_the_order_of_the_places_changes_nothing(
+    data: st.DataObject, pins: list[Pin], places: list[InlineChunk]
+) -> None:
     """Whatever plan the database chose."""
     permuted = data.draw(st.permutations(places))
     assert resolve(pins, permuted) == resolve(pins, places)
@@ -194,25 +216,25 @@ def test_the_order_changes_nothing_where_ids_are_not_unique() -> None:
 
 
 @given(some_pins, places_of_a_corpus)
-def test_a_pin_is_never_answered_with_text_of_another_hash(pins: list[Pin], places: list[Place]) -> None:
+def test_a_pin_is_never_answered_with_text_of_another_hash(pins: list[Pin], places: list[InlineChunk]) -> None:
     """Each answer says what its pin was made of, and is one of the places, once."""
     found = answered(resolve(pins, places))
     for outcome_, where in found:
         assert hash_chunk(where.text) == where.chunk_hash == outcome_.pin.chunk_hash
         assert outcome_.verdict in RETURNED
         assert where in places
-    assert len({where.chunk_id for _, where in found}) == len(found)
+    assert len({where.id for _, where in found}) == len(found)
 
 
 @given(some_pins, places_of_a_corpus)
-def test_verdicts_say_what_is_so(pins: list[Pin], places: list[Place]) -> None:
+def test_verdicts_say_what_is_so(pins: list[Pin], places: list[InlineChunk]) -> None:
     """Each outcome against the contract's own words, said the long way round."""
     outcomes = resolve(pins, places)
     assert [found.pin for found in outcomes] == pins
     for found in outcomes:
         pin = found.pin
-        same = sorted((p for p in places if p.chunk_hash == pin.chunk_hash), key=lambda p: (p.document_id, p.chunk_id))
-        here = next((p for p in places if p.chunk_id == pin.chunk_id), None)
+        same = sorted((p for p in places if p.chunk_hash == pin.chunk_hash), key=lambda p: (p.document_id, p.id))
+        here = next((p for p in places if p.id == pin.chunk_id), None)
         expected: tuple[Any, Any]
         if pin.chunk_id is not None and here in same:
             changed = here is not None and raw_hash(here.text) != pin.raw_hash
@@ -225,7 +247,7 @@ def test_verdicts_say_what_is_so(pins: list[Pin], places: list[Place]) -> None:
             expected = ("edited", here)
         else:
             expected = ("missing", None)
-        assert (found.verdict, found.place) == expected
+        assert (found.verdict, found.chunk) == expected
         assert found.places == len(same)
 
 
@@ -243,16 +265,23 @@ def test_unique_is_idempotent_and_loses_nothing(pins: list[Pin]) -> None:
 
 
 @given(st.data(), places_of_a_corpus, st.sampled_from(["text", "hash"]))
-def test_fill_is_a_total_order(data: st.DataObject, places: list[Place], by: str) -> None:
+def test_fill_is_a_total_order(data: st.DataObject, places: list[InlineChunk], by: str) -> None:
     """By (document, text, chunk) or by (hash, document, chunk), whatever the order they came in."""
     permuted = data.draw(st.permutations(places))
-    filled = sorted(permuted, key=FILL_ORDERS[by])
-    keys = [
-        (p.document_id, p.text, p.chunk_id) if by == "text" else (p.chunk_hash, p.document_id, p.chunk_id)
-        for p in filled
-    ]
+    filled = fill(permuted, by, len(places))
+    keys = [(p.document_id, p.text, p.id) if by == "text" else (p.chunk_hash, p.document_id, p.id) for p in filled]
     assert keys == sorted(keys)
     assert filled == sorted(places, key=FILL_ORDERS[by])
+    assert fill(permuted, by, 2) == filled[:2]
+
+
+def test_the_order_of_inline_chunks_knows_all_that_they_differ_in() -> None:
+    """Two sources of one name may hold one text under one id and differ in their weight alone."""
+    light, heavy = place("c1"), place("c1")._replace(weight=0.9)
+    for pair in ([light, heavy], [heavy, light]):
+        (found,) = pinning.resolve([Pin(hash_chunk(TEXT))], pair, inline_order)
+        assert found.chunk is light
+        assert [fill(pair, by, 1) for by in FILL_ORDERS] == [[light], [light]]
 
 
 # --- raw_hash, digest ---------------------------------------------------------------------------

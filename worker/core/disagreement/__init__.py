@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from worker.core.conflicts import Side, Span
     from worker.core.disagreement.claims import Sentence
     from worker.core.disagreement.comparing import Difference
-    from worker.core.disagreement.words import Word
 
 
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
@@ -71,14 +70,13 @@ def _read(records: Sequence[CitationRecord]) -> Iterator[Entry]:
     for index, record in enumerate(records):
         first.setdefault((record.source_id, record.text), index)
     texts = list(first)
-    words: dict[str, Word] = {}
     sentences: dict[str, Sentence] = {}
     for i, suspects in find_suspects(texts):
         source, text = texts[i]
         for start, end in _overlapping(split_sentences(text), suspects):
             said = text[start:end]
             if said not in sentences:
-                sentences[said] = read_sentence(said, words)
+                sentences[said] = read_sentence(said)
             yield Entry(source, text, first[texts[i]], start, end, sentences[said])
 
 

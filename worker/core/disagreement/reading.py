@@ -12,13 +12,12 @@ from worker.core.disagreement.vocabulary import AUXILIARIES, CLAUSE_SIGNS, CLAUS
 
 if TYPE_CHECKING:
     from worker.core.conflicts import Span
-    from worker.core.disagreement.words import Word
 
 _IN_A_ROW = frozenset({"@", "and", "or", "to"})
 _CLOSING = "\"'”’»)] "
 
 
-def read_sentence(text: str, known: dict[str, Word] | None = None) -> Sentence:
+def read_sentence(text: str) -> Sentence:
     """Read one sentence.
 
     >>> read_sentence("The ribbon does not need 48 V.").skeleton
@@ -26,16 +25,15 @@ def read_sentence(text: str, known: dict[str, Word] | None = None) -> Sentence:
 
     Args:
         text: a sentence, as `split_sentences` finds it.
-        known: words that were read before; new ones are added.
     """
-    return _Reader(text, {} if known is None else known).sentence()
+    return _Reader(text).sentence()
 
 
 class _Reader:
     """Reads the tokens of a sentence from left to right."""
 
-    def __init__(self, text: str, known: dict[str, Word]) -> None:
-        self.tokens = Tokens(text, known)
+    def __init__(self, text: str) -> None:
+        self.tokens = Tokens(text)
         self.ended = text.rstrip(_CLOSING).endswith((".", "!", "?", "…", "。"))
         self.skeleton: list[str] = []
         self.values: list[Value] = []

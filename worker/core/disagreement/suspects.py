@@ -91,17 +91,16 @@ def _in_characters(text: str, blob: bytes, bounds: _Places, spans: list[Span]) -
 
 def _joined(texts: Sequence[str]) -> tuple[bytes, _Places]:
     """All texts, each after a new line, with padding after the last; where each begins, and where the last ends."""
-    parts = [b"\n" + text.encode() if text.isascii() else _folded_bytes(text) for text in texts]
-    return b"".join([*parts, _PADDING]), np.cumsum([0, *map(len, parts)])
+    parts = [text.encode() if text.isascii() else _folded_bytes(text) for text in texts]
+    bounds = np.cumsum([0, *map(len, parts)]) + np.arange(len(parts) + 1)
+    return b"\n".join([b"", *parts]) + _PADDING, bounds
 
 
 def _folded_bytes(text: str) -> bytes:
     """A text beyond ASCII in composed forms; one of another script in letters that stand for its own."""
     text = normal_form("NFKC", text.replace("\u00ad", ""))
     raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) > _FOREIGN * len(text):
-        raw = text.casefold().translate(_Transliteration()).encode()
-    return b"\n" + raw
+    return text.casefold().translate(_Transliteration()).encode() if len(raw) > _FOREIGN * len(text) else raw
 
 
 class _Transliteration(dict[int, str]):

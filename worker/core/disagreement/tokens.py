@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from worker.core.disagreement.words import WORD_READERS, Word
+from worker.core.disagreement.words import read_word
 
 _NUMBER = r"""
     (?:(?<![\w)\]])[-+\u2212–])?+
@@ -40,7 +40,6 @@ class Tokens:
 
     Args:
         text: the sentence.
-        known: words that were read before; new ones are added.
 
     Attributes:
         length: how many tokens there are.
@@ -52,17 +51,14 @@ class Tokens:
         norms: of each, its plain form.
     """
 
-    def __init__(self, text: str, known: dict[str, Word]) -> None:
+    def __init__(self, text: str) -> None:
         tokens = list(_TOKEN.finditer(text))
         self.length = len(tokens)
         self.kinds = [str(token.lastgroup) for token in tokens]
         self.texts = [token[0] for token in tokens]
         self.starts = [token.start() for token in tokens]
         self.ends = [token.end() for token in tokens]
-        for kind, raw in zip(self.kinds, self.texts, strict=True):
-            if raw not in known:
-                known[raw] = WORD_READERS.get(kind, Word)(raw)
-        self.words = [known[raw] for raw in self.texts]
+        self.words = [*map(read_word, self.kinds, self.texts)]
         self.norms = [word.norm for word in self.words] + [""] * _LOOK_AROUND
         self.kinds += [""] * _LOOK_AROUND
 

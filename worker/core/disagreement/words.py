@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.disagreement.units import SYMBOLS, UNIT_WORDS
@@ -88,7 +89,21 @@ def _read_sign(raw: str) -> Word:
     return Word(raw, "and" if raw == "&" else "")
 
 
-WORD_READERS: dict[str, Callable[[str], Word]] = {"word": _read_word, "name": _read_name, "sign": _read_sign}
+_READERS: dict[str, Callable[[str], Word]] = {"word": _read_word, "name": _read_name, "sign": _read_sign}
+
+
+def read_word(kind: str, raw: str) -> Word:
+    """What a token of a kind is; of a number and the like its text."""
+    return _read_again(kind, raw) if len(raw) <= _REMEMBERED else _READERS.get(kind, Word)(raw)
+
+
+_REMEMBERED = 40
+"""Characters of the longest words that are remembered: a language has few thousands, and uses them again."""
+
+
+@lru_cache(maxsize=8192)
+def _read_again(kind: str, raw: str) -> Word:
+    return _READERS.get(kind, Word)(raw)
 
 
 def stem(word: str) -> str:

@@ -93,7 +93,7 @@ class _Folds(dict[int, str]):
     """For `str.translate`: each character folded by itself, found out once."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = folded = fold(chr(code))
+        self[code] = folded = " " if chr(code).isspace() else fold(chr(code))
         return folded
 
 
@@ -164,14 +164,14 @@ def letters_as_latin(text: str) -> str:
 
 _SIGNS = {
     **dict.fromkeys("'\u05f3\u05f4", "'"),
-    **dict.fromkeys(".", "."),
-    **dict.fromkeys(",", ","),
+    **dict.fromkeys(".\u066b", "."),  # the second are Arabic
+    **dict.fromkeys(",\u066c\u060c", ","),
     **dict.fromkeys(":", ":"),
     **dict.fromkeys("/\\", "/"),
     **dict.fromkeys("^*&@", "*"),
     **dict.fromkeys("×·⋅÷", "x"),
     **dict.fromkeys("+±∓<>≤≥=≠~≈√", "+"),
-    **dict.fromkeys("%‰‱°′″℃℉", "%"),
+    **dict.fromkeys("%‰‱°′″℃℉\u066a", "%"),
     **dict.fromkeys("#♯♭", "#"),
     "_": "L",
 }

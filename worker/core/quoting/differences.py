@@ -73,17 +73,26 @@ class Passage:
 
 def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
     """What must be normalised so that two passages of the same folded text are equal; None: nothing makes them so."""
-    needed: set[str] = set()
+    known: dict[tuple[str, str, str, str], Kinds] = {}
     cased: list[int] = []
     for start, stop in _differing(quote, chunk):
-        of_core = core_kinds(quote.core(start, stop), chunk.core(start, stop))
-        of_tail = tail_kinds(quote.tail(stop), chunk.tail(stop))
-        if of_core is None or of_tail is None:
-            return None
-        needed |= of_core | of_tail
-        if "case" in of_core:
+        # Long passages repeat the same few differences.
+        pieces = quote.core(start, stop), chunk.core(start, stop), quote.tail(stop), chunk.tail(stop)
+        kinds = known.get(pieces)
+        if kinds is None:
+            kinds = _piece_kinds(*pieces)
+            if kinds is None:
+                return None
+            known[pieces] = kinds
+        if "case" in kinds:
             cased.append(start)
-    return None if cased and _unit_changed(quote, chunk, frozenset(cased)) else frozenset(needed)
+    return None if cased and _unit_changed(quote, chunk, frozenset(cased)) else SAME.union(*known.values())
+
+
+def _piece_kinds(one: str, other: str, tail: str, other_tail: str) -> Kinds | None:
+    of_core = core_kinds(one, other)
+    of_tail = tail_kinds(tail, other_tail)
+    return None if of_core is None or of_tail is None else of_core | of_tail
 
 
 def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
@@ -112,7 +121,7 @@ def _unit_changed(quote: Passage, chunk: Passage, cased: frozenset[int]) -> bool
         for word in words
         if word[1] - word[0] > LONGEST_UNIT or not cased.isdisjoint(range(*word))
     ]
-    units = [pair for pair in pairs if is_other_unit(*pair)]
+    units = {pair for pair in frozenset(pairs) if is_other_unit(*pair)}
     visible = _INVISIBLE.sub("", quote.text)
     says_nothing = len(visible.split()) >= _FEWEST_WORDS and (visible.istitle() or visible.islower())
     others = any(one != other for one, other in pairs if (one, other) not in units)
@@ -253,12 +262,15 @@ class _Tail:
         return self.broken and len(self.dash) == 1 and self.dash in VANISHING + SOFT_HYPHEN
 
 
+_SOFT_AND_BROKEN = re.compile(rf"{SOFT_HYPHEN}[^{''.join(sorted(LINE_BREAKS))}]*+[{''.join(sorted(LINE_BREAKS))}]")
+
+
 def _tail_of(text: str) -> tuple[_Tail, str]:
     """The tail, and what is invisible in it."""
     dash = "".join(c for c in text if c in DASHES)
     gap = "".join(c for c in text if c.isspace())
     hidden = "".join(c for c in text if not (c in DASHES or c.isspace()))
-    if not dash and SOFT_HYPHEN in hidden and any(c in LINE_BREAKS for c in gap):
+    if not dash and _SOFT_AND_BROKEN.search(text):
         return _Tail(SOFT_HYPHEN, gap), hidden.replace(SOFT_HYPHEN, "", 1)
     return _Tail(dash, gap), hidden
 

@@ -91,6 +91,11 @@ class Prepared:
         return len(_WORD.findall(self.classes)) + sum(map(self.classes.count, "CN")) // 2
 
     @cached_property
+    def signs(self) -> int:
+        """How many visible characters there are, white space aside."""
+        return len(self.classes) - self.classes.count("s") - self.classes.count("n")
+
+    @cached_property
     def says_something(self) -> bool:
         """Whether there is a letter, a digit or a symbol at all."""
         return self.letters > 0 or "S" in self.classes
@@ -155,10 +160,10 @@ _PIECE = re.compile(
   | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )
   | (?P<sign>     (?<![ULDMPBFCN])[-dme]{1,3}+(?=[DF.$+]) )
   | (?P<dash>     [-dme]{1,3}+ )
-  | (?P<cluster>  [^M]M{1,30}+ | M{1,30}+ )
+  | (?P<cluster>  [^Msn]M{1,30}+ | M{1,30}+ )
   | (?P<lowered>  (?<=[UL])B++(?![DF]) )
   | (?P<fraction> (?<=D)F )
-  | (?P<plain>    [^sn\-dmeMBF]+(?!M) | [BF] )
+  | (?P<plain>    (?:[^sn\-dmeMBF]++s(?=[ULDS$](?!M))){0,40}+[^sn\-dmeMBF]+(?!M) | [BF] )
     """,
     re.VERBOSE,
 )
@@ -239,7 +244,7 @@ _WHOLE = re.compile(
 _HELD = re.compile(
     r"""
     (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
-  | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?=M)
+  | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,
 )

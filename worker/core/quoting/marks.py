@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
+from worker.core.quoting.limits import counts, denies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""
@@ -57,23 +59,26 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
         return ()
     texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
     splits = [split for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
-    found = dict.fromkeys(reading for way in (_as_it_is, _joined, _apart) for reading in _read(way, splits, own))
+    splits += [_inner(text) for text in texts]
+
+    # Most splits share their parts.
+    @functools.cache
+    def part(way: _Way, text: str, mark: str) -> Part:
+        return way(text, mark, own)
+
+    ways = (_as_it_is, _joined, _apart) if BRACKETS.search(quote) else (_as_it_is,)
+    # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
+    found = dict.fromkeys(
+        tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces)
+        for way in ways
+        for split in dict.fromkeys(splits)
+        if not _ORPHANED.fullmatch(split[0][0])
+    )
     return tuple(
         reading
         for reading in found
         if reading and all(map(_long_enough, reading)) and reading != (Part((prepare(quote.strip()),), ""),)
     )
-
-
-def _read(way: _Way, splits: Sequence[_Split], own: frozenset[str]) -> Iterator[Reading]:
-    """Each split with what was put in taken out in one way, and without what is only punctuation.
-
-    Such are the quotation marks around a quote that begins with dots.
-    """
-    for split in splits:
-        parts = [way(text, mark, own) for text, mark in split]
-        if None not in parts:
-            yield tuple(part for part in parts if part and part.pieces)
 
 
 def _part(pieces: Sequence[str], mark: str) -> Part:
@@ -89,6 +94,9 @@ def _says_something(text: str) -> bool:
 
 _UNSEEN = "\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH))
 _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『』,.;:!?，。、；：！？]*+")
+
+# Nobody begins a quote with the end of a sentence and then leaves something out.
+_ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
 
 
 def _long_enough(part: Part) -> bool:
@@ -152,6 +160,16 @@ def _glued(text: str) -> list[_Split]:
     return [tuple(to_the_left), tuple(reversed(to_the_right))]
 
 
+def _inner(text: str) -> _Split:
+    """Without a mark at its beginning and one at its end; those between are the chunk's own."""
+    between = _split(_ANY_MARK, text)
+    start = len(between[0][0]) + len(between[1][1]) if between[1:] and not _says_something(between[0][0]) else 0
+    stop = len(text)
+    if between[1:] and not _says_something(between[-1][0]):
+        stop -= len(between[-1][0]) + len(between[-1][1])
+    return ((text[start:stop], ""),)
+
+
 def is_left_out(gap: str, mark: str) -> bool:
     """Whether a mark in the quote stands for what the chunk has there, and not for dots of the chunk's own.
 
@@ -166,6 +184,9 @@ def is_left_out(gap: str, mark: str) -> bool:
     before, after = gap[: dots[0].start()].strip(), gap[dots[-1].end() :].strip()
     if len(dots) == 1 and not before and not after:
         return _count_dots(mark) == _count_dots(gap)
+    # More or fewer dots than any that the chunk has there are not its own.
+    if all(_count_dots(own[0]) != _count_dots(mark) for own in dots):
+        return True
     return not (_is_short(before) or _is_short(after))
 
 
@@ -179,58 +200,10 @@ def _is_short(text: str) -> bool:
     return len(text) <= length and len(text.split()) <= words
 
 
-_LETTER = re.compile(r"[^\W_]")
-
-
 # --- what was put in ----------------------------------------------------------------------------
 
 _SIC = re.compile(r"[\[(［（]sic!?[\])］）]", re.IGNORECASE)
 _INSERTION = re.compile(f"{BRACKETS.pattern}|{_SIC.pattern}", re.IGNORECASE)
-
-_DENYING = frozenset(
-    word
-    for line in (
-        "not no none never neither nor nothing nobody cannot without only except unless hardly barely rarely seldom",
-        "may might must shall should can could would if",
-        "nicht kein keine keinen keiner keines nie niemals ohne nur kaum ausser außer darf soll muss kann",
-        "ne pas non jamais sans aucun aucune sin nunca ni nessun mai senza değil yok hayır не нет ни без никогда",
-        "δεν δε μη μην όχι χωρίς לא אין בלי لا لم لن ليس غير بدون 不 没 沒 非 无 無 未 勿 别 別",
-    )
-    for word in line.split()
-)
-_NUMBER_WORDS = frozenset(
-    word
-    for line in (
-        "zero one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty sixty",
-        "seventy eighty ninety hundred thousand million billion half third quarter double twice once per percent",
-        "null eins ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hundert tausend million halb prozent",
-    )
-    for word in line.split()
-)
-_MONTH = "May"
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text.replace("’", "'")) if word != _MONTH]
-
-
-def denies(text: str) -> bool:
-    """Whether a text denies or limits something, by the word list above.
-
-    >>> denies("can't"), denies("does NOT"), denies("the mayor")
-    (True, True, False)
-    """
-    return any(word in _DENYING or word.endswith("n't") for word in _words(text)) or any(c in _DENYING for c in text)
-
-
-def counts(text: str) -> bool:
-    """Whether a text has a number in it.
-
-    >>> counts("ten dB"), counts("№ 5"), counts("the mayor")
-    (True, True, False)
-    """
-    return any(map(str.isnumeric, text)) or any(word in _NUMBER_WORDS for word in _words(text))
 
 
 def may_be_replaced(text: str) -> bool:
@@ -252,7 +225,6 @@ def has_brackets_beside(chunk: str, part: Part, start: int, stop: int) -> bool:
 
 
 _BRACKET = re.compile(r"[\[\]［］]")
-_NEAR = 20
 
 
 def without_sic(quote: str) -> str:
@@ -260,39 +232,28 @@ def without_sic(quote: str) -> str:
     return _put_together(_SIC.split(quote))
 
 
-_Way = Callable[[str, str, frozenset[str]], Part | None]
+_Way = Callable[[str, str, frozenset[str]], Part]
 
 
-def _as_it_is(text: str, mark: str, _: frozenset[str]) -> Part | None:
+def _as_it_is(text: str, mark: str, _: frozenset[str]) -> Part:
     return _part([text], mark)
 
 
-def _joined(text: str, mark: str, own: frozenset[str]) -> Part | None:
-    """Without insertions, as it was before they were put in; None where a number was put in for something."""
-    pieces, inserted = _taken_apart(text, own)
-    if not inserted:
-        return _part(["".join(pieces)], mark)
-    numbers = [i for i, put_in in enumerate(inserted) if counts(put_in)]
-    telling = [i for i, piece in enumerate(pieces) if _LETTER.search(piece)]
-    if numbers and not (telling and telling[0] <= numbers[0] and numbers[-1] < telling[-1]):
-        return None
-    # A number may be put in only between words that follow on each other: nowhere may it stand for another number.
-    if any(counts(pieces[i][-_NEAR:] + " " + pieces[i + 1][:_NEAR]) for i in numbers):
-        return None
+def _joined(text: str, mark: str, own: frozenset[str]) -> Part:
+    """Without insertions, as it was before they were put in."""
+    pieces = _taken_apart(text, own)
     edges = _part(pieces, mark)
     return replace(_part([_put_together(pieces)], mark), opens=edges.opens, closes=edges.closes)
 
 
-def _apart(text: str, mark: str, own: frozenset[str]) -> Part | None:
-    """The pieces between insertions, since these may stand for something; None where one is a number."""
-    pieces, inserted = _taken_apart(text, own)
-    return None if any(map(counts, inserted)) else _part(pieces, mark)
+def _apart(text: str, mark: str, own: frozenset[str]) -> Part:
+    """The pieces between insertions, since these may stand for something."""
+    return _part(_taken_apart(text, own), mark)
 
 
-def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[str]]:
-    """The texts around insertions, and these. Letters in brackets (``[T]he``) are letters."""
+def _taken_apart(text: str, own: frozenset[str]) -> list[str]:
+    """The texts around insertions. Letters in brackets (``[T]he``) are letters."""
     pieces: list[list[str]] = [[]]
-    inserted: list[str] = []
     last = 0
     for match in BRACKETS.finditer(text):
         inside = match[1]
@@ -304,12 +265,11 @@ def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[str]]:
         elif _is_insertion(inside, around):
             pieces[-1].append(text[last : match.start()])
             pieces.append([])
-            inserted.append(inside)
         else:
             continue
         last = match.end()
     pieces[-1].append(text[last:])
-    return ["".join(piece) for piece in pieces], inserted
+    return ["".join(piece) for piece in pieces]
 
 
 def _is_letter(text: str) -> bool:
@@ -318,9 +278,9 @@ def _is_letter(text: str) -> bool:
 
 
 def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
-    """Whether brackets hold an editor's words: none that deny, not glued to a number, and not the text of a link."""
+    """Whether brackets hold an editor's words: none that deny or count, not glued to a number, no text of a link."""
     glued = any(map(str.isnumeric, around)) or around[1] in _LINKED
-    return any(map(str.isalpha, inside)) and not denies(inside) and not glued
+    return any(map(str.isalpha, inside)) and not denies(inside) and not counts(inside) and not glued
 
 
 _LINKED = ("(", "[", ":")

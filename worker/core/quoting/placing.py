@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from worker.core.quoting.findings import QuotedChunk, Verdict
     from worker.core.quoting.searching import Find, Match
 
-SHORTEST_NORMALISED = (2, 4)
-"""Words, or letters and digits, that a quote needs to be found by normalising."""
+SHORTEST_NORMALISED = (2, 4, 6)
+"""Words, or letters and digits, or visible characters of any kind, that a quote needs to be found by normalising."""
 
 # An insertion may have been preceded by so many places of the piece before it, and be followed by the next piece at
 # most so far away.
@@ -48,7 +48,8 @@ class AskedQuote:
 
     @property
     def _long_enough(self) -> bool:
-        return self.text.words >= SHORTEST_NORMALISED[0] or self.text.letters >= SHORTEST_NORMALISED[1]
+        words, letters, signs = SHORTEST_NORMALISED
+        return self.text.words >= words or self.text.letters >= letters or self.text.signs >= signs
 
     def place(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Where and how it stands in a chunk."""

@@ -2,99 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker import observe
-from worker.adapters.fulltext import Matching
-from worker.adapters.search import Nearest
-from worker.contract import SCHEMA_VERSION, HybridSearch
+from worker.caching import Bounds
+from worker.contract import HybridSearch
 from worker.core import diversity, vectors
 from worker.core.fusion import FUSIONS, RankedLeg, min_max
 from worker.core.keywords import EXTRACTORS
 from worker.core.trace import Tracer
 from worker.corpora import known
-from worker.errors import InvalidJob, Unavailable
-from worker.hybrid_report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
-from worker.legs import Leg
+from worker.errors import Unavailable
+from worker.hybrid.asking import Ask, Queries, Wording, asks_of, deciding, leg_of
+from worker.hybrid.report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
 from worker.model import LEGS, Candidate
 from worker.recording import Made, pins_of
-from worker.retrieval import filter_set, trace
+from worker.retrieval import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.embedder import Embedder
     from worker.adapters.runs import Record
-    from worker.adapters.search import Corpus, Found, Search
+    from worker.adapters.search import Found
     from worker.caching import Caching, Remembered
     from worker.contract import Diversity, RetrieveHybrid
     from worker.core.vectors import Vector
     from worker.corpora import Corpora, Identify
     from worker.legs import LegFound, Legs
-    from worker.model import FilterSet, Principal
+    from worker.model import Principal
     from worker.recording import Recording
     from worker.settings import HybridSettings
     from worker.transforms import Transforms
 
 TASK = "retrieve_hybrid"
-DEFAULT_EXTRA = 2
 
 log = observe.logger("worker.hybrid")
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One corpus of a job, with what is wanted of it."""
-
-    corpus: Corpus
-    wanted: HybridSearch
-    filters: FilterSet
-    extra: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """What is searched for, in words.
-
-    Attributes:
-        text: the query, transformed.
-        keywords: what the context adds to it.
-        to_embed: what the embedder is asked for.
-        models: what takes part, and its name and version.
-    """
-
-    text: str
-    keywords: Sequence[str]
-    to_embed: Sequence[str]
-    models: Mapping[str, str]
-
-    def header(self) -> dict[str, Any]:
-        """What an answer says of it."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "transformed_query": self.text,
-            "context_keywords": list(self.keywords),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Queries:
-    """What is searched for.
-
-    Attributes:
-        text: the query, transformed.
-        primary: the query's vector.
-        contextual: that of query and keywords; None where there is no such search.
-        models: what took part, and its name and version.
-        contextual_error: why there is none though there should be.
-    """
-
-    text: str
-    primary: Vector
-    contextual: Vector | None
-    models: Mapping[str, str]
-    contextual_error: Unavailable | None = None
 
 
 class HybridRetrieval:
@@ -139,7 +83,7 @@ class HybridRetrieval:
             NotAuthorised: nobody that this worker believes is asking, and a corpus is not public.
             Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
         """
-        asks = self._asks(job)
+        asks = asks_of(job, self._corpora, self._settings)
         given = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
         asker = self._corpora.asker_of_all([ask.corpus for ask in asks], identify)
 
@@ -160,10 +104,8 @@ class HybridRetrieval:
         """An equal job's answer if it is kept and still true; else one made now, and kept if nothing is amiss in it."""
         tracer = Tracer(self._clock)
         wording = self._wording(job, tracer)
-        # An editor's state changes with every key; what can change the answer are the words that are made of it.
-        made_of = {"query": wording.text, "context": wording.keywords, "transform": None}
         room = {ask.corpus.name: ask.wanted.clamped_top_k for ask in asks}
-        slot = self._caching.slot(TASK, job, asker, room, made_of)
+        slot = self._caching.slot(TASK, deciding(job, wording), asker, Bounds(room, LEGS, figures=True))
         if slot is None:
             return self._made(job, asks, wording, given, asker, tracer).answer
         with tracer.stage("cache") as counts:
@@ -226,19 +168,6 @@ class HybridRetrieval:
             answer, recorded, pins, queries.models, b"".join(vector.astype("<f4").tobytes() for vector in searched)
         )
 
-    def _asks(self, job: RetrieveHybrid) -> list[Ask]:
-        wanted = job.searches or [
-            HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in self._settings.searches
-        ]
-        if not wanted:
-            raise InvalidJob("expected this field: the settings name no searches", "searches")
-        asks = []
-        for i, search in enumerate(wanted):
-            corpus = self._corpora.get(search.corpus, f"searches[{i}].corpus")
-            extra = self._settings.extra.get(corpus.name, DEFAULT_EXTRA)
-            asks.append(Ask(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))
-        return asks
-
     # --- what is searched for -------------------------------------------------------------------
 
     def _wording(self, job: RetrieveHybrid, tracer: Tracer) -> Wording:
@@ -274,7 +203,7 @@ class HybridRetrieval:
         self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal
     ) -> tuple[list[str], list[LegFound]]:
         """The job's legs in their order of precedence, and what each found."""
-        legs = [leg for name in LEGS if name in job.legs and (leg := _leg(name, job, asks, queries)) is not None]
+        legs = [leg for name in LEGS if name in job.legs and (leg := leg_of(name, job, asks, queries)) is not None]
         results = self._legs.run(asker, legs, self._settings.deadline_seconds)
         return [leg.name for leg in legs], results
 
@@ -320,47 +249,6 @@ class HybridRetrieval:
             if chunk is not None and name in kept:
                 kept[name].append(Candidate(chunk, recorded.score, scores_of(scores), name))
         return kept
-
-
-def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
-    """A search's filters; one on a column that its corpus does not map is named with the search it stands in."""
-    filters = filter_set(search.filters)
-    try:
-        corpus.statements.filters.check(filters)
-    except InvalidJob as error:
-        raise InvalidJob(error.expected, f"{path}.{error.path}") from None
-    return filters
-
-
-def _leg(name: str, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries) -> Leg | None:
-    """A leg over every corpus; None where it has nothing to search for."""
-    bring_vectors = job.diversity is not None
-    searches: list[Search]
-    if name == "sparse":
-        searches = [
-            Matching(ask.corpus, queries.text, queries.primary, _fetch(ask), ask.filters, vectors=bring_vectors)
-            for ask in asks
-        ]
-        return Leg(name, searches)
-    query = queries.primary if name == "primary" else queries.contextual
-    if query is None:
-        return None
-    # The primary fetches more: that, not a weight, is how much it counts where similarity decides.
-    searches = [
-        Nearest(
-            ask.corpus,
-            query,
-            _fetch(ask) if name == "primary" else ask.wanted.clamped_top_k,
-            ask.filters,
-            vectors=bring_vectors,
-        )
-        for ask in asks
-    ]
-    return Leg(name, searches, optional=name == "contextual")
-
-
-def _fetch(ask: Ask) -> int:
-    return ask.wanted.clamped_top_k + ask.extra
 
 
 def _ranked(name: str, found: Found) -> RankedLeg:

@@ -1,0 +1,10 @@
+"""Shows that no job is lost: real servers and workers, a seeded plan of faults, a ledger and an oracle.
+
+In the order to read it:
+
+`plan` (which faults, when) · `corpus` (rows and who may see them) · `oracle` (the right answers, by brute force) ·
+`jobs` (what is asked) · `ledger` (what was submitted, and what became of it) · `proxy`, `servers`, `fleet` (what is
+hurt) · `faults` (how) · `producer`, `watcher` (what goes in, what comes out) · `stage`, `run` (all of it
+together) · `report` and `plot` (what is told of it). `fuzz`, `poison`, `rolling` and `soak` are further
+runs on the same parts.
+"""

@@ -1,0 +1,27 @@
+"""Makes poison: imported into a worker (``celery worker --include chaos.crashing``), it kills who runs certain jobs.
+
+A process that is killed from within is what a fault in a C library or the kernel's out-of-memory killer looks like.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from celery import signals
+
+POISON = "chaos-0-"
+"""How the ids of poison jobs begin: seed 0 is theirs."""
+DIARY = "CHAOS_DIARY"
+"""The environment variable that names the file where every poisoned process leaves its job's id."""
+
+
+@signals.task_prerun.connect(weak=False)
+def die(task_id: str = "", **_: Any) -> None:
+    """Kill -9 of this process, once it has written down why."""
+    if task_id.startswith(POISON):
+        diary = os.open(Path(os.environ[DIARY]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(diary, f"{task_id}\n".encode())
+        os.kill(os.getpid(), signal.SIGKILL)

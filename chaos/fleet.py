@@ -1,0 +1,218 @@
+"""The workers: started, hurt, replaced. Each is the head of a process group of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+import psutil
+
+from chaos.jobs import QUEUES
+from worker.devstack.processes import spawn_python
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Mapping, Sequence
+
+STOP_SECONDS = 30.0
+DUMP_SECONDS = 2.0
+ORPHAN_SECONDS = 30.0
+"""So long pool processes may outlive a main process that was killed: they finish what they have."""
+LAST_FRAMES = 12
+READY_BYTES = 20_000
+"""Within so many bytes of its log a worker says that it is ready."""
+
+
+@dataclass
+class Worker:
+    """A worker's main process, and the group of its pool.
+
+    A main process is not waited for until its group has ended: as long as it is a zombie, its number stands for its
+    own group and for no other.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: BinaryIO
+    killed_at: float | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it ever was ready for jobs; before, a polite stop just ends it."""
+        return b" ready." in Path(self.log.name).read_bytes()[:READY_BYTES]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the main process ended; it is not waited for."""
+        if self.process.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def signal_all(self, how: signal.Signals) -> None:
+        """A signal to the main process and its pool; only while the main process is not waited for."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, how)
+
+    def signal_main(self, how: signal.Signals) -> None:
+        """A signal to the main process alone."""
+        self.process.send_signal(how)
+
+    def pool(self) -> list[psutil.Process]:
+        """The pool's processes."""
+        try:
+            return list(psutil.Process(self.process.pid).children())
+        except psutil.NoSuchProcess:
+            return []
+
+    def bury(self) -> int:
+        """End what is left of the group, and then wait for the main process; its exit code."""
+        self.signal_all(signal.SIGKILL)
+        code = self.process.wait()
+        self.log.close()
+        return code
+
+
+class Fleet:
+    """So many workers, each replaced when it ends.
+
+    Attributes:
+        workers: those that run, by place.
+        crashes: of each worker that ended and was not told to, why by its log, else its exit code.
+        unclean: exit codes of workers that were told to stop politely, and did not end with 0.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        size: int,
+        concurrency: int,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.workers: list[Worker] = []
+        self.crashes: list[str] = []
+        self.unclean: list[int] = []
+        self._environment = dict(environment)
+        self._folder = folder
+        self._size = size
+        self.concurrency = concurrency
+        self._options = options
+        self._numbers = itertools.count(1)
+        self._dying: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        self.workers = [self._start() for _ in range(self._size)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in [*self.workers, *self._dying]:
+            worker.bury()
+        self.workers, self._dying = [], []
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def logs(self) -> list[Path]:
+        """The logs of all workers that there ever were."""
+        return sorted(self._folder.glob("worker-*.log"))
+
+    def _start(self) -> Worker:
+        number = next(self._numbers)
+        name = f"chaos-{os.getpid()}-{number}@localhost"
+        command = [
+            *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", QUEUES),
+            *(f"--concurrency={self.concurrency}", "--without-mingle", "--without-gossip", *self._options),
+        ]
+        process, log = spawn_python(command, self._environment, self._folder / f"worker-{number:05d}.log")
+        return Worker(name, process, log)
+
+    def kill(self, place: int, *, whole: bool) -> None:
+        """`kill -9` of a worker, with its pool or without, and a new one in its place."""
+        worker = self.workers[place]
+        if whole:
+            worker.signal_all(signal.SIGKILL)
+        else:
+            worker.signal_main(signal.SIGKILL)
+        worker.killed_at = time.monotonic()
+        self._dying.append(worker)
+        self.workers[place] = self._start()
+
+    def kill_child(self, place: int, which: int) -> None:
+        """`kill -9` of one process of a worker's pool; the worker itself replaces it."""
+        pool = self.workers[place].pool()
+        if pool:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                pool[which % len(pool)].kill()
+
+    def stop_politely(self, place: int) -> None:
+        """SIGTERM: the worker finishes what it runs; and a new one in its place."""
+        worker = self.workers[place]
+        worker.signal_main(signal.SIGTERM)
+        self._see_out(worker)
+        self.workers[place] = self._start()
+
+    def _see_out(self, worker: Worker) -> None:
+        """Wait for a worker that was told to stop politely."""
+        ended = _ended_within(worker, STOP_SECONDS)
+        if not ended:
+            worker.signal_main(signal.SIGABRT)  # with PYTHONFAULTHANDLER its log says what it waited for
+            _ended_within(worker, DUMP_SECONDS)
+        ready = worker.is_ready
+        code = worker.bury()
+        if code and (ready or not ended):
+            self.unclean.append(code)
+
+    def freeze(self, place: int, on: bool) -> None:
+        """SIGSTOP, or SIGCONT, of a worker and its pool."""
+        self.workers[place].signal_all(signal.SIGSTOP if on else signal.SIGCONT)
+
+    def look_after(self) -> None:
+        """Replace workers that ended by themselves, and end orphans that had their time."""
+        for place, worker in enumerate(self.workers):
+            if worker.has_ended:
+                code = worker.bury()
+                self.crashes.append(_last_words(Path(worker.log.name)) or f"exit code {code}")
+                self.workers[place] = self._start()
+        now = time.monotonic()
+        for worker in [*self._dying]:
+            if worker.killed_at is not None and now - worker.killed_at > ORPHAN_SECONDS:
+                worker.bury()
+                self._dying.remove(worker)
+
+    def stop(self) -> None:
+        """Stop all, politely at first; none is replaced."""
+        for worker in self.workers:
+            worker.signal_main(signal.SIGTERM)
+        for worker in self.workers:
+            self._see_out(worker)
+        self.workers = []
+        self.__exit__()
+
+
+def _last_words(log: Path) -> str:
+    """The error that ended a worker, and where it came from; empty if its log says nothing of the kind."""
+    said = [line for line in log.read_bytes().splitlines() if b'"Unrecoverable error' in line]
+    if not said:
+        return ""
+    record = json.loads(said[-1])
+    return f"{record['exception']} in {', '.join(record['where'][-LAST_FRAMES:])}"
+
+
+def _ended_within(worker: Worker, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not worker.has_ended:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,133 @@
+"""The commands of the further runs: fuzz, poison, rolling, soak."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
+from chaos.fuzz import fuzz
+from chaos.plan import Counts
+from chaos.poison import poison
+from chaos.report import percentile
+from chaos.rolling import rolling
+from chaos.soak import soak
+from chaos.stage import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")]
+SHOWN = 3
+
+
+def order_of(jobs: int, seed: int | None, transport: str) -> Order:
+    """An order without faults."""
+    check_transport(transport)
+    return Order(jobs, chosen(seed), Counts(), transport, patience=PATIENCE[transport])
+
+
+@contextlib.contextmanager
+def folder_for(logs: Path | None) -> Iterator[Path]:
+    """The folder, or one that is removed."""
+    with tempfile.TemporaryDirectory(prefix="rw-chaos-logs-") as name:
+        folder = logs or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+
+
+def finish(lines: list[str], clean: bool) -> None:
+    """Print, and end with 0 or 1."""
+    print("\n".join(lines))  # noqa: T201 -- the command line's voice
+    raise typer.Exit(0 if clean else 1)
+
+
+@cli.command("fuzz")
+def fuzz_command(
+    messages: Annotated[int, typer.Option(min=1)] = 10_000,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """Messages that are wrong in every way: each is answered or dead-lettered, and workers end with 0."""
+    order = order_of(messages, seed, transport)
+    with folder_for(logs) as folder, progress_bar(messages) as progress:
+        found = fuzz(order, folder, progress)
+    lines = [f"messages: {found.messages}", f"answered: {found.answered}"]
+    lines += [f"dead-lettered, {reason}: {count}" for reason, count in sorted(found.dead.items())]
+    lines += [f"unaccounted for: {len(found.unaccounted)}", f"workers that ended by themselves: {len(found.crashes)}"]
+    lines += [f"workers that did not end with 0: {len(found.unclean)}"]
+    lines += [f"unaccounted for: {message[:500]!r}" for message in found.unaccounted[:SHOWN]]
+    lines += [f"ended by itself: {why}" for why in sorted(set(found.crashes))]
+    finish(lines, found.clean)
+
+
+@cli.command("poison")
+def poison_command(
+    jobs: Annotated[int, typer.Option(help="healthy jobs", min=200)] = 2000,
+    poisoned: Annotated[int, typer.Option("--poison", help="poison jobs", min=1)] = 20,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """Jobs that kill their process, among healthy ones: at most five tries each, and the others hardly wait longer."""
+    order = order_of(jobs, seed, transport)
+    with folder_for(logs) as folder, progress_bar(jobs) as progress:
+        found = poison(order, poisoned, folder, progress)
+    before, beside = found.healthy_p99
+    lines = [
+        f"poison jobs: {found.poison}",
+        f"most executions of one: {found.executions}",
+        f"not dead-lettered: {found.unanswered}",
+        f"healthy jobs lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        f"healthy jobs failed: {sum(found.audit.failures.values())}, wrong: {len(found.audit.wrong)}",
+        f"healthy p99 alone: {before:.2f} s, beside poison: {beside:.2f} s",
+    ]
+    finish(lines, found.clean)
+
+
+@cli.command("rolling")
+def rolling_command(
+    restarts: Annotated[int, typer.Option(min=1)] = 20,
+    jobs_each: Annotated[int, typer.Option(help="jobs between two restarts", min=1)] = 100,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """Worker after worker is stopped politely under load: nothing is lost, and nothing runs twice."""
+    order = order_of(jobs_each, seed, transport)
+    with folder_for(logs) as folder, progress_bar(restarts) as progress:
+        found = rolling(order, restarts, folder, progress)
+    lines = [
+        f"restarts: {restarts}",
+        f"jobs: {found.audit.submitted}",
+        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        f"wrong answers: {len(found.audit.wrong)}",
+        f"run more often than once: {found.duplicates}",
+        f"workers that did not stop politely: {len(found.unclean)}",
+        f"workers that ended by themselves: {len(found.crashes)}",
+        f"seconds a stop took (p50, p99): {percentile(found.stops, 0.5):.1f}, {percentile(found.stops, 0.99):.1f}",
+    ]
+    finish(lines, found.clean)
+
+
+@cli.command("soak")
+def soak_command(
+    minutes: Annotated[float, typer.Option(min=0.5)] = 60.0,
+    per_second: Annotated[float, typer.Option(help="jobs a second", min=0.1)] = 30.0,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """Work at a steady pace: memory, keys in Redis and connections stay as they are."""
+    order = order_of(1, seed, transport)
+    with folder_for(logs) as folder, progress_bar(int(minutes * 60)) as progress:
+        found = soak(order, minutes * 60, per_second, folder, progress)
+    last = found.samples[-1]
+    lines = [f"jobs: {found.audit.submitted}", f"lost: {len(found.audit.lost) + len(found.audit.stuck)}"]
+    lines += [f"{name}: {drift:+.1%}, last {getattr(last, name)}" for name, drift in found.drift().items()]
+    finish(lines, found.clean)

@@ -1,0 +1,220 @@
+"""Messages that are wrong in every way: each is answered or dead-lettered, and no worker minds."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chaos.corpus import Corpus
+from chaos.jobs import QUEUE, Questions
+from chaos.oracle import Oracle
+from chaos.servers import connect
+from chaos.stage import Order, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import redis
+
+BATCH = 1000
+BATCH_SECONDS = 120.0
+DEAD = f"{QUEUE}.dead"
+DEAD_ENTRIES = 100_000
+
+
+@dataclass
+class Fuzzed:
+    """What was found.
+
+    Attributes:
+        messages: how many were sent.
+        answered: how many have a result.
+        dead: how many are dead letters, by reason.
+        unaccounted: messages that are neither, whole.
+        crashes: why workers ended by themselves.
+        unclean: exit codes of workers that did not end with 0.
+    """
+
+    messages: int = 0
+    answered: int = 0
+    dead: Counter[str] = field(default_factory=Counter)
+    unaccounted: list[bytes] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+    unclean: list[int] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether each message is accounted for, and no worker minded."""
+        return not (self.unaccounted or self.crashes or self.unclean)
+
+
+class Fuzzer:
+    """Message number n of a seed, a pure function of both."""
+
+    def __init__(self, seed: int, questions: Questions) -> None:
+        self._seed = seed
+        self._questions = questions
+
+    def message(self, number: int) -> bytes:
+        """One message: a good one in ten, the others bent in their bytes, their envelope, their body or their job."""
+        chance = random.Random(f"fuzz {self._seed} {number}")  # noqa: S311 -- repeatable, not secret
+        good = self._questions[number].message
+        bend = chance.choice((_bytes, _bytes, _envelope, _envelope, _envelope, _body, _job, _job, _garbage, None))
+        return bend(good, chance) if bend else good
+
+
+def _bytes(good: bytes, chance: random.Random) -> bytes:
+    bent = bytearray(good)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(bent) or 1)
+        match chance.randrange(3):
+            case 0:
+                bent[place : place + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del bent[place : place + chance.choice((1, 2, 1000))]
+            case _:
+                bent[place:place] = chance.randbytes(chance.choice((1, 3)))
+    return bytes(bent)
+
+
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 2**70, 1e308, -0.0, float("nan"), float("inf"), [], {}, [[]]),
+    *("", "\x00", "\ud800", "ä" * 50, "x" * 5000, "2026-01-01", "application/json", "retrieve_top_k", "../../etc"),
+)
+
+
+def _anything(chance: random.Random, depth: int = 0) -> Any:
+    """Some JSON."""
+    if depth < 3 and chance.random() < 0.3:  # noqa: PLR2004 -- three deep is enough
+        inner = [_anything(chance, depth + 1) for _ in range(chance.randrange(4))]
+        return inner if chance.random() < 1 / 2 else {f"k{i}": item for i, item in enumerate(inner)}
+    return chance.choice(_VALUES)
+
+
+def _bend_json(value: Any, chance: random.Random) -> Any:
+    """The same JSON with one value replaced, removed or added, somewhere."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:  # noqa: PLR2004 -- mostly deeper
+        name = chance.choice(sorted(value))
+        match chance.randrange(4):
+            case 0:
+                return {key: item for key, item in value.items() if key != name}
+            case 1:
+                return {**value, chance.choice(_HEADERS): _anything(chance)}
+            case _:
+                return {**value, name: _bend_json(value[name], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.7:  # noqa: PLR2004 -- mostly deeper
+        place = chance.randrange(len(value))
+        return [*value[:place], _bend_json(value[place], chance), *value[place + 1 :]]
+    return _anything(chance)
+
+
+_HEADERS = (
+    *("timelimit", "compression", "expires", "retries", "group", "chord", "reply_to", "argsrepr", "stamped_headers"),
+    *("priority", "delivery_mode", "body_encoding", "callbacks", "k", "filters", "run", "exact", "principal_token"),
+)
+
+
+def _envelope(good: bytes, chance: random.Random) -> bytes:
+    bent = json.loads(good)
+    for _ in range(chance.randint(1, 3)):
+        bent = _bend_json(bent, chance)
+    return json.dumps(bent).encode()
+
+
+def _body(good: bytes, chance: random.Random) -> bytes:
+    """Another body: deep, broken, of another encoding, or of another shape."""
+    bent = json.loads(good)
+    depth = chance.choice((10, 1000, 100_000))
+    bent["body"] = chance.choice(
+        ("[" * depth, "[" * depth + "]" * depth, "", "null", '{"a": 1}', "[[], {}, {}]", "[[{}, {}], {}, {}]")
+    )
+    if chance.random() < 1 / 2:
+        bent["properties"]["body_encoding"] = "base64"
+        bent["body"] = base64.b64encode(chance.randbytes(40)).decode()
+    return json.dumps(bent).encode()
+
+
+def _job(good: bytes, chance: random.Random) -> bytes:
+    """A job with other fields in a good envelope."""
+    bent = json.loads(good)
+    args, kwargs, embed = json.loads(bent["body"])
+    bent["body"] = json.dumps([[_bend_json(args[0], chance)], kwargs, embed])
+    return json.dumps(bent).encode()
+
+
+def _garbage(good: bytes, chance: random.Random) -> bytes:
+    return chance.choice((chance.randbytes(len(good) % 300), b"", b"null", b"[]", b"{}", b'"', b"\xff\xfe", good * 2))
+
+
+def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None]) -> Fuzzed:
+    """Send ``order.jobs`` messages, a thousand at a time, and account for each.
+
+    Args:
+        order: how many messages, seed, workers and transport; its counts are not used.
+        folder: for the workers' logs.
+        progress: is told how many are done.
+    """
+    oracle = Oracle(Corpus())
+    fuzzer = Fuzzer(order.seed, Questions(order.seed, oracle))
+    found = Fuzzed()
+    settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
+    with (
+        stage(order, oracle.corpus, folder, settings) as scene,
+        connect(scene.redis.port, 0, 10) as broker,
+        connect(scene.redis.port, 1, 10) as results,
+    ):
+        for first in range(0, order.jobs, BATCH):
+            messages = [fuzzer.message(n) for n in range(first, min(first + BATCH, order.jobs))]
+            broker.lpush(QUEUE, *messages)
+            _drained(broker, scene.fleet.look_after)
+            _account(messages, broker, results, found)
+            progress(found.messages, "")
+        scene.fleet.stop()
+        found.crashes, found.unclean = scene.fleet.crashes, scene.fleet.unclean
+    return found
+
+
+def _drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
+    """Wait until no message is in the queue or in a worker's hands; False if it takes too long."""
+    deadline = time.monotonic() + BATCH_SECONDS
+    while time.monotonic() < deadline:
+        lists: list[Any] = [QUEUE, *broker.scan_iter(f"{QUEUE}.inflight.*", count=1000)]
+        if not any(broker.llen(name) for name in lists) and not broker.hlen("unacked"):
+            return True
+        look_after()
+        time.sleep(0.05)
+    return False
+
+
+def _account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed) -> None:
+    """Where each message of a batch is; then all of it is deleted."""
+    letters: Any = broker.xrange(DEAD)
+    reasons = {fields[b"digest"].decode(): fields[b"reason"].decode() for _, fields in letters}
+    for message in messages:
+        reason = reasons.get(f"sha256:{hashlib.sha256(message).hexdigest()}")
+        task_id = _task_id(message)
+        found.messages += 1
+        if reason is not None:
+            found.dead[reason] += 1
+        elif task_id is not None and results.exists(f"celery-task-meta-{task_id}"):
+            found.answered += 1
+        else:
+            found.unaccounted.append(message)
+    broker.delete(DEAD)
+    results.flushdb()
+
+
+def _task_id(message: bytes) -> str | None:
+    try:
+        task_id = json.loads(message)["headers"]["id"]
+        task_id.encode()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return task_id if isinstance(task_id, str) else None

@@ -1,0 +1,107 @@
+"""What is asked: job number n of a run is a pure function of the run's seed and n."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chaos.corpus import TENANTS
+from chaos.oracle import Expected
+
+if TYPE_CHECKING:
+    from chaos.oracle import Oracle
+
+QUEUE = "retrieval"
+QUEUES = "retrieval,pipeline"
+"""What workers serve, as in production: a worker of several queues takes jobs in turns."""
+ID = re.compile(rb"chaos-\d+-\d{7}")
+"""How the ids of a run look, to find them in whatever Redis holds."""
+SUBJECT = "chaos"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A job, and what must come of it.
+
+    Attributes:
+        task_id: Celery's id.
+        task: name of the task.
+        job: the job object.
+        expected: the right answer; None if the job is wrong and must fail as `InvalidJob`.
+    """
+
+    task_id: str
+    task: str
+    job: dict[str, Any]
+    expected: Expected | None
+
+    @property
+    def message(self) -> bytes:
+        """Task protocol 2 as a backend without Celery writes it."""
+        return envelope(self.task_id, self.task, json.dumps([[self.job], {}, {}]))
+
+
+class Questions:
+    """The jobs of a run.
+
+    Args:
+        seed: of everything that is random.
+        oracle: knows the answers.
+    """
+
+    def __init__(self, seed: int, oracle: Oracle) -> None:
+        self._seed = seed
+        self._oracle = oracle
+        self._encoded = [base64.b64encode(query.tobytes()).decode() for query in oracle.queries]
+
+    def __getitem__(self, number: int) -> Question:
+        """Of twenty jobs, thirteen are searches, three are recorded, three replay pins, and one is wrong."""
+        chance = random.Random(f"{self._seed} {number}")  # noqa: S311 -- repeatable, not secret
+        kind = number % 20
+        task_id = f"chaos-{self._seed}-{number:07d}"
+        user = chance.choice(list(TENANTS))
+        principal = {"user_id": user} | ({"tenant_id": TENANTS[user]} if TENANTS[user] else {})
+        if kind == 0:
+            return Question(task_id, "retrieve_top_k", {"query_embedding": "too short", "principal": principal}, None)
+        if kind <= 3:  # noqa: PLR2004 -- shares of twenty
+            return self._replay(task_id, user, principal, chance)
+        query, k = self._clear_query(user, chance)
+        job = {"query_embedding": self._encoded[query], "k": k, "principal": principal}
+        if kind <= 6:  # noqa: PLR2004 -- shares of twenty
+            job["run"] = {"subject_id": SUBJECT, "run_id": task_id}
+        return Question(task_id, "retrieve_top_k", job, self._oracle.nearest(query, user, k))
+
+    def _clear_query(self, user: str, chance: random.Random) -> tuple[int, int]:
+        while True:
+            query, k = chance.randrange(len(self._encoded)), chance.randint(10, 15)
+            if self._oracle.is_clear(query, user, k):
+                return query, k
+
+    def _replay(self, task_id: str, user: str, principal: dict[str, Any], chance: random.Random) -> Question:
+        rows = chance.sample(self._oracle.corpus.chunks, 8)
+        job = {"required_chunk_hashes": [row.chunk_hash for row in rows], "fill": "none", "principal": principal}
+        seen = tuple(row for row in rows if row.visible_to(user))
+        missing = tuple(row.chunk_hash for row in rows if not row.visible_to(user))
+        return Question(task_id, "pinned_replay", job, Expected(user, seen, None, missing))
+
+
+def envelope(task_id: str, task: str, body: str) -> bytes:
+    """A message of kombu's Redis transport, with a body as it stands."""
+    return json.dumps(
+        {
+            "body": body,
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"lang": "any", "task": task, "id": task_id, "root_id": task_id, "parent_id": None},
+            "properties": {
+                "correlation_id": task_id,
+                "delivery_mode": 2,
+                "delivery_tag": task_id,
+                "delivery_info": {"exchange": "", "routing_key": QUEUE},
+            },
+        }
+    ).encode()

@@ -1,0 +1,165 @@
+"""What was submitted, and what became of it. Several threads write; the lock is inside."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chaos.jobs import Question
+
+
+class Verdict(StrEnum):
+    """What became of a job."""
+
+    OPEN = "open"
+    RIGHT = "right"
+    FAILED = "failed, and said so"
+    DEAD = "dead-lettered"
+    WRONG = "wrong"
+
+
+@dataclass
+class Entry:
+    """One job.
+
+    Attributes:
+        question: what was asked.
+        submitted: when Redis acknowledged it (monotonic seconds); None: it never did, so it may be there or not.
+        done: when its result was first seen.
+        verdict: what became of it.
+        reasons: why it is wrong, or the class of its failure.
+        digest: of the first result seen, without what may differ from try to try.
+    """
+
+    question: Question
+    submitted: float | None
+    done: float | None = None
+    verdict: Verdict = Verdict.OPEN
+    reasons: list[str] = field(default_factory=list)
+    digest: bytes = b""
+
+
+class Ledger:
+    """Every job of a run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._entries: dict[str, Entry] = {}
+        self._open: dict[str, Entry] = {}
+        self._done = 0
+        self.refused = 0
+        """How often Redis said no (read-only, out of memory): the same job was sent again."""
+
+    def submitted(self, question: Question, at: float | None) -> None:
+        """Redis acknowledged a job at a time, or (None) may have it or not."""
+        with self._lock:
+            entry = Entry(question, at)
+            self._entries[question.task_id] = entry
+            if at is not None:
+                self._open[question.task_id] = entry
+
+    def answered(self, task_id: str, at: float, verdict: Verdict, reasons: list[str], digest: bytes) -> None:
+        """A job's first result was seen."""
+        with self._lock:
+            entry = self._entries[task_id]
+            entry.done, entry.verdict, entry.reasons, entry.digest = at, verdict, reasons, digest
+            if self._open.pop(task_id, None) is not None:
+                self._done += 1
+            self._lock.notify_all()
+
+    def differs(self, task_id: str) -> None:
+        """A later result of a job was not the first one."""
+        with self._lock:
+            self._entries[task_id].verdict = Verdict.WRONG
+            self._entries[task_id].reasons.append("a second result differs")
+
+    @property
+    def open(self) -> list[str]:
+        """Jobs that were acknowledged and have no result yet."""
+        with self._lock:
+            return [*self._open]
+
+    @property
+    def done(self) -> int:
+        """How many acknowledged jobs have a result."""
+        with self._lock:
+            return self._done
+
+    def wait_for_room(self, most_open: int, seconds: float) -> bool:
+        """Wait until fewer than so many jobs are open."""
+        with self._lock:
+            return self._lock.wait_for(lambda: len(self._open) < most_open, seconds)
+
+    def wait_for_done(self, count: int, seconds: float) -> bool:
+        """Wait until so many acknowledged jobs have a result."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._done >= count, seconds)
+
+    def entries(self) -> list[Entry]:
+        """All jobs, in the order in which they were submitted."""
+        with self._lock:
+            return [*self._entries.values()]
+
+    def entry(self, task_id: str) -> Entry | None:
+        """One job; None if there is no such."""
+        with self._lock:
+            return self._entries.get(task_id)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The ledger's balance.
+
+    Attributes:
+        submitted: jobs that Redis acknowledged.
+        unsure: jobs that were sent, and neither acknowledged nor refused.
+        unsure_done: those of them that have a result.
+        verdicts: how many jobs ended how, unsure ones included.
+        failures: classes of the failures.
+        lost: acknowledged jobs with neither a result nor a dead letter, which Redis does not hold either.
+        stuck: acknowledged jobs without result that Redis still holds at the end.
+        foreign: answers that held a row of another caller.
+        wrong: ids of wrong answers, with the reasons.
+    """
+
+    submitted: int
+    unsure: int
+    unsure_done: int
+    verdicts: dict[str, int]
+    failures: dict[str, int]
+    lost: tuple[str, ...]
+    stuck: tuple[str, ...]
+    foreign: int
+    wrong: tuple[tuple[str, str], ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost and nothing was wrong."""
+        return not (self.lost or self.stuck or self.wrong)
+
+
+def audit(entries: list[Entry], still_in_redis: set[str]) -> Audit:
+    """Balance a ledger at the end of a run.
+
+    Args:
+        entries: all jobs.
+        still_in_redis: ids that are found anywhere in Redis but among the results, with no worker running.
+    """
+    sure = [entry for entry in entries if entry.submitted is not None]
+    unsure = [entry for entry in entries if entry.submitted is None]
+    open_ids = [entry.question.task_id for entry in sure if entry.verdict is Verdict.OPEN]
+    return Audit(
+        submitted=len(sure),
+        unsure=len(unsure),
+        unsure_done=sum(entry.verdict is not Verdict.OPEN for entry in unsure),
+        verdicts=dict(Counter(entry.verdict.value for entry in entries if entry.verdict is not Verdict.OPEN)),
+        failures=dict(Counter(r for e in entries if e.verdict in {Verdict.FAILED, Verdict.DEAD} for r in e.reasons)),
+        lost=tuple(task_id for task_id in open_ids if task_id not in still_in_redis),
+        stuck=tuple(task_id for task_id in open_ids if task_id in still_in_redis),
+        foreign=sum("foreign" in entry.reasons for entry in entries),
+        wrong=tuple((e.question.task_id, "; ".join(e.reasons)) for e in entries if e.verdict is Verdict.WRONG),
+    )

@@ -1,0 +1,170 @@
+"""Which faults happen when: a pure function of a seed and of how many there are to be of each kind."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Kind(StrEnum):
+    """A kind of fault; its value is what the report calls it."""
+
+    WORKER_KILL = "worker killed"
+    MAIN_KILL = "main process killed"
+    CHILD_KILL = "pool process killed"
+    WORKER_STOP = "worker stopped politely"
+    WORKER_FREEZE = "worker frozen"
+    POOL_GROW = "pool grown"
+    POOL_SHRINK = "pool shrunk"
+    REDIS_KILL = "Redis killed"
+    REDIS_RESTART = "Redis restarted"
+    REDIS_FREEZE = "Redis frozen"
+    REDIS_READ_ONLY = "Redis read-only"
+    REDIS_NO_REPLICAS = "Redis without replicas"
+    REDIS_OUT_OF_MEMORY = "Redis out of memory"
+    REDIS_DISK_FULL = "Redis' disk full"
+    POSTGRES_KILL = "Postgres killed"
+    POSTGRES_RESTART = "Postgres restarted at once"
+    BACKENDS_TERMINATED = "Postgres sessions terminated"
+    BLACKHOLE = "network swallows all"
+    HALF_OPEN = "connections half-open"
+    ANSWERS_LOST = "answers lost"
+    LATENCY = "network slow"
+    RESET = "connections reset"
+
+    @property
+    def takes_worker(self) -> bool:
+        """Whether a worker's process ends or stands still by it."""
+        return self in _OF_WORKERS
+
+    @property
+    def on_redis(self) -> bool:
+        """Whether Redis is away by it."""
+        return self.name.startswith("REDIS_")
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether Postgres is away by it."""
+        return self in {Kind.POSTGRES_KILL, Kind.POSTGRES_RESTART, Kind.BACKENDS_TERMINATED}
+
+    @property
+    def on_network(self) -> bool:
+        """Whether it is of the network between."""
+        return self in _OF_THE_NETWORK
+
+
+_OF_WORKERS = {Kind.WORKER_KILL, Kind.MAIN_KILL, Kind.CHILD_KILL, Kind.WORKER_STOP, Kind.WORKER_FREEZE}
+_OF_THE_NETWORK = {Kind.BLACKHOLE, Kind.HALF_OPEN, Kind.ANSWERS_LOST, Kind.LATENCY, Kind.RESET}
+SIMPLE = tuple(
+    kind
+    for kind in Kind
+    if kind
+    not in {
+        Kind.WORKER_KILL,
+        Kind.MAIN_KILL,
+        Kind.REDIS_KILL,
+        Kind.POSTGRES_KILL,
+        Kind.BLACKHOLE,
+        Kind.WORKER_FREEZE,
+        Kind.REDIS_FREEZE,
+    }
+)
+"""The kinds that are counted together, as "each other kind"."""
+
+_SECONDS: Mapping[Kind, tuple[float, float]] = {
+    Kind.WORKER_FREEZE: (2.0, 12.0),
+    Kind.REDIS_KILL: (0.0, 2.0),
+    Kind.REDIS_FREEZE: (1.0, 7.0),
+    Kind.REDIS_READ_ONLY: (0.5, 3.0),
+    Kind.REDIS_NO_REPLICAS: (0.5, 3.0),
+    Kind.REDIS_OUT_OF_MEMORY: (0.5, 3.0),
+    Kind.POSTGRES_KILL: (0.0, 2.0),
+    Kind.BLACKHOLE: (1.0, 7.0),
+    Kind.LATENCY: (1.0, 3.0),
+}
+"""Between how many seconds a fault of a kind lasts; 0 where it is over at once."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        after: it happens once so many jobs are done.
+        kind: what happens.
+        seconds: how long it lasts.
+        worker: which worker it happens to, if it happens to one: a place in the fleet.
+        link: which connections, if it is of the network: "redis" or "postgres".
+    """
+
+    after: int
+    kind: Kind
+    seconds: float
+    worker: int
+    link: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many faults there are to be.
+
+    Attributes:
+        worker_kills: `kill -9` of a worker: half of them whole, half only its main process.
+        redis_kills: `kill -9` of Redis.
+        postgres_kills: `kill -9` of Postgres.
+        blackholes: times that the network swallows everything.
+        freezes: SIGSTOP and SIGCONT, of Redis and of workers in turn.
+        others: of each other kind.
+    """
+
+    worker_kills: int = 0
+    redis_kills: int = 0
+    postgres_kills: int = 0
+    blackholes: int = 0
+    freezes: int = 0
+    others: int = 0
+
+    def kinds(self) -> list[Kind]:
+        """One item a fault, not yet in order.
+
+        >>> [kind.value for kind in Counts(worker_kills=3, freezes=1).kinds()]
+        ['worker killed', 'main process killed', 'worker killed', 'Redis frozen']
+        """
+        return [
+            *((Kind.WORKER_KILL, Kind.MAIN_KILL)[i % 2] for i in range(self.worker_kills)),
+            *[Kind.REDIS_KILL] * self.redis_kills,
+            *[Kind.POSTGRES_KILL] * self.postgres_kills,
+            *[Kind.BLACKHOLE] * self.blackholes,
+            *((Kind.REDIS_FREEZE, Kind.WORKER_FREEZE)[i % 2] for i in range(self.freezes)),
+            *[kind for kind in SIMPLE for _ in range(self.others)],
+        ]
+
+
+def plan(seed: int, jobs: int, workers: int, counts: Counts) -> tuple[Fault, ...]:
+    """The faults of a run, in order, spread evenly over its jobs; equal arguments give an equal plan.
+
+    Args:
+        seed: of everything that is random.
+        jobs: how many jobs the run has.
+        workers: how many workers the fleet has.
+        counts: how many faults of each kind.
+    """
+    chance = random.Random(seed)  # noqa: S311 -- repeatable, not secret
+    kinds = counts.kinds()
+    chance.shuffle(kinds)
+    gap = jobs / (len(kinds) + 1)
+    return tuple(
+        Fault(
+            after=int(gap * (place + chance.uniform(0.5, 1.0))),
+            kind=kind,
+            seconds=round(chance.uniform(*_SECONDS.get(kind, (0.0, 0.0))), 2),
+            worker=chance.randrange(workers),
+            link=("redis", "postgres")[chance.random() < 1 / 4],
+        )
+        for place, kind in enumerate(kinds)
+    )

@@ -1,0 +1,121 @@
+"""Jobs that kill whoever runs them, among healthy ones: each is given up, and the others hardly wait longer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.corpus import Corpus
+from chaos.crashing import DIARY, POISON
+from chaos.jobs import QUEUE, Questions, envelope
+from chaos.ledger import Audit, Ledger, audit
+from chaos.oracle import Oracle
+from chaos.producer import Producer
+from chaos.report import percentile
+from chaos.servers import connect
+from chaos.stage import Order, stage
+from chaos.watcher import Watcher, holdings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MOST_EXECUTIONS = 5
+MOST_SLOWER = 2.0
+SETTLE_SECONDS = 120.0
+
+
+@dataclass
+class Poisoned:
+    """What was found.
+
+    Attributes:
+        audit: of the healthy jobs.
+        poison: how many poison jobs there were.
+        executions: how often the worst of them was run.
+        unanswered: poison jobs without a `DeadLettered`.
+        healthy_p99: seconds that a healthy job waited, before and beside the poison.
+    """
+
+    audit: Audit
+    poison: int
+    executions: int
+    unanswered: int
+    healthy_p99: tuple[float, float]
+
+    @property
+    def clean(self) -> bool:
+        """Whether poison was given up, and the rest was answered about as soon as without."""
+        before, beside = self.healthy_p99
+        bounded = self.executions <= MOST_EXECUTIONS and beside <= MOST_SLOWER * before
+        return self.audit.clean and not self.unanswered and bounded
+
+
+def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str], None]) -> Poisoned:
+    """Half of the jobs alone, and half with poison jobs spread among them.
+
+    Args:
+        order: jobs, workers and transport; its counts are not used.
+        count: how many poison jobs.
+        folder: for the workers' logs and for what the poisoned wrote down.
+        progress: is told how many are done.
+    """
+    oracle = Oracle(Corpus())
+    diary = folder / "diary"
+    diary.touch()
+    options = ("--include", "chaos.crashing")
+    with stage(order, oracle.corpus, folder, {DIARY: str(diary)}, options) as scene:
+        ledger = Ledger()
+        half = order.jobs // 2
+        with (
+            Watcher(scene.redis.port, ledger, oracle) as watcher,
+            Producer(scene.redis.port, Questions(order.seed, oracle), order.jobs, ledger, order.most_open),
+            connect(scene.redis.port) as broker,
+        ):
+            for done in range(0, half, 100):
+                ledger.wait_for_done(done, SETTLE_SECONDS)
+                progress(ledger.done, "healthy jobs alone")
+            ledger.wait_for_done(half, SETTLE_SECONDS)
+            since = time.monotonic()
+            for number in range(count):
+                ledger.wait_for_done(half + number * half // count, SETTLE_SECONDS)
+                scene.fleet.look_after()
+                broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
+                progress(ledger.done, "healthy jobs among poison")
+            _settle(scene.redis.port, ledger, order.jobs)
+            scene.fleet.stop()
+            watcher.finish()
+            waiting, held = holdings(scene.redis.port)
+            unanswered = _unanswered(scene.redis.port, count)
+    entries = [entry for entry in ledger.entries() if entry.done is not None and entry.submitted is not None]
+    waits = [(entry.submitted or 0.0, (entry.done or 0.0) - (entry.submitted or 0.0)) for entry in entries]
+    # What came in while the first processes started waited for them.
+    alone = [wait for at, wait in waits[half // 2 :] if at < since]
+    beside = [wait for at, wait in waits if at >= since]
+    ran = Counter(diary.read_text().split())
+    return Poisoned(
+        audit(ledger.entries(), waiting | held),
+        count,
+        max(ran.values(), default=0),
+        unanswered,
+        (percentile(alone, 0.99), percentile(beside, 0.99)),
+    )
+
+
+def _settle(port: int, ledger: Ledger, jobs: int) -> None:
+    """Wait until the healthy are answered and nothing is left in Redis."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        ledger.wait_for_done(jobs, 1.0)
+        if ledger.done >= jobs and not any(holdings(port)):
+            return
+        time.sleep(0.5)
+
+
+def _unanswered(port: int, count: int) -> int:
+    with connect(port, 1) as results:
+        records = results.mget([f"celery-task-meta-{POISON}{number:07d}" for number in range(count)])
+    return sum(record is None or json.loads(record)["result"].get("exc_type") != "DeadLettered" for record in records)

@@ -1,0 +1,81 @@
+"""Workers stopped politely under load, one after another: nothing is lost, and nothing runs twice."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.corpus import Corpus
+from chaos.jobs import Questions
+from chaos.ledger import Audit, Ledger, audit
+from chaos.oracle import Oracle
+from chaos.producer import Producer
+from chaos.stage import Order, stage
+from chaos.watcher import Watcher, executions, holdings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass
+class Rolled:
+    """What was found.
+
+    Attributes:
+        audit: the ledger's balance.
+        duplicates: jobs that ran to their end more often than once, counted as often.
+        stops: seconds that each stop took.
+        unclean: exit codes of workers that did not end with 0.
+        crashes: why workers ended that were not told to.
+    """
+
+    audit: Audit
+    duplicates: int
+    stops: list[float]
+    unclean: list[int]
+    crashes: list[str]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, nothing ran twice, and all ended politely."""
+        return self.audit.clean and not (self.duplicates or self.unclean or self.crashes)
+
+
+def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, str], None]) -> Rolled:
+    """Stop and replace one worker after another while jobs come without pause.
+
+    Args:
+        order: seed, workers and transport; its jobs are those that are done between two restarts.
+        restarts: how many.
+        folder: for the workers' logs.
+        progress: is told how many restarts are done.
+    """
+    oracle = Oracle(Corpus())
+    with stage(order, oracle.corpus, folder) as scene:
+        ledger, stops = Ledger(), []
+        questions = Questions(order.seed, oracle)
+        with (
+            Watcher(scene.redis.port, ledger, oracle) as watcher,
+            Producer(scene.redis.port, questions, 10**9, ledger, order.most_open) as producer,
+        ):
+            for number in range(restarts):
+                progress(number, f"{ledger.done} jobs done")
+                ledger.wait_for_done(ledger.done + order.jobs, order.patience)
+                scene.fleet.look_after()
+                started = time.monotonic()
+                scene.fleet.stop_politely(number % order.workers)
+                stops.append(time.monotonic() - started)
+            producer.stop()
+            deadline = time.monotonic() + order.patience
+            while ledger.open and time.monotonic() < deadline:
+                time.sleep(0.1)
+            scene.fleet.stop()
+            watcher.finish()
+            waiting, held = holdings(scene.redis.port)
+        ran = executions(scene.fleet.logs)
+        duplicates = sum(count - 1 for count in ran.values())
+        return Rolled(
+            audit(ledger.entries(), waiting | held), duplicates, stops, scene.fleet.unclean, scene.fleet.crashes
+        )

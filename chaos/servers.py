@@ -1,0 +1,223 @@
+"""Postgres and Redis that can be hurt: each is known by the pid that it says itself, and by nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import psutil
+import psycopg
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from worker import devstack
+from worker.devstack.processes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GONE_SECONDS = 30.0
+TMPFS_MEGABYTES = 256
+
+
+class NotOurs(Exception):
+    """A server is not the process that the harness started."""
+
+
+def connect(port: int, database: int = 0, timeout: float = 2.0) -> redis.Redis:
+    """A client that tries everything once, so that what it is told is what happened."""
+    return redis.Redis(
+        port=port,
+        db=database,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+class RedisServer:
+    """Redis with an append-only file that is synced at every write, on one port and folder for all its lives.
+
+    Attributes:
+        port: where it listens.
+        folder: where its files are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._running = contextlib.ExitStack()
+        self._server: devstack.Redis | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None and self._server.process.poll() is None:
+            self._server.process.send_signal(signal.SIGCONT)
+        self._running.close()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The server's process."""
+        assert self._server is not None  # noqa: S101 -- for the type checker: started
+        return self._server.process
+
+    def start(self) -> None:
+        """Start it, again or for the first time; returns once it answers."""
+        self._running.close()
+        settings = {"appendfsync": "always", "auto-aof-rewrite-min-size": "32mb"}
+        self._server = self._running.enter_context(
+            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings)
+        )
+
+    def check_pid(self) -> int:
+        """Its pid, as the server itself says it.
+
+        Raises:
+            NotOurs: another process answers on its port.
+        """
+        with connect(self.port) as client:
+            said: dict[str, Any] = client.info("server")
+        if said["process_id"] != self.process.pid:
+            raise NotOurs(f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}")
+        return self.process.pid
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it; with SIGTERM it saves and closes first."""
+        os.kill(self.check_pid(), how)
+        self.process.wait(GONE_SECONDS)
+
+    def wait_for_end(self) -> bool:
+        """Whether it ended by itself within a few seconds."""
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def command(self, *words: str) -> None:
+        """Send an administrator's command."""
+        with connect(self.port) as client:
+            client.execute_command(*words)
+
+
+class PostgresServer:
+    """PostgreSQL that keeps what it committed when its processes are killed.
+
+    Attributes:
+        folder: where its files are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._running = contextlib.ExitStack()
+        self._server: devstack.Postgres | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    @property
+    def server(self) -> devstack.Postgres:
+        """The running server."""
+        assert self._server is not None  # noqa: S101 -- for the type checker: started
+        return self._server
+
+    @property
+    def socket(self) -> str:
+        """Path of its socket; another one after each start."""
+        return str(self.server.socket_dir / ".s.PGSQL.5432")
+
+    def start(self) -> None:
+        """Start it, again or for the first time; returns once it answers."""
+        self._running.close()
+        # A commit is on file before it is told, as on a server that matters; the disk itself survives all that is done.
+        settings = {"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300"}
+        self._server = self._running.enter_context(devstack.postgres(self.folder, settings=settings))
+
+    def check_pid(self) -> int:
+        """Its pid, as its own file says it.
+
+        Raises:
+            NotOurs: the file names another process.
+        """
+        file = self.folder / f"data-{self.server.version}" / "postmaster.pid"
+        said = int(file.read_text().splitlines()[0])
+        if said != self.server.process.pid:
+            raise NotOurs(f"{file} names process {said}, not {self.server.process.pid}")
+        return said
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it; SIGQUIT is Postgres' immediate shutdown. Returns once all its processes are gone."""
+        children = psutil.Process(self.check_pid()).children(recursive=True)
+        os.kill(self.check_pid(), how)
+        self.server.process.wait(GONE_SECONDS)
+        # Sessions outlive their postmaster until they look up from their work; no new one may start before.
+        psutil.wait_procs(children, timeout=GONE_SECONDS)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A superuser's connection, past the proxy."""
+        return psycopg.connect(self.server.dsn(), autocommit=True, connect_timeout=5)
+
+    def terminate_sessions(self) -> None:
+        """End all sessions of workers, as an administrator or a failover does."""
+        with self.connect() as admin:
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
+
+
+@contextlib.contextmanager
+def folders() -> Iterator[tuple[Path, Path | None]]:
+    """(a temporary folder, a small tmpfs within it; None where none may be mounted)."""
+    with tempfile.TemporaryDirectory(prefix="rw-chaos-", ignore_cleanup_errors=True) as name:
+        root = Path(name)
+        small = root / "redis"
+        small.mkdir()
+        mounted = _mount(small)
+        try:
+            yield root, small if mounted else None
+        finally:
+            if mounted:
+                _unmount(small)
+
+
+def _mount(folder: Path) -> bool:
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        return False
+    command = [mount, "-t", "tmpfs", "-o", f"size={TMPFS_MEGABYTES}m", "tmpfs", str(folder)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0  # noqa: S603 -- no shell
+
+
+def _unmount(folder: Path) -> None:
+    umount = shutil.which("umount")
+    assert umount is not None  # noqa: S101 -- for the type checker: it was mounted
+    deadline = time.monotonic() + GONE_SECONDS
+    while subprocess.run([umount, str(folder)], check=False, capture_output=True).returncode:  # noqa: S603 -- no shell
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.2)
+
+
+def fill(folder: Path) -> Path:
+    """Fill the file system of a folder; returns the file to delete."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * 65536)
+    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"\0" * 512):
+            pass
+    return ballast

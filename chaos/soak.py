@@ -1,0 +1,121 @@
+"""An hour of work: memory, keys in Redis and connections stay as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from chaos.corpus import Corpus
+from chaos.jobs import Questions
+from chaos.ledger import Audit, Ledger, audit
+from chaos.oracle import Oracle
+from chaos.producer import Producer
+from chaos.servers import connect
+from chaos.stage import Order, stage
+from chaos.watcher import Watcher, holdings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chaos.faults import Scene
+
+SAMPLE_SECONDS = 2.0
+FLAT = 0.02
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is measured now and then.
+
+    Attributes:
+        memory: bytes that the workers' processes have for themselves, all together.
+        keys: keys in Redis that are no results.
+        redis_connections: clients of Redis.
+        postgres_connections: sessions of workers.
+    """
+
+    memory: int
+    keys: int
+    redis_connections: int
+    postgres_connections: int
+
+
+@dataclass
+class Soaked:
+    """What was found: samples after warm-up, and the ledger's balance."""
+
+    audit: Audit
+    samples: list[Sample]
+
+    def drift(self) -> dict[str, float]:
+        """By how much the last quarter of the samples is above the first, as a share."""
+        quarter = max(1, len(self.samples) // 4)
+        drifts = {}
+        for name in Sample.__annotations__:
+            first, last = (
+                fmean(getattr(sample, name) for sample in some)
+                for some in (self.samples[:quarter], self.samples[-quarter:])
+            )
+            drifts[name] = (last - first) / max(1.0, first)
+        return drifts
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost and nothing grew."""
+        return self.audit.clean and all(drift <= FLAT for drift in self.drift().values())
+
+
+def soak(order: Order, seconds: float, per_second: float, folder: Path, progress: Callable[[int, str], None]) -> Soaked:
+    """Work at a steady pace; the first quarter of the time is warm-up.
+
+    Args:
+        order: seed, workers and transport; its jobs and counts are not used.
+        seconds: how long.
+        per_second: how many jobs a second.
+        folder: for the workers' logs.
+        progress: is told how many seconds are over.
+    """
+    oracle = Oracle(Corpus())
+    with stage(order, oracle.corpus, folder) as scene:
+        ledger, samples, started = Ledger(), [], time.monotonic()
+        questions = Questions(order.seed, oracle)
+        with (
+            Watcher(scene.redis.port, ledger, oracle) as watcher,
+            Producer(scene.redis.port, questions, 10**9, ledger, order.most_open, per_second) as producer,
+        ):
+            while (over := time.monotonic() - started) < seconds:
+                time.sleep(SAMPLE_SECONDS)
+                progress(int(over), "")
+                if over > seconds / 4:
+                    samples.append(sample(scene))
+            producer.stop()
+            deadline = time.monotonic() + order.patience
+            while ledger.open and time.monotonic() < deadline:
+                time.sleep(0.1)
+            scene.fleet.stop()
+            watcher.finish()
+            waiting, held = holdings(scene.redis.port)
+    return Soaked(audit(ledger.entries(), waiting | held), samples)
+
+
+def sample(scene: Scene) -> Sample:
+    """Measure now."""
+    memory = 0
+    for worker in scene.fleet.workers:
+        for process in [psutil.Process(worker.process.pid), *worker.pool()]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                memory += process.memory_full_info().uss
+    with connect(scene.redis.port) as client, connect(scene.redis.port, 1) as results:
+        others = sum(not key.startswith(b"celery-task-meta-") for key in results.scan_iter(count=1000))
+        keys: Any = client.dbsize()
+        clients: Any = client.info("clients")
+    with scene.postgres.connect() as admin:
+        row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker'").fetchone()
+    assert row is not None  # noqa: S101 -- for the type checker: a count is one row
+    return Sample(memory, keys + others, clients["connected_clients"], row[0])

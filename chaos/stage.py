@@ -1,0 +1,119 @@
+"""What a run stands on: servers with a corpus, proxies before them, and workers with short time limits behind these."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.faults import Scene
+from chaos.fleet import Fleet
+from chaos.proxy import network, proxy
+from chaos.servers import PostgresServer, RedisServer, folders
+from worker.settings import PREFIX, WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from chaos.corpus import Corpus
+    from chaos.plan import Counts
+
+VISIBILITY_SECONDS = 16
+TIME_LIMIT_SECONDS = 14
+
+SETTINGS = {
+    "TRUST_QUEUE": "true",
+    "LOG__FORMAT": "json",
+    "SEARCH__EXACT_ROWS": "1000000",  # the oracle is exact, so the search must be
+    "SEARCH__STATEMENT_TIMEOUT_SECONDS": "5",
+    "POOL__TIMEOUT_SECONDS": "2",
+    "WORKER__SOFT_TIME_LIMIT_SECONDS": "10",
+    "WORKER__TIME_LIMIT_SECONDS": str(TIME_LIMIT_SECONDS),
+    "WORKER__VISIBILITY_TIMEOUT_SECONDS": str(VISIBILITY_SECONDS),
+    "WORKER__RETRY_BACKOFF_MAX_SECONDS": "1",
+    "WORKER__MAX_RETRIES": "60",
+    "WORKER__SEND_TASK_EVENTS": "false",
+}
+"""As shipped but for times, which are short so that what is lost comes back within the run."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run.
+
+    Attributes:
+        jobs: how many are to be submitted.
+        seed: of the jobs and the faults.
+        counts: how many faults.
+        transport: "reliable" or "stock".
+        workers: how many workers.
+        concurrency: processes of each.
+        most_open: so many jobs may wait for their answer at once.
+        patience: seconds without any answer after which what is open is given up.
+        stop_at_first_loss: end as soon as a job is surely lost.
+    """
+
+    jobs: int
+    seed: int
+    counts: Counts
+    transport: str
+    workers: int = 3
+    concurrency: int = 2
+    most_open: int = 200
+    patience: float = 60.0
+    stop_at_first_loss: bool = False
+
+
+@contextlib.contextmanager
+def stage(
+    order: Order,
+    corpus: Corpus,
+    keep_logs: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[Scene]:
+    """Servers with a corpus, proxies before them, and workers behind these; all gone after the block.
+
+    Args:
+        order: how many workers, and which transport.
+        corpus: what Postgres holds.
+        keep_logs: a folder for the workers' logs; default one that is removed.
+        variables: more of the workers' environment.
+        options: more options of ``celery worker``.
+    """
+    with contextlib.ExitStack() as exits:
+        root, small_disk = exits.enter_context(folders())
+        redis_server = exits.enter_context(RedisServer(root / "redis"))
+        postgres = exits.enter_context(PostgresServer(root / "postgres"))
+        with postgres.connect() as admin:
+            corpus.load(admin)
+        loop = exits.enter_context(network())
+        links = {
+            "redis": exits.enter_context(proxy(loop, redis_server.port)),
+            "postgres": exits.enter_context(proxy(loop, postgres.socket)),
+        }
+        logs = keep_logs or root / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        environment = worker_environment(order.transport, links["redis"].port, links["postgres"].port)
+        environment |= variables or {}
+        fleet = exits.enter_context(
+            Fleet(environment, logs, size=order.workers, concurrency=order.concurrency, options=options)
+        )
+        yield exits.enter_context(contextlib.closing(Scene(redis_server, postgres, links, fleet, small_disk)))
+
+
+def worker_environment(transport: str, redis_port: int, postgres_port: int) -> dict[str, str]:
+    """The environment of a worker behind the proxies."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    chosen = {"WORKER__TRANSPORT": transport} if "transport" in WorkerSettings.model_fields else {}
+    dsn = f"postgresql://retrieval_worker@127.0.0.1:{postgres_port}/postgres?sslmode=disable&connect_timeout=3"
+    return {
+        **inherited,
+        "PYTHONFAULTHANDLER": "1",
+        "DATABASE_CONNECTION_STRING": dsn,
+        "CELERY_BROKER_URL": f"redis://127.0.0.1:{redis_port}/0",
+        "CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{redis_port}/1",
+        **{PREFIX + name: value for name, value in (SETTINGS | chosen).items()},
+    }

@@ -1,0 +1,107 @@
+"""Nothing is lost under faults; and the same harness sees what stock Celery loses."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLICE = ("--jobs=2500", "--worker-kills=20", "--redis-kills=3", "--postgres-kills=3", "--blackholes=2", "--freezes=2")
+"""Half of `make chaos`, so that the suite stays quick."""
+NO_FAULTS = ("--worker-kills=0", "--redis-kills=0", "--postgres-kills=0", "--blackholes=0", "--freezes=0", "--others=0")
+
+
+def run_chaos(*words: str, seed: int, seconds: float) -> subprocess.CompletedProcess[str]:
+    """The harness as a process; its seed is shown if the test fails."""
+    command = [sys.executable, "-m", "chaos", *words, f"--seed={seed}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    print(done.stderr[-3000:], done.stdout, sep="\n")  # noqa: T201 -- pytest shows it of a failed test
+    return done
+
+
+def figure(done: subprocess.CompletedProcess[str], name: str) -> int:
+    """A figure of the report."""
+    found = re.search(rf"^{re.escape(name)}: (\d+)", done.stdout, re.MULTILINE)
+    assert found, f"no figure {name!r}"
+    return int(found[1])
+
+
+def test_nothing_is_lost_under_faults() -> None:
+    """Every job that Redis acknowledged is answered, rightly, with no row of another caller."""
+    done = run_chaos(*SLICE, "--transport=reliable", seed=secrets.randbelow(10**6), seconds=900)
+    assert figure(done, "lost") == 0
+    assert figure(done, "still in Redis at the end, unanswered") == 0
+    assert figure(done, "wrong answers") == 0
+    assert figure(done, "answers with a row of another caller") == 0
+    assert figure(done, "jobs that Redis acknowledged") == 2500
+    assert figure(done, "recorded other than once") == 0
+    assert done.returncode == 0
+
+
+def test_the_harness_sees_what_stock_celery_loses() -> None:
+    """A harness that can't see loss proves nothing. The first one ends the run; how soon it comes is chance."""
+    kills = ("--worker-kills=200", *NO_FAULTS[1:])
+    done = run_chaos(*kills, "--jobs=20000", "--transport=stock", "--stop-at-first-loss", seed=4, seconds=1500)
+    assert figure(done, "lost") > 0
+    assert done.returncode == 1
+
+
+def test_messages_that_are_wrong_in_every_way_are_accounted_for() -> None:
+    """Each is answered or dead-lettered; no worker ends by itself, and all end with 0."""
+    done = run_chaos("fuzz", "--messages=10000", seed=secrets.randbelow(10**6), seconds=900)
+    assert figure(done, "messages") == 10_000
+    assert figure(done, "unaccounted for") == 0
+    assert figure(done, "workers that ended by themselves") == 0
+    assert figure(done, "workers that did not end with 0") == 0
+
+
+def test_a_job_that_kills_its_process_is_given_up() -> None:
+    """After five tries, with a `DeadLettered`; healthy jobs beside it are answered."""
+    done = run_chaos("poison", "--jobs=1000", "--poison=10", seed=secrets.randbelow(10**6), seconds=600)
+    assert 1 < figure(done, "most executions of one") <= 5
+    assert figure(done, "not dead-lettered") == 0
+    assert figure(done, "healthy jobs lost") == 0
+    assert figure(done, "healthy jobs failed") == 0
+
+
+def test_a_polite_stop_under_load_runs_nothing_twice() -> None:
+    """What a pool's process was sent is finished and acknowledged, what it was not sent goes to another worker."""
+    done = run_chaos("rolling", "--restarts=6", seed=secrets.randbelow(10**6), seconds=600)
+    assert figure(done, "lost") == 0
+    assert figure(done, "run more often than once") == 0
+    assert done.returncode == 0
+
+
+def test_a_wrong_option_is_one_sentence() -> None:
+    done = run_chaos("--transport=carrier pigeon", seed=1, seconds=60)
+    assert done.returncode == 2
+    assert "expected reliable or stock" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing_behind(how: signal.Signals, tmp_path: Path) -> None:
+    """Servers, workers and their pools end with the harness, whatever it was doing."""
+    command = [sys.executable, "-m", "chaos", "--seed=1", "--jobs=100000", *NO_FAULTS, f"--logs={tmp_path}"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not any(b" ready." in log.read_bytes() for log in tmp_path.glob("*.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert len(started) > 3
+    os.kill(process.pid, how)
+    assert process.wait(60) == 128 + how
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert not alive

@@ -1,0 +1,196 @@
+"""The shipped users of Redis and its TLS: a real producer, worker and Flower get along with them, and no further."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.request
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from worker import devstack
+from worker.client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.errors import InvalidJob
+
+from .guarded_redis import PASSWORDS, Guarded, guarded_redis, lacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Environment = Callable[..., dict[str, str]]
+
+ASKER = {"user_id": "alice"}
+JOB = RetrieveTopK(
+    query_embedding=encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()),
+    principal=ASKER,
+)
+
+
+@pytest.fixture(params=[False, True], ids=["users", "users and TLS"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
+    """Redis as config/redis says."""
+    if missing := lacks(tls=request.param):
+        pytest.skip(missing)
+    with guarded_redis(tmp_path / "redis", tls=request.param) as running:
+        yield running
+
+
+def environment_of(user: str, server: Guarded, environment: dict[str, str]) -> dict[str, str]:
+    return environment | {"CELERY_BROKER_URL": server.url(user), "CELERY_RESULT_BACKEND": server.url(user, 1)}
+
+
+def asked(url: str, path: str) -> Any:
+    credentials = base64.b64encode(b"watcher:a password").decode()
+    request = urllib.request.Request(url + path, headers={"Authorization": f"Basic {credentials}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def refusals(server: Guarded) -> list[dict[str, Any]]:
+    """What Redis refused to anybody, by its own log."""
+    with server.client("admin") as admin:
+        refused = [entry for entry in admin.acl_log() if entry["username"] in PASSWORDS]
+    # The worker asks how Redis is set, and takes no for an answer.
+    return [entry for entry in refused if entry["object"] != "config|get"]
+
+
+def test_everybody_gets_what_they_need_and_is_refused_nothing(
+    server: Guarded, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Jobs are sent, answered, failed, cached, shown and counted and Redis' own log holds no refusal."""
+    environment = worker_environment(CACHE__TASKS='["retrieve_hybrid"]')
+    client = Client(server.url("producer"), server.url("producer", 1))
+    with (
+        devstack.celery_worker(environment_of("worker", server, environment), worker_log, "--concurrency=1"),
+        devstack.flower(
+            environment_of("flower", server, environment),
+            worker_log.with_suffix(".flower"),
+            user="watcher",
+            password="a password",  # noqa: S106 -- of a Flower that this test starts
+        ) as url,
+    ):
+        workers = asked(url, "/api/workers?refresh=1")
+        task_id = client.enqueue(JOB)
+        assert client.result(task_id, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+        assert client.progress(task_id).state == "SUCCESS"
+        client.forget(task_id)
+        for _ in range(2):
+            client.call(RetrieveHybrid(query="hum", principal=ASKER), timeout=30)
+        with pytest.raises(InvalidJob):
+            client.call(JOB.model_copy(update={"corpus": "nowhere"}), timeout=30)
+        deadline = time.monotonic() + 30
+        while not asked(url, "/api/tasks"):
+            assert time.monotonic() < deadline, "Flower hears no events"
+            client.call(JOB, timeout=30)
+        assert [queue["name"] for queue in asked(url, "/api/queues/length")["active_queues"]] == [
+            "pipeline",
+            "retrieval",
+        ]
+        assert len(workers) == 1
+    client.close()
+    assert refusals(server) == []
+    log = worker_log.read_text() + worker_log.with_suffix(".flower").read_text()
+    # Set as shipped, there is nothing to warn of.
+    assert "server set otherwise" not in log
+    assert [password for password in PASSWORDS.values() if password in log] == []
+
+
+def test_a_backend_needs_no_celery_under_these_users(
+    server: Guarded, worker_environment: Environment, worker_log: Path
+) -> None:
+    """LPUSH and GET are all that a producer needs."""
+    task_id = str(uuid.uuid4())
+    body = json.dumps([[JOB.model_dump(mode="json", exclude_unset=True)], {}, {}])
+    message = {
+        "body": body,
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {"lang": "sh", "task": "retrieve_top_k", "id": task_id},
+        "properties": {
+            "correlation_id": task_id,
+            "delivery_tag": "1",
+            "delivery_info": {"exchange": "", "routing_key": "retrieval"},
+        },
+    }
+    environment = environment_of("worker", server, worker_environment())
+    with (
+        devstack.celery_worker(environment, worker_log, "--concurrency=1"),
+        server.client("producer") as queues,
+        server.client("producer", 1) as results,
+    ):
+        queues.lpush("retrieval", json.dumps(message))
+        deadline = time.monotonic() + 30
+        while (record := results.get(f"celery-task-meta-{task_id}")) is None:
+            assert time.monotonic() < deadline, "no answer"
+            time.sleep(0.02)
+    assert json.loads(str(record))["status"] == "SUCCESS"
+
+
+DANGEROUS = ["FLUSHALL", "FLUSHDB", "CONFIG GET *", "CONFIG SET appendonly no", "KEYS *", "SCAN 0", "SHUTDOWN"]
+DANGEROUS += ["ACL LIST", "ACL WHOAMI", "CLIENT LIST", "MONITOR", "SAVE", "REPLICAOF NO ONE"]
+DANGEROUS += ["MODULE LIST", "SWAPDB 0 1", "RENAME retrieval elsewhere", "PUBLISH another-channel x", "GET another-key"]
+FORBIDDEN = {
+    "producer": [
+        *("LRANGE retrieval 0 -1", "RPOP retrieval", "DEL retrieval", "GET retrieval", "LPUSH another-queue x"),
+        *(
+            "SET celery-task-meta-x forged",
+            "LPUSH celery-task-meta-x forged",
+            "HGETALL unacked",
+            "XRANGE retrieval.dead - +",
+        ),
+        *("PSUBSCRIBE *", "PUBLISH celery-task-meta-x forged", "PUBLISH /0.celery.pidbox x", "EVAL x 0"),
+        *("SUBSCRIBE /0.celeryev/task.multi", "SMEMBERS _kombu.binding.celery.pidbox"),
+    ],
+    "worker": ["SET another-key x", "HSET another-key a b", "PSUBSCRIBE *"],
+    "flower": [
+        *("LPUSH retrieval x", "BRPOP retrieval 1", "LRANGE retrieval 0 -1", "DEL retrieval", "HGETALL unacked"),
+        *("GET celery-task-meta-x", "SET celery-task-meta-x forged", "XRANGE retrieval.dead - +", "INFO"),
+        *("SUBSCRIBE celery-task-meta-x", "PUBLISH celery-task-meta-x forged"),
+    ],
+}
+
+
+@pytest.mark.parametrize("user", FORBIDDEN)
+@pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
+def test_nobody_gets_more_than_they_need(server: Guarded, user: str) -> None:
+    """Whatever could read another's jobs or results, forge one, stop Redis or change it is refused."""
+    with server.client(user) as client:
+        for command in [*DANGEROUS, *FORBIDDEN[user]]:
+            assert refused(client, command), command
+
+
+def refused(client: redis.Redis, command: str) -> bool:
+    try:
+        client.execute_command(*command.split())
+    except redis.exceptions.NoPermissionError:
+        return True
+    except redis.ResponseError:  # of the command itself: it was let through
+        return False
+    return False
+
+
+@pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
+def test_nobody_comes_in_without_a_password(server: Guarded) -> None:
+    """The default user is off, and a password of one's own making opens nothing."""
+    nobody = server.url("worker").replace("worker:" + PASSWORDS["worker"] + "@", "")
+    for url in (nobody, server.url("worker").replace(PASSWORDS["worker"], "guessed")):
+        with redis.Redis.from_url(url) as client, pytest.raises(redis.exceptions.AuthenticationError):
+            client.ping()
+
+
+def test_the_server_must_show_a_certificate_of_the_authority(tmp_path: Path) -> None:
+    """A server with another certificate, or the right one without TLS, is not talked to."""
+    if missing := lacks(tls=True):
+        pytest.skip(missing)
+    with guarded_redis(tmp_path / "one", tls=True) as server, guarded_redis(tmp_path / "two", tls=True) as other:
+        foreign = server.url("worker").replace(f":{server.port}/", f":{other.port}/")
+        plain = server.url("worker").partition("?")[0].replace("rediss", "redis")
+        for url in (foreign, plain):
+            with redis.Redis.from_url(url, socket_timeout=5) as client, pytest.raises(redis.ConnectionError):
+                client.ping()

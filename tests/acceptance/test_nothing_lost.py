@@ -1,0 +1,272 @@
+"""Real workers on the reliable transport: killed under load, fed with rubbish, given jobs that kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from celery import Celery
+
+from worker import devstack
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.transport import dead_letters, keys
+
+from .bad_input_worker import message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+SEED = 20_261_121
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def results(stack: devstack.Stack) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(stack.redis.url(1)) as connection:
+        yield connection
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+def answered(results: redis.Redis, ids: list[str]) -> list[str]:
+    """Statuses of those that ended."""
+    records = results.mget([f"celery-task-meta-{task_id}" for task_id in ids])
+    statuses = [json.loads(record)["status"] for record in records if record]
+    return [status for status in statuses if status in {"SUCCESS", "FAILURE"}]
+
+
+def test_workers_killed_under_load_lose_nothing(
+    client: Client,
+    broker: redis.Redis,
+    results: redis.Redis,
+    worker_environment: Environment,
+    tmp_path: Path,
+) -> None:
+    """Kill -9 of whole workers at random moments: every job is answered once, and Redis holds nothing more of them."""
+    chance = random.Random(SEED)
+    environment = worker_environment()
+    ids: list[str] = []
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.wait(0.02):
+            ids.append(client.enqueue(JOB))
+
+    sender = threading.Thread(target=load)
+    sender.start()
+    try:
+        for number in range(6):
+            log = tmp_path / f"worker-{number}.log"
+            with devstack.celery_worker(environment, log, "--concurrency=2") as worker:
+                seen = len(answered(results, ids))
+                wait_for(lambda seen=seen: len(answered(results, ids)) > seen)
+                time.sleep(chance.uniform(0, 0.3))  # the moment is the point
+                worker.send_signal(signal.SIGKILL)
+                worker.wait(10)
+    finally:
+        over.set()
+        sender.join()
+    with devstack.celery_worker(environment, tmp_path / "last.log", "--concurrency=2"):
+        wait_for(lambda: len(answered(results, ids)) == len(ids), 120)
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+    assert {*answered(results, ids)} == {"SUCCESS"}
+    assert broker.llen("retrieval") == 0
+    assert broker.keys("*.inflight.*") == []
+    assert not broker.exists(keys.deliveries("retrieval"), keys.dead("retrieval"))
+
+
+def rubbish(chance: random.Random, number: int) -> bytes:
+    """An entry that is no job, of one of many kinds."""
+    good = message(f"rubbish-{number}", b"[[{}], {}, {}]").encode()
+    whole: dict[str, Any] = json.loads(good)
+    part = chance.choice([*whole])
+    odd: Any = chance.choice([None, 5, "canary", [1], {"canary": 1}, [[]], True, 1e308, "\ud800"])
+
+    def headed(**headers: Any) -> bytes:
+        return json.dumps({**whole, "headers": {**whole["headers"], **headers}}).encode()
+
+    return chance.choice(
+        [
+            lambda: chance.randbytes(chance.randrange(200)),
+            lambda: good[: chance.randrange(1, len(good) - 1)],
+            lambda: b"[" * chance.randrange(1, 50_000),
+            lambda: json.dumps(odd).encode(),
+            lambda: json.dumps({**whole, "headers": odd}).encode(),
+            lambda: json.dumps(
+                {**whole, "headers": {**whole["headers"], "id": chance.choice([None, 5, [], {}])}}
+            ).encode(),
+            lambda: json.dumps({**whole, "headers": {**whole["headers"], "task": odd}}).encode(),
+            lambda: json.dumps({**whole, "headers": {**whole["headers"], "expires": "canary"}}).encode(),
+            lambda: json.dumps({**whole, "headers": {**whole["headers"], "eta": [odd]}}).encode(),
+            lambda: json.dumps({**whole, "content-type": odd}).encode(),
+            lambda: json.dumps({**whole, "body": [odd]}).encode(),
+            lambda: json.dumps({**whole, "body": "a?", "properties": {"body_encoding": "base64"}}).encode(),
+            lambda: (
+                json.dumps({name: value for name, value in whole.items() if name != part}).encode()
+                if part in {"body", "headers", "content-type"}
+                else b"null"
+            ),
+        ]
+    )()
+
+
+def test_a_thousand_malformed_entries_end_as_dead_letters(
+    client: Client,
+    broker: redis.Redis,
+    results: redis.Redis,
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Each with its reason, its sender told where an id can be read; the worker lives, and answers between them."""
+    chance = random.Random(SEED)
+    entries = [rubbish(chance, number) for number in range(1000)]
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
+        good = []
+        for start in range(0, 1000, 100):
+            broker.lpush("retrieval", *entries[start : start + 100])
+            good.append(client.enqueue(JOB))
+        assert {client.result(task_id, timeout=60).status for task_id in good} == {"ok"}  # type: ignore[union-attr] # one
+        wait_for(lambda: broker.xlen("retrieval.dead") == 1000)
+        assert worker.poll() is None
+        assert broker.llen("retrieval") == 0
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+    letters = [*dead_letters.every(broker, "retrieval")]
+    assert {letter.reason for letter in letters} == {"malformed", "unknown_task"}
+    told = {letter.task_id: letter for letter in letters if letter.task_id}
+    assert len(told) > 100
+    for task_id, letter in told.items():
+        record = json.loads(results.get(f"celery-task-meta-{task_id}"))
+        assert (record["status"], record["result"]["exc_type"]) == ("FAILURE", letter.error)
+        assert record["result"]["exc_message"] == [letter.message]
+    assert "canary" not in worker_log.read_text(errors="replace")
+
+
+def test_a_job_that_kills_its_worker_is_given_up(
+    client: Client,
+    broker: redis.Redis,
+    results: redis.Redis,
+    worker_environment: Environment,
+    tmp_path: Path,
+) -> None:
+    """The whole worker dies each time it takes it: after `max_deliveries` nobody takes it any more."""
+    environment = worker_environment(WORKER__MAX_DELIVERIES="2")
+    poison = str(uuid.uuid4())
+    for number in range(2):
+        log = tmp_path / f"{number}.log"
+        with devstack.celery_worker(environment, log, "--concurrency=1") as worker, _held(environment):
+            if number == 0:
+                client.enqueue(JOB, task_id=poison)
+            wait_for(lambda number=number: broker.hget(keys.deliveries("retrieval"), poison) == b"%d" % (number + 1))
+            worker.send_signal(signal.SIGKILL)
+            worker.wait(10)
+    with devstack.celery_worker(environment, tmp_path / "last.log", "--concurrency=1"):
+        wait_for(lambda: answered(results, [poison]) != [])
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+    (letter,) = dead_letters.every(broker, "retrieval")
+    assert (letter.reason, letter.task_id, letter.deliveries) == ("max_deliveries", poison, 3)
+    record = json.loads(results.get(f"celery-task-meta-{poison}"))
+    assert record["result"]["exc_type"] == "DeadLettered"
+
+
+@contextlib.contextmanager
+def _held(environment: dict[str, str]) -> Iterator[None]:
+    """Searches wait for a lock as long as this lasts."""
+    import psycopg
+
+    dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.rollback()
+
+
+def test_retries_that_are_used_up_leave_a_dead_letter(
+    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
+    environment = worker_environment(WORKER__MAX_RETRIES="1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
+    with devstack.celery_worker(away, worker_log, "--concurrency=1"):
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: broker.xlen("retrieval.dead") == 1)
+    (letter,) = dead_letters.every(broker, "retrieval")
+    assert (letter.reason, letter.error, letter.task_id, letter.kept) == (
+        *("retries_exhausted", "Unavailable", task_id, "whole"),
+    )
+    assert json.loads(results.get(f"celery-task-meta-{task_id}"))["result"]["exc_type"] == "Unavailable"
+    assert dead_letters.retry(broker, "retrieval", letter.entry)
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        wait_for(lambda: answered(results, [task_id]) == ["SUCCESS"])
+
+
+def test_a_job_whose_result_can_not_be_stored_goes_back(
+    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A result Redis that is full: the job is not acknowledged, and is answered once there is room."""
+    with devstack.redis_server(worker_log.parent / "results") as kept:
+        environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url()}
+        sender = Client(stack.redis.url(0), kept.url())
+        with (
+            devstack.celery_worker(environment, worker_log, "--concurrency=1"),
+            redis.Redis.from_url(kept.url()) as full,
+        ):
+            full.config_set("maxmemory", "1")
+            task_id = sender.enqueue(JOB)
+            # None of these tries counts as a delivery: an outage does not use them up.
+            wait_for(lambda: worker_log.read_text().count("result not stored: the job goes back") > 1)
+            assert int(broker.hget(keys.deliveries("retrieval"), task_id) or 0) <= 1
+            full.config_set("maxmemory", "0")
+            assert sender.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+        sender.close()
+
+
+def test_celery_s_own_clients_work_as_ever(
+    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+) -> None:
+    """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
+    app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"), contextlib.closing(app):
+        seen: list[str] = []
+        with app.connection_for_read() as connection:
+            receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})
+            thread = threading.Thread(target=receiver.capture, kwargs={"limit": None, "timeout": 30, "wakeup": True})
+            thread.start()
+            wait_for(lambda: "worker-heartbeat" in seen)
+            later = app.send_task(
+                "retrieve_top_k", [JOB.model_dump(mode="json", exclude_unset=True)], queue="retrieval", countdown=1
+            )
+            inspect = app.control.inspect(timeout=5)
+            assert [len(queues) for queues in inspect.active_queues().values()] == [2]
+            assert next(iter(inspect.stats().values()))["broker"]["transport"] == "redis"
+            assert later.get(timeout=30)["status"] == "ok"
+            assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+            wait_for(lambda: seen.count("task-succeeded") == 2)
+            receiver.should_stop = True
+            thread.join()

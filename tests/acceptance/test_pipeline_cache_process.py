@@ -1,0 +1,78 @@
+"""The cache of `run_pipeline` through real worker processes."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.integration.provider import Provider, running
+
+from worker import devstack
+from worker.client import Client, PipelineAnswer, RunPipeline
+from worker.core.prompts import prompt_cache_key
+from worker.devstack.processes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import redis
+
+    Environment = Callable[..., dict[str, str]]
+
+SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
+ALICE = {"user_id": "alice"}
+TURNS = ["What causes the 50 Hz hum on channel 18?", "Which capacitor is it?", "And what does it cost?"]
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with running() as server:
+        server.text = SAID
+        yield server
+
+
+def call(client: Client, **fields: Any) -> PipelineAnswer:
+    answer = client.call(RunPipeline.model_validate({"principal": ALICE, **fields}), timeout=30)
+    assert isinstance(answer, PipelineAnswer)
+    return answer
+
+
+def test_a_chain_goes_on_over_a_hit_in_another_process(
+    client: Client, provider: Provider, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Three turns, the second a hit on what an earlier process found; the provider notices nothing, Prometheus does."""
+    port = free_port()
+    environment = worker_environment(
+        CACHE__TASKS='["run_pipeline"]',
+        METRICS__PORT=str(port),
+        LANGUAGE_MODEL__KIND="openai",
+        LANGUAGE_MODEL__MODEL="m",
+        LANGUAGE_MODEL__BASE_URL=provider.url,
+        LANGUAGE_MODEL__MAX_RETRIES="0",
+    )
+    chat = {"chat_mode": "chat", "conversation_id": "c1"}
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        found = call(client, question=TURNS[1], stop_after="build_sources")
+        first = call(client, question=TURNS[0], **chat)
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        second = call(client, question=TURNS[1], prior_response_id=first.response_id, **chat)
+        third = call(client, question=TURNS[2], prior_response_id=second.response_id, **chat)
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
+    assert [answer.trace.cache for answer in (found, first, second, third)] == ["miss", "miss", "hit", "miss"]
+    assert second.package.candidates == found.package.candidates
+    assert [sent.get("previous_response_id") for sent in provider.requests] == [None, "resp_1", "resp_2"]
+    key = prompt_cache_key("alice", "openai", "m", "grounded", "c1")
+    assert [sent["prompt_cache_key"] for sent in provider.requests] == [key] * 3
+    assert third.trace.warnings == []
+    for state in ("hit", "miss"):
+        assert f'retrieval_cache_lookups_total{{state="{state}",task="run_pipeline"}} 1.0' in text

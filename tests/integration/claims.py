@@ -1,0 +1,156 @@
+"""What the tests of the transport share: a consumer over it, messages, and where they are in Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import redis
+from kombu import Connection, Consumer, Queue
+
+from worker.transport import TRANSPORT, keys
+from worker.transport.inspection import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.errors import RetrievalError
+    from worker.transport.channel import Channel
+    from worker.transport.claim import Claim
+
+QUEUE, OTHER = "retrieval", "pipeline"
+RULES = Rules(tasks=("retrieve_top_k",), max_deliveries=3)
+
+
+def envelope(task_id: str, **headers: Any) -> bytes:
+    """A message as a backend without Celery writes it; all have the same delivery tag."""
+    return json.dumps(
+        {
+            "body": "[[{}], {}, {}]",
+            "content-type": "application/json",
+            "content-encoding": "utf-8",
+            "headers": {"id": task_id, "task": "retrieve_top_k", **headers},
+            "properties": {"delivery_tag": "1"},
+        }
+    ).encode()
+
+
+def ids(client: redis.Redis, queue: str = QUEUE) -> list[str]:
+    """Task ids of a queue, the next one first."""
+    return [json.loads(raw)["headers"]["id"] for raw in client.lrange(queue, 0, -1)][::-1]
+
+
+class Worker:
+    """A consumer over the transport, as Celery is one, and what it was handed."""
+
+    def __init__(self, url: str, *queues: str, prefetch: int = 0, rules: Rules = RULES, **options: Any) -> None:
+        self.got: list[Any] = []
+        self.failures: dict[str, RetrievalError] = {}
+        self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
+        self.connection.transport.answer = self.failures.__setitem__
+        self.channel: Channel = self.connection.channel()
+        self.channel.basic_qos(0, prefetch, False)
+        self.consumer = Consumer(self.channel, [Queue(name, routing_key=name) for name in queues or (QUEUE,)])
+        self.consumer.on_message = self.got.append
+        self.consumer.consume()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(redis.RedisError, OSError):
+            self.connection.release()
+
+    @property
+    def ids(self) -> list[str]:
+        return [message.headers["id"] for message in self.got]
+
+    @property
+    def claim(self) -> Claim:
+        return self.channel._claims[QUEUE]
+
+    def drain(self, until: Callable[[], bool], seconds: float = 15.0) -> None:
+        """Do what an event loop does, until something holds."""
+        deadline = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < deadline, "it did not come true in time"
+            with contextlib.suppress(TimeoutError):
+                self.connection.drain_events(timeout=0.1)
+
+    def take(self, count: int) -> list[str]:
+        self.drain(lambda: len(self.got) >= count)
+        return self.ids
+
+    def maintain(self) -> None:
+        """What comes every few seconds by itself."""
+        self.channel._maintained = float("-inf")
+        self.channel.maintain()
+
+
+def places(client: redis.Redis) -> dict[str, int]:
+    """Where messages are, and how many."""
+    found = {"queue": client.llen(QUEUE), "unacked": client.hlen(keys.UNACKED), "dead": client.xlen(keys.dead(QUEUE))}
+    found["inflight"] = sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*"))
+    return {name: count for name, count in found.items() if count}
+
+
+def declare_dead(client: redis.Redis) -> None:
+    """What happens to whoever is not heard of for long enough."""
+    for key in client.keys("retrieval-worker.owner.*"):
+        client.delete(key)
+
+
+class Proxy:
+    """Stands between a worker and Redis, and can stop passing on what Redis says."""
+
+    def __init__(self, port: int) -> None:
+        self._to = ("127.0.0.1", port)
+        self.mute = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[Any] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._to)
+                self._open += [client, server]
+                muted = self.mute.is_set()
+                for source, target, answers in ((client, server, False), (server, client, True)):
+                    threading.Thread(
+                        target=self._pass, args=(source, target, answers and not muted), daemon=True
+                    ).start()
+
+    def _pass(self, source: Any, target: Any, mutable: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not (mutable and self.mute.is_set()):
+                    target.sendall(data)
+
+    def close(self) -> None:
+        self._listener.close()
+        for sock in self._open:
+            sock.close()
+
+
+def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, which may import this module as `claims`."""
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,325 @@
+"""Dead letters in a real Redis: told, kept, shown, sent again, deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from prometheus_client import values
+
+from worker.devstack.processes import free_port
+from worker.metrics import Metrics
+from worker.settings import QUEUES
+from worker.transport import dead_letters, keys
+from worker.transport.dead_letters import watcher
+from worker.transport.inspection import Rules
+
+from .claims import QUEUE, RULES, Worker, envelope, ids, places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.devstack import Stack
+    from worker.errors import RetrievalError
+    from worker.settings import Settings
+
+CANARY = "canary-4711"
+
+
+@pytest.fixture
+def url(stack: Stack, broker: redis.Redis) -> str:
+    del broker  # emptied
+    return stack.redis.url(0)
+
+
+def bury(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
+    """A worker's verdict on messages that can't be run."""
+    with redis.Redis.from_url(url) as client:
+        client.lpush(QUEUE, *messages)
+        before = client.xlen(keys.dead(QUEUE))
+        with Worker(url, rules=rules) as worker:
+            worker.drain(lambda: client.xlen(keys.dead(QUEUE)) == before + len(messages))
+            assert worker.got == []
+    return worker
+
+
+def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker: redis.Redis) -> None:
+    """The first that comes is the first in the stream; nothing is left where it was."""
+    gone = "2020-01-01T00:00:00Z"
+    worker = bury(
+        url,
+        b"\xff" + CANARY.encode(),
+        envelope("unknown-1", task=CANARY),
+        envelope("expired-1", expires=gone),
+        envelope("limits-1", timelimit=[1, 1]),
+    )
+    letters = [*dead_letters.every(broker, QUEUE)][::-1]
+    assert [(letter.reason, letter.error, letter.task_id) for letter in letters] == [
+        ("malformed", "InvalidJob", ""),
+        ("unknown_task", "DeadLettered", "unknown-1"),
+        ("expired", "DeadLettered", "expired-1"),
+        ("malformed", "InvalidJob", "limits-1"),
+    ]
+    assert {name: type(error).__name__ for name, error in worker.failures.items()} == {
+        "unknown-1": "DeadLettered",
+        "expired-1": "DeadLettered",
+        "limits-1": "InvalidJob",
+    }
+    assert places(broker) == {"dead": 4}
+    assert CANARY not in json.dumps([letter.as_json() for letter in letters])
+
+
+def test_a_stream_is_capped(url: str, broker: redis.Redis) -> None:
+    """Somebody who sends nothing but rubbish does not fill Redis."""
+    bury(url, *(b"rubbish %d" % number for number in range(50)), rules=Rules(dead_entries=10_000))
+    with Worker(url, rules=Rules(dead_entries=1)) as worker:
+        broker.lpush(QUEUE, *(b"more %d" % number for number in range(200)))
+        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
+    assert broker.xlen(keys.dead(QUEUE)) < 150  # Redis cuts whole nodes, of 100 entries
+
+
+class Away:
+    """A result backend that is away for a while."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.told: dict[str, RetrievalError] = {}
+
+    def __call__(self, task_id: str, error: RetrievalError) -> None:
+        if self.away:
+            raise redis.ConnectionError
+        self.told[task_id] = error
+
+
+def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
+    """Nothing is removed before its failure is stored, and it does not stop those behind it."""
+    answer = Away()
+    with Worker(url) as worker:
+        worker.connection.transport.answer = answer
+        broker.lpush(QUEUE, envelope("bad", task=CANARY), envelope("good"))
+        assert worker.take(1) == ["good"]
+        assert places(broker) == {"queue": 1, "unacked": 1}
+        answer.away = False
+        worker.drain(lambda: "bad" in answer.told)
+        assert places(broker) == {"dead": 1, "unacked": 1}
+
+
+def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
+    """The same of one that was delivered too often: it is not delivered meanwhile."""
+    answer = Away()
+    broker.hset(keys.deliveries(QUEUE), "poison", RULES.max_deliveries)
+    broker.lpush(QUEUE, envelope("poison"))
+    with Worker(url) as worker:
+        worker.connection.transport.answer = answer
+        worker.drain(lambda: worker.channel._paused_until > 0)
+        assert places(broker) == {"queue": 1}
+        answer.away = False
+        worker.drain(lambda: "poison" in answer.told)
+        assert worker.got == []
+    assert places(broker) == {"dead": 1}
+    (letter,) = dead_letters.every(broker, QUEUE)
+    assert (letter.reason, letter.deliveries) == ("max_deliveries", RULES.max_deliveries + 1)
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
+def test_nothing_that_a_consumer_raises_ends_it(url: str, broker: redis.Redis) -> None:
+    """The last line of defence: a message that Celery stumbles over is a dead letter."""
+
+    def stumble(_: Any) -> None:
+        raise TypeError(CANARY)
+
+    with Worker(url, prefetch=1) as worker:
+        worker.consumer.on_message = stumble
+        broker.lpush(QUEUE, envelope("odd"))
+        worker.drain(lambda: "odd" in worker.failures)
+        worker.consumer.on_message = worker.got.append
+        broker.lpush(QUEUE, envelope("good"))
+        assert worker.take(1) == ["good"]
+    (letter,) = dead_letters.every(broker, QUEUE)
+    assert (letter.reason, letter.error) == ("unforeseen", "InternalError")
+    assert CANARY not in letter.message
+
+
+# --- for operators ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(stack: Stack) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `retrieval-worker dead …` as an operator does."""
+    environment = {
+        **os.environ,
+        "CELERY_BROKER_URL": stack.redis.url(0),
+        "DATABASE_CONNECTION_STRING": "postgresql://nobody@127.0.0.1:1/none",
+    }
+
+    def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "worker.cli", "dead", *arguments],
+            env={**environment, **changes},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"  # noqa: S105 -- must not be kept
+
+
+def secret_job(task_id: str) -> bytes:
+    """A message full of what an operator must not see."""
+    body = json.dumps([[{"query": CANARY, "k": 12, "principal_token": TOKEN, CANARY: 1}], {}, {}])
+    return envelope(task_id, task="unknown").replace(b'"[[{}], {}, {}]"', json.dumps(body).encode())
+
+
+def test_the_commands_tell_why_and_not_what(url: str, command: Callable[..., Any]) -> None:
+    """List and show: the reason, the time, the fields of a job by name; no text, no token."""
+    bury(url, secret_job("job-1"), b"rubbish " + CANARY.encode())
+    listed = [json.loads(line) for line in command("list", "--json").stdout.splitlines()]
+    assert [(letter["reason"], letter["task_id"], letter["queue"]) for letter in listed] == [
+        ("malformed", "", QUEUE),
+        ("unknown_task", "job-1", QUEUE),
+    ]
+    shown = command("show", listed[1]["entry"], "--json")
+    assert json.loads(shown.stdout)["job"] == "(k, principal_token, query, +1)"
+    texts = [command("list").stdout, command("show", listed[1]["entry"]).stdout, shown.stdout, json.dumps(listed)]
+    assert "unknown_task" in texts[0]
+    assert [text for text in texts if CANARY in text or TOKEN in text] == []
+    assert json.loads(command("list", "--json", "--reason", "malformed").stdout)["entry"] == listed[0]["entry"]
+    assert command("list", "--queue", "pipeline").stdout == "no dead letters\n"
+
+
+def test_retry_sends_the_same_bytes_again_and_counts_anew(
+    url: str, broker: redis.Redis, command: Callable[..., Any]
+) -> None:
+    """Once: whoever asks a second time is told that it is gone."""
+    broker.hset(keys.deliveries(QUEUE), "job-1", 99)
+    sent = envelope("job-1")
+    worker = bury(url, sent)
+    assert "delivered 100 times" in worker.failures["job-1"].message
+    (letter,) = dead_letters.every(broker, QUEUE)
+    done = command("retry", letter.entry)
+    assert (done.returncode, done.stderr) == (0, "1 sent again\n")
+    assert broker.lrange(QUEUE, 0, -1) == [sent]
+    assert places(broker) == {"queue": 1}
+    again = command("retry", letter.entry)
+    assert again.returncode == 1
+    assert f"no dead letter {letter.entry}" in again.stderr
+    assert not dead_letters.retry(broker, QUEUE, letter.entry)
+    assert ids(broker) == ["job-1"]
+    with Worker(url) as taken:
+        assert taken.take(1) == ["job-1"]
+        assert taken.got[0].delivery_info["redelivered"] is False
+
+
+def test_two_who_retry_at_once_send_it_once(url: str, broker: redis.Redis) -> None:
+    """One of them reads the dead letter before the other has sent it."""
+    bury(url, envelope("job-1", task="unknown"))
+    (letter,) = dead_letters.every(broker, QUEUE)
+
+    class Slower(redis.Redis):
+        def xrange(self, *arguments: Any, **options: Any) -> Any:
+            page = super().xrange(*arguments, **options)
+            assert dead_letters.retry(broker, QUEUE, letter.entry)
+            return page
+
+    with Slower.from_url(url) as slower:
+        assert not dead_letters.retry(slower, QUEUE, letter.entry)
+    assert ids(broker) == ["job-1"]
+
+
+def test_the_count_of_what_expired_after_deliveries_goes_with_it(url: str, broker: redis.Redis) -> None:
+    """A dead letter tells how often it was delivered, and leaves nothing behind."""
+    broker.hset(keys.deliveries(QUEUE), "job-1", 2)
+    bury(url, envelope("job-1", expires="2020-01-01T00:00:00Z"))
+    (letter,) = dead_letters.every(broker, QUEUE)
+    assert (letter.reason, letter.deliveries) == ("expired", 2)
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
+def test_retry_says_what_can_not_be_sent_again(url: str, broker: redis.Redis, command: Callable[..., Any]) -> None:
+    """What expired, lost its token or its end stays where it is; the others are sent."""
+    bury(
+        url,
+        envelope("expired-1", expires="2020-01-01T00:00:00Z"),
+        secret_job("token-1"),
+        envelope("unknown-1", task="unknown"),
+    )
+    bury(url, b"x" * 4000, rules=Rules(dead_bytes=2000))
+    done = command("retry", "--all")
+    assert done.returncode == 1
+    assert "1 sent again" in done.stderr
+    assert [words for words in ("expired", "principal token", "only its beginning") if words not in done.stderr] == []
+    assert ids(broker) == ["unknown-1"]
+    assert broker.xlen(keys.dead(QUEUE)) == 3
+
+
+def test_purge_deletes_what_is_named(url: str, broker: redis.Redis, command: Callable[..., Any]) -> None:
+    """One, those of a reason, all."""
+    gone = "2020-01-01T00:00:00Z"
+    bury(url, *(envelope(f"{i}", expires=gone) for i in range(3)), b"rubbish", envelope("u", task="unknown"))
+    newest = next(iter(dead_letters.every(broker, QUEUE)))
+    assert command("purge", newest.entry).stderr == "1 deleted\n"
+    assert command("purge", "--all", "--reason", "expired").stderr == "3 deleted\n"
+    assert command("purge", "--all").stderr == "1 deleted\n"
+    assert broker.xlen(keys.dead(QUEUE)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "code", "said"),
+    [
+        (["retry"], {}, 2, "either entries or --all"),
+        (["purge", "1-0", "--all"], {}, 2, "either entries or --all"),
+        (["show", "no entry"], {}, 1, "no such dead letter"),
+        (["retry", "[bold]1-0"], {}, 1, "no dead letter [bold]1-0"),
+        (["list"], {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}, 69, "CELERY_BROKER_URL"),
+        (["list"], {"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, 78, "search.over_fetch"),
+    ],
+)
+def test_the_commands_say_what_is_wrong(
+    broker: redis.Redis,
+    command: Callable[..., Any],
+    arguments: list[str],
+    changes: dict[str, str],
+    code: int,
+    said: str,
+) -> None:
+    """One sentence and the exit code of its kind."""
+    del broker  # there
+    done = command(*arguments, **changes)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_metrics_tell_depth_and_age(
+    url: str, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each queue, as Redis has it now; nothing while Redis is away."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "set by the worker, restored by pytest")
+    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
+    bury(url, b"rubbish", b"more")
+    unused_port = free_port()
+    settings = make_settings(metrics={"port": unused_port})
+    clock = [time.time() + 60]
+    metrics = Metrics(settings.metrics, watcher(url, QUEUES, lambda: clock[0]))
+    metrics.start()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    finally:
+        metrics.close()
+    assert 'retrieval_dead_letters{queue="retrieval"} 2.0' in text
+    assert 'retrieval_dead_letters{queue="pipeline"} 0.0' in text
+    (age,) = [line for line in text.splitlines() if line.startswith('retrieval_dead_letter_oldest_seconds{queue="retr')]
+    assert 60 <= float(age.split()[1]) < 120
+    assert watcher("redis://127.0.0.1:1/0", QUEUES, time.time)() == []

@@ -1,0 +1,199 @@
+"""What is said of servers that are set so that a fault could lose a job, or hold one for ever."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from worker.adapters.durability import Finding, redis_findings, role_findings, warnings
+from worker.adapters.postgres import Database
+from worker.devstack.redis import Redis, redis_server
+from worker.doctor import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import psycopg
+
+    from worker.settings import Settings
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Iterator[Redis]:
+    """A Redis as `up` starts it."""
+    with redis_server(tmp_path / "redis", durable=True) as server:
+        yield server
+
+
+@pytest.fixture
+def operator(durable: Redis) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(durable.url(), decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+def pointed(make_settings: Callable[..., Settings], durable: Redis) -> Settings:
+    return make_settings(broker_url=durable.url(0), result_backend=durable.url(1))
+
+
+def advice(findings: Iterator[Finding]) -> list[str]:
+    return [finding.text for finding in findings if finding.level == "advice"]
+
+
+def test_a_redis_that_loses_nothing_is_left_alone(pointed: Settings) -> None:
+    """`up` starts a Redis of which there is nothing to say."""
+    assert [(finding.level, finding.text) for finding in redis_findings(pointed)] == [("ok", "it answers")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("appendonly", "no"),
+        ("appendfsync", "everysec"),
+        ("appendfsync", "no"),
+        ("maxmemory-policy", "allkeys-lru"),
+        ("maxmemory-policy", "volatile-ttl"),
+    ],
+)
+def test_a_redis_that_could_lose_jobs_is_named_with_the_command_that_mends_it(
+    pointed: Settings, operator: redis.Redis, name: str, value: str
+) -> None:
+    """The start and `doctor` say the same, and the command does what it says."""
+    operator.config_set(name, value)
+    (said,) = advice(redis_findings(pointed))
+    assert said.startswith(f"{name} is {value}: ")
+    assert said in [finding.text for finding in examine(pointed)]
+    command = re.search(r"CONFIG SET [^,]+", said)
+    assert command is not None
+    operator.execute_command(*shlex.split(command[0]))
+    assert advice(redis_findings(pointed)) == []
+
+
+@pytest.mark.parametrize(
+    ("rights", "hidden"),
+    [("+info", "appendfsync can't"), ("", "appendonly, appendfsync, maxmemory-policy can't")],
+)
+def test_a_redis_that_hides_its_settings_is_no_fault(
+    make_settings: Callable[..., Settings], durable: Redis, operator: redis.Redis, rights: str, hidden: str
+) -> None:
+    """A user who may not ask sees what INFO tells, if that; the rest is said to be unseen."""
+    operator.execute_command("ACL", "SETUSER", "limited", "on", ">a password", "+ping", "+client", *rights.split())
+    url = f"redis://limited:a%20password@127.0.0.1:{durable.port}/0"
+    settings = make_settings(broker_url=url, result_backend=durable.url(1))
+    findings = [*redis_findings(settings)]
+    assert {finding.level for finding in findings} == {"ok"}
+    assert hidden in findings[-1].text
+    assert "a password" not in str(findings)
+    assert "redis" not in [finding.subject.lower() for finding in warnings(settings)]
+
+
+def test_what_info_tells_is_judged(
+    make_settings: Callable[..., Settings], durable: Redis, operator: redis.Redis
+) -> None:
+    """Without CONFIG, an append-only file that is off is seen all the same."""
+    operator.execute_command("ACL", "SETUSER", "limited", "on", ">p", "+ping", "+client", "+info")
+    operator.config_set("appendonly", "no")
+    url = f"redis://limited:p@127.0.0.1:{durable.port}/0"
+    (said,) = advice(redis_findings(make_settings(broker_url=url, result_backend=durable.url(1))))
+    assert said.startswith("appendonly is no")
+
+
+@pytest.mark.parametrize("results", [None, 0])
+def test_results_in_the_queues_database_are_named(
+    make_settings: Callable[..., Settings], durable: Redis, results: int | None
+) -> None:
+    """One Redis is enough; one database for both is worth a word."""
+    backend = None if results is None else durable.url(results)
+    (said,) = advice(redis_findings(make_settings(broker_url=durable.url(0), result_backend=backend)))
+    assert "CELERY_RESULT_BACKEND" in said
+
+
+@pytest.mark.parametrize("url", ["redis://:a-password@127.0.0.1:1/0", "http://a-password/", "redis://h:port/0"])
+def test_a_redis_that_is_away_is_a_problem_without_its_password(
+    make_settings: Callable[..., Settings], url: str
+) -> None:
+    """The class of the error, not the URL."""
+    findings = [*redis_findings(make_settings(broker_url=url))]
+    assert findings[0].level == "problem"
+    assert "a-password" not in str(findings)
+
+
+# --- the role -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def role(admin: psycopg.Connection[Any], database: str) -> Iterator[str]:
+    """A role that may start a worker and has no time limits."""
+    name = f"unlimited_{database}"
+    admin.execute(
+        f"CREATE ROLE {name} LOGIN NOINHERIT; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name};"
+        f"GRANT USAGE ON SCHEMA retrieval TO {name}"
+    )
+    yield name
+    admin.execute(f"ALTER ROLE {name} NOLOGIN")
+
+
+def test_the_role_of_the_schema_has_its_limits(settings: Settings) -> None:
+    """`migrate` makes a role of which there is nothing to say."""
+    assert [*role_findings(settings)] == []
+
+
+def test_a_role_without_limits_is_named_with_the_commands_that_mend_it(
+    make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any], role: str
+) -> None:
+    """One command a limit, and they do what they say."""
+    settings = make_settings(database, user=role)
+    said = advice(role_findings(settings))
+    assert len(said) == 3
+    assert set(said) <= {finding.text for finding in warnings(settings)}
+    assert set(said) <= {finding.text for finding in examine(settings)}
+    for text in said:
+        admin.execute(text[text.index("ALTER ROLE") :].encode())
+    assert advice(role_findings(settings)) == []
+
+
+def session(settings: Settings) -> list[Any]:
+    engine = Database(settings)
+    with engine._pool.connection() as connection:
+        row = connection.execute(
+            "SELECT current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout'),"
+            " current_setting('statement_timeout')"
+        ).fetchone()
+    engine.close()
+    return [*(row or ())]
+
+
+def test_a_session_has_limits_though_its_role_has_none(
+    make_settings: Callable[..., Settings], database: str, role: str
+) -> None:
+    """The worker does not depend on a role of somebody else's making."""
+    assert session(make_settings(database, user=role)) == ["5s", "30s", "30s"]
+
+
+def test_a_roles_own_limits_stay(
+    make_settings: Callable[..., Settings], database: str, role: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Who sets a limit knows why."""
+    admin.execute(f"ALTER ROLE {role} SET lock_timeout = '1min'; ALTER ROLE {role} SET statement_timeout = '1s'")
+    assert session(make_settings(database, user=role)) == ["1min", "30s", "1s"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "timeout"), [("", "10000"), ("&tcp_user_timeout=1234", "1234"), ("&keepalives=0", "10000")]
+)
+def test_a_link_has_its_limits_unless_the_connection_string_has_others(
+    make_settings: Callable[..., Settings], settings: Settings, stated: str, timeout: str
+) -> None:
+    """Keepalives and `tcp_user_timeout` go to libpq; what an operator wrote outranks them."""
+    dsn = settings.database_connection_string.get_secret_value()
+    engine = Database(make_settings(database_connection_string=dsn + stated))
+    with engine._pool.connection() as connection:
+        parameters = connection.info.get_parameters()
+    engine.close()
+    assert parameters["tcp_user_timeout"] == timeout
+    assert parameters.get("keepalives") == ("0" if "keepalives" in stated else "1")

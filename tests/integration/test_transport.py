@@ -1,0 +1,310 @@
+"""The transport against a real Redis: what comes, in which order, and what is given back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from kombu import Connection, Producer
+
+from worker.transport import keys, unacked
+
+from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
+
+if TYPE_CHECKING:
+    from worker.devstack import Stack
+
+
+@pytest.fixture
+def url(stack: Stack, broker: redis.Redis) -> str:
+    del broker  # emptied
+    return stack.redis.url(0)
+
+
+# --- the usual way ----------------------------------------------------------------------------------
+
+
+def test_a_message_is_delivered_and_leaves_nothing(url: str, broker: redis.Redis) -> None:
+    """Oldest first; while it is worked on it is in `unacked`, byte for byte; acknowledged, it is nowhere."""
+    sent = [envelope(f"job-{i}") for i in range(5)]
+    broker.lpush(QUEUE, *sent)
+    with Worker(url) as worker:
+        assert worker.take(5) == [f"job-{i}" for i in range(5)]
+        assert places(broker) == {"unacked": 5}
+        assert sorted(unacked.unpack(entry).raw for entry in broker.hvals(keys.UNACKED)) == sent
+        assert broker.zcard(keys.UNACKED_INDEX) == 5
+        for message in worker.got:
+            message.ack()
+        assert places(broker) == {}
+    left = {key.decode() for key in broker.keys("*")}
+    assert {key for key in left if not key.startswith("_kombu")} == set()
+
+
+def test_messages_of_stock_producers_are_delivered(url: str) -> None:
+    """Kombu's own Redis transport on the other side: its envelope, its base64 body."""
+    with Connection(url) as stock, Worker(url) as worker:
+        for number in range(3):
+            Producer(stock).publish(
+                [[{"k": number}], {}, {}],
+                routing_key=QUEUE,
+                headers={"id": f"job-{number}", "task": "retrieve_top_k"},
+                serializer="json",
+            )
+        worker.take(3)
+        assert [message.payload[0] for message in worker.got] == [[{"k": number}] for number in range(3)]
+
+
+def test_the_delivery_tag_of_a_sender_does_not_matter(url: str, broker: redis.Redis) -> None:
+    """Kombu would overwrite one unacknowledged message with the next."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(3)))
+    with Worker(url) as worker:
+        worker.take(3)
+        assert len({message.delivery_tag for message in worker.got}) == 3
+        assert broker.hlen(keys.UNACKED) == 3
+
+
+def test_two_queues_are_served_in_turns(url: str, broker: redis.Redis) -> None:
+    """With room for one message at a time neither waits for the other, and none is taken too early."""
+    for queue in (QUEUE, OTHER):
+        broker.lpush(queue, *(envelope(f"{queue}-{i}") for i in range(10)))
+    with Worker(url, QUEUE, OTHER, prefetch=1) as worker:
+        for count in range(1, 21):
+            worker.take(count)
+            assert broker.hlen(keys.UNACKED) == 1
+            worker.got[-1].ack()
+        order = [task_id.partition("-")[0] for task_id in worker.ids]
+    assert order in ([QUEUE, OTHER] * 10, [OTHER, QUEUE] * 10)
+
+
+def test_a_message_that_comes_when_there_is_no_room_goes_back(url: str, broker: redis.Redis) -> None:
+    """Both queues are waited at; the second message is for another worker."""
+    with Worker(url, QUEUE, OTHER, prefetch=1) as busy, Worker(url, QUEUE, OTHER, prefetch=1) as idle:
+        busy.drain(lambda: all(claim.since is not None for claim in busy.channel._claims.values()))
+        broker.lpush(QUEUE, envelope("first"))
+        broker.lpush(OTHER, envelope("second"))
+        busy.drain(lambda: (broker.llen(OTHER) == 1 and len(busy.got) == 1) or len(busy.got) + broker.llen(QUEUE) == 2)
+        left = {"first", "second"} - {*busy.ids}
+        assert idle.take(1) == [*left]
+
+
+def test_priorities_are_ignored(url: str, broker: redis.Redis) -> None:
+    """Stock producers write them to lists of their own, which nobody would read."""
+    with Connection(url) as stock, Worker(url) as worker:
+        Producer(stock).publish(
+            [[{}], {}, {}], routing_key=QUEUE, priority=9, headers={"id": "urgent", "task": "retrieve_top_k"}
+        )
+        assert broker.llen(QUEUE) == 0
+        worker.maintain()
+        assert worker.take(1) == ["urgent"]
+
+
+# --- given back -------------------------------------------------------------------------------------
+
+
+def test_a_polite_stop_gives_back_what_nobody_began_with(url: str, broker: redis.Redis) -> None:
+    """To the front, in order, and it does not count as a delivery: restarts never make a dead letter."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(3)))
+    for _ in range(RULES.max_deliveries + 3):
+        with Worker(url) as worker:
+            worker.take(3)
+        assert ids(broker) == ["job-0", "job-1", "job-2"]
+    assert broker.exists(keys.deliveries(QUEUE), keys.UNACKED, keys.UNACKED_INDEX, keys.OWNERS) == 0
+    assert broker.keys("retrieval-worker.owner.*") == []
+
+
+def test_a_cancelled_consumer_takes_nothing_more(url: str, broker: redis.Redis) -> None:
+    """What its waiting command still gets goes back at once, not when the worker ends."""
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.claim.since is not None)
+        worker.consumer.cancel()
+        broker.lpush(QUEUE, envelope("job"))
+        assert places(broker) == {"queue": 1}
+
+
+def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.Redis) -> None:
+    """After as many deliveries as settings allow; behind those that wait; its sender is told."""
+    broker.lpush(QUEUE, envelope("poison"), envelope("healthy"))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)[0]
+        worker.got[0].reject(requeue=True)
+        assert ids(broker) == ["healthy", "poison"]
+        worker.take(2)
+        worker.got[1].ack()
+        for count in (3, 4):
+            worker.take(count)
+            worker.got[-1].reject(requeue=True)
+        worker.drain(lambda: "poison" in worker.failures)
+        assert worker.ids.count("poison") == RULES.max_deliveries
+        assert "delivered 4 times" in worker.failures["poison"].message
+        assert places(broker) == {"dead": 1}
+        assert [message.delivery_info["redelivered"] for message in worker.got] == [False, False, True, True]
+
+
+def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
+    """Its worker lives but has forgotten it: after the visibility timeout somebody else gets it."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as hanging, Worker(url, visibility_timeout=100) as other:
+        hanging.take(1)
+        other.maintain()
+        assert places(broker) == {"unacked": 1}
+        (tag,) = broker.hkeys(keys.UNACKED)
+        broker.zadd(keys.UNACKED_INDEX, {tag: time.time() - 101})
+        other.maintain()
+        assert other.take(1) == ["job"]
+        hanging.got[0].ack()  # too late, and no harm
+        assert places(broker) == {"unacked": 1}
+
+
+def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
+    """Acknowledged, buried before and after its delivery: Redis does all of a step, or none of it.
+
+    A delivery is written down, and given back, by a script: that is one step already.
+    """
+    broker.hset(keys.deliveries(QUEUE), "poison", RULES.max_deliveries)
+    with broker.monitor() as monitor, Worker(url) as worker:
+        broker.lpush(QUEUE, envelope("unknown", task="unknown"), envelope("poison"), envelope("job"))
+        assert worker.take(1) == ["job"]
+        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 2)
+        worker.got[0].ack()
+        assert places(broker) == {"dead": 2}
+        steps, outside = transactions(monitor, broker)
+    assert outside == []
+    acknowledged = ("ZREM", "HDEL", "HDEL")
+    assert sorted(filter(None, steps)) == [("XADD", "HDEL", "LREM"), ("XADD", *acknowledged), acknowledged]
+
+
+def transactions(monitor: Any, client: redis.Redis) -> tuple[list[tuple[str, ...]], list[str]]:
+    """What was done to messages, transaction by transaction, and what was done outside of any."""
+    kept = (keys.UNACKED, keys.UNACKED_INDEX, keys.dead(QUEUE), keys.deliveries(QUEUE), f"{QUEUE}.inflight.")
+    writing = {"ZADD", "HSET", "LREM", "HINCRBY", "ZREM", "HDEL", "XADD"}
+    client.echo("that is all")
+    steps: list[tuple[str, ...]] = []
+    outside: list[str] = []
+    open_steps: dict[str, list[str]] = {}
+    for said in monitor.listen():
+        who, (name, *arguments) = said["client_port"], said["command"].split(" ")
+        if said["command"] == "ECHO that is all":
+            return steps, outside
+        if name == "MULTI":
+            open_steps[who] = []
+        elif name == "EXEC":
+            steps.append(tuple(open_steps.pop(who)))
+        elif name in writing and arguments[0].startswith(kept) and said["client_type"] != "lua":
+            open_steps.get(who, outside).append(name)
+    raise AssertionError("Redis stopped telling")
+
+
+def test_what_is_acknowledged_meanwhile_does_not_come_back(url: str, broker: redis.Redis) -> None:
+    """Somebody else found it overdue, and its worker was quicker."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        worker.take(1)
+        tag = worker.got[0].delivery_tag
+        found = unacked.held(broker, tag)
+        worker.got[0].ack()
+        assert not unacked.give_back(broker, tag, "RPUSH", message=found)
+    assert places(broker) == {}
+
+
+def test_an_acknowledgement_that_redis_does_not_hear_costs_no_place(url: str, broker: redis.Redis) -> None:
+    """The message is still unacknowledged and will come back; the worker goes on with the next."""
+    broker.lpush(QUEUE, envelope("first"), envelope("second"))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)
+        away = worker.channel.pool.connection_kwargs
+        port, away["port"] = away["port"], 1
+        worker.channel.pool.reset()
+        with pytest.raises(redis.ConnectionError):
+            worker.got[0].ack()
+        away["port"] = port
+        worker.channel.pool.reset()
+        assert worker.take(2) == ["first", "second"]
+        assert places(broker) == {"unacked": 2}
+
+
+def test_what_is_no_message_among_the_unacknowledged_is_ignored(url: str, broker: redis.Redis) -> None:
+    """Somebody else writes to Redis: no reason to end, and what comes after it is put back."""
+    broker.hset(keys.UNACKED, mapping={"a": "rubbish", "b": "[1]", "c": unacked.pack(QUEUE, envelope("job"))})
+    broker.zadd(keys.UNACKED_INDEX, {"a": 1, "b": 2, "c": 0})
+    with Worker(url) as worker:
+        worker.maintain()
+        assert worker.take(1) == ["job"]
+        assert broker.zcard(keys.UNACKED_INDEX) == 1
+
+
+def test_stock_workers_and_ours_give_back_each_other_s_messages(url: str, broker: redis.Redis) -> None:
+    """So that one can be changed for the other while jobs wait."""
+    broker.lpush(QUEUE, envelope("ours"))
+    with Worker(url, prefetch=1) as ours, Connection(url) as stock:
+        ours.take(1)
+        channel = stock.channel()
+        Producer(channel).publish(
+            [[{}], {}, {}], routing_key=QUEUE, headers={"id": "theirs", "task": "retrieve_top_k"}, serializer="json"
+        )
+        message = channel.basic_get(QUEUE)
+        assert places(broker) == {"unacked": 2}
+        channel.qos.restore_by_tag(ours.got[0].delivery_tag)
+        assert ids(broker) == ["ours"]
+        broker.zadd(keys.UNACKED_INDEX, {message.delivery_tag: 1})
+        with Worker(url) as third:
+            third.maintain()
+            assert sorted(third.take(2)) == ["ours", "theirs"]
+        channel.qos._delivered.clear()
+
+
+# --- one client -------------------------------------------------------------------------------------
+
+
+def test_the_kept_client_serves_threads_and_is_remade_after_a_fork(url: str) -> None:
+    """It holds no connection: each command takes its own from a pool, and a fork takes the pool away."""
+    with Worker(url) as worker:
+        channel = worker.channel
+        wrong = []
+
+        def hammer(name: str) -> None:
+            for number in range(300):
+                with channel.conn_or_acquire() as client, client.pipeline() as pipe:
+                    pipe.set(f"hammer-{name}", number)
+                    pipe.get(f"hammer-{name}")
+                    if pipe.execute()[1] != str(number).encode():
+                        wrong.append((name, number))
+
+        threads = [threading.Thread(target=hammer, args=(str(i),)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        with channel.conn_or_acquire() as one, channel.conn_or_acquire() as same:
+            assert one is same
+        channel._after_fork()  # what kombu does in a child
+        with channel.conn_or_acquire() as child:
+            assert child is not one
+            assert child.connection_pool is channel.pool
+            assert child.ping()
+
+
+def test_a_forked_child_shares_no_connection(url: str) -> None:
+    """Parent and child talk to Redis at the same time, each over its own."""
+    script = (
+        "import os, sys\nfrom claims import *\n"
+        "worker = Worker(sys.argv[1])\n"
+        "with worker.channel.conn_or_acquire() as client: client.ping()\n"
+        "import billiard\n"
+        "def child():\n"
+        "    with worker.channel.conn_or_acquire() as client:\n"
+        "        assert all(client.incr('child') for _ in range(500))\n"
+        "process = billiard.Process(target=child)\n"
+        "process.start()\n"
+        "with worker.channel.conn_or_acquire() as client:\n"
+        "    assert [client.incr('parent') for _ in range(500)] == [*range(1, 501)]\n"
+        "process.join()\n"
+        "assert process.exitcode == 0\n"
+        "assert redis.Redis.from_url(sys.argv[1]).get('child') == b'500'\n"
+        "os._exit(0)\n"
+    )
+    done = run_script(script, url)
+    assert done.returncode == 0, done.stderr

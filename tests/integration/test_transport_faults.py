@@ -1,0 +1,228 @@
+"""Whatever dies between two commands, a message is in one place in a real Redis, and comes back from it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from worker.devstack.redis import redis_server
+from worker.transport import keys, owners, unacked
+
+from .claims import QUEUE, Proxy, Worker, declare_dead, envelope, ids, places, run_script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worker.devstack import Stack
+
+
+@pytest.fixture
+def url(stack: Stack, broker: redis.Redis) -> str:
+    del broker  # emptied
+    return stack.redis.url(0)
+
+
+STEPS = ("claimed, unread", "claimed", "written down", "told", "answered")
+
+# Claims one message in steps, and kills itself after one of them. Its owner is registered before the first.
+VICTIM = """
+import os, select, signal, sys, time
+import redis
+from claims import *
+from worker.transport import unacked
+url, step = sys.argv[1:]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+worker = Worker(url)
+client = redis.Redis.from_url(url)
+channel, claim = worker.channel, worker.claim
+claim.connect(client)
+claim.start()
+select.select([claim.connection._sock], [], [])
+if step == "claimed, unread": die()
+raw = claim.read()
+if step == "claimed": die()
+if step == "told":
+    worker.connection.transport.answer = lambda *_: die()
+    channel._settle(claim, raw.replace(b"retrieve_top_k", b"unknown"), client)
+if step == "written down":
+    place = keys.inflight(claim.queue, claim.owner)
+    unacked.write_down(client, keys.tag(claim.owner, 1), unacked.Held(claim.queue, raw), place, "job", time.time())
+    die()
+channel._settle(claim, raw, client)
+(message,) = worker.got
+die()
+"""
+
+
+def victim(url: str, step: str) -> None:
+    done = run_script(VICTIM, url, step)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_worker_killed_between_two_steps_loses_nothing(url: str, broker: redis.Redis, step: str) -> None:
+    """Wherever it was, the message is in one place, and the next worker gets it."""
+    broker.lpush(QUEUE, envelope("job"))
+    victim(url, step)
+    where = "unacked" if step in {"written down", "answered"} else "inflight"
+    assert places(broker) == {where: 1}
+    with Worker(url) as worker:
+        worker.maintain()
+        assert places(broker) == {where: 1}, "its owner still counts as alive"
+        declare_dead(broker)
+        worker.maintain()
+        assert worker.take(1) == ["job"]
+        worker.got[0].ack()
+    assert places(broker) == {}
+
+
+def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key is not renewed, and goes by itself."""
+    broker.lpush(QUEUE, envelope("job"))
+    victim(url, "claimed")
+    (key,) = broker.keys("retrieval-worker.owner.*")
+    assert 0 < broker.ttl(key) <= owners.LIFE_SECONDS
+    monkeypatch.setattr("worker.transport.channel.MAINTENANCE_SECONDS", 0.2)
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.ids == ["job"], seconds=60)
+
+
+def test_what_a_dropped_connection_took_comes_back(
+    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it may still move, so its owner is left to die, although the worker lives."""
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(owners, "LIFE_SECONDS", 1)
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        worker.claim.connect(broker)
+        owner = worker.claim.owner
+        assert worker.claim.take_now() is not None
+        worker.claim.drop()
+        worker.drain(lambda: not broker.exists(keys.owner_key(owner)))
+        worker.maintain()
+        assert worker.take(1) == ["job"]
+
+
+def test_what_a_dead_worker_held_comes_back_in_order(url: str, broker: redis.Redis) -> None:
+    """At the consuming end: what was taken first comes first, before what was sent later."""
+    owner = "dead-1"
+    broker.lpush(QUEUE, *(envelope(f"claimed-{i}") for i in range(3)))
+    for _ in range(3):
+        broker.lmove(QUEUE, keys.inflight(QUEUE, owner), "RIGHT", "LEFT")
+    broker.zadd(keys.OWNERS, {keys.inflight(QUEUE, owner): time.time()})
+    for number in range(3):
+        broker.hset(keys.UNACKED, f"{owner}:{number}", unacked.pack(QUEUE, envelope(f"delivered-{number}")))
+        broker.zadd(keys.UNACKED_INDEX, {f"{owner}:{number}": time.time() + number})
+    broker.lpush(QUEUE, envelope("later"))
+    with Worker(url) as worker:
+        worker.maintain()
+        assert ids(broker) == [f"delivered-{i}" for i in range(3)] + [f"claimed-{i}" for i in range(3)] + ["later"]
+
+
+def test_a_dead_owner_s_list_is_looked_at_for_a_while(url: str, broker: redis.Redis) -> None:
+    """A command of a half-open connection arrives late, in the list of an owner that was given up."""
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.claim.since is not None)
+        abandoned = worker.claim.owner
+        worker.claim.drop()
+        worker.drain(lambda: worker.claim.since is not None)
+        assert worker.claim.owner != abandoned
+        broker.delete(keys.owner_key(abandoned))
+        worker.maintain()
+        broker.lpush(keys.inflight(QUEUE, abandoned), envelope("straggler"))  # what the late BLMOVE does
+        worker.maintain()
+        assert worker.take(1) == ["straggler"]
+        worker.maintain()
+        assert broker.zscore(keys.OWNERS, keys.inflight(QUEUE, abandoned)) is not None
+        broker.zadd(keys.OWNERS, {keys.inflight(QUEUE, abandoned): time.time() - owners.FORGET_SECONDS - 1})
+        worker.maintain()
+        assert broker.zscore(keys.OWNERS, keys.inflight(QUEUE, abandoned)) is None
+
+
+def test_a_worker_that_counted_as_dead_does_not_deliver_what_was_taken_back(url: str, broker: redis.Redis) -> None:
+    """It stood still between claiming and writing down; meanwhile its list was put back."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as frozen, Worker(url) as other:
+        client = broker
+        frozen.claim.connect(client)
+        raw = frozen.claim.take_now()
+        declare_dead(broker)
+        other.maintain()
+        frozen.channel._settle(frozen.claim, raw, client)
+        assert frozen.got == []
+        assert other.take(1) == ["job"]
+        assert places(broker) == {"unacked": 1}
+        assert broker.hgetall(keys.deliveries(QUEUE)) == {b"job": b"1"}
+
+
+def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis.Redis) -> None:
+    """A job in the main process (Celery's solo pool) may take longer than an owner lives."""
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.claim.since is not None)
+        broker.expire(keys.owner_key(worker.claim.owner), 5)
+        renewed = threading.Event()
+        deadline = time.monotonic() + 10
+        while not renewed.wait(0.1) and time.monotonic() < deadline:
+            if broker.ttl(keys.owner_key(worker.claim.owner)) > 6:
+                renewed.set()
+        assert renewed.is_set()
+
+
+def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis) -> None:
+    """Redis moves a message and its answer never arrives: the connection is given up, and the message comes back."""
+    proxy = Proxy(stack.redis.port)
+    try:
+        with Worker(f"redis://127.0.0.1:{proxy.port}/0", socket_timeout=2) as worker:
+            worker.drain(lambda: worker.claim.since is not None)
+            first = worker.claim.owner
+            proxy.mute.set()  # open connections hear no answer any more; new ones do
+            broker.lpush(QUEUE, envelope("job"))
+            deadline = time.monotonic() + 5
+            while places(broker) != {"inflight": 1} and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert places(broker) == {"inflight": 1}
+            worker.channel.connection.cycle.maybe_check_brpop_health()
+            assert worker.claim.owner == first, "an answer may take its time"
+            worker.claim.since -= 60
+            worker.channel.connection.cycle.maybe_check_brpop_health()
+            assert worker.claim.owner == ""
+            worker.channel.pool.disconnect()
+            declare_dead(broker)
+            worker.maintain()
+            assert worker.take(1) == ["job"]
+    finally:
+        proxy.close()
+
+
+def test_redis_killed_after_a_claim_loses_nothing(tmp_path: Path) -> None:
+    """With `appendfsync always` what Redis has answered is there when it is back."""
+    with redis_server(tmp_path, durable=True) as first:
+        client = redis.Redis.from_url(first.url())
+        client.config_set("appendfsync", "always")
+        client.lpush(QUEUE, envelope("claimed"), envelope("delivered"), envelope("waiting"))
+        with Worker(first.url(), prefetch=1) as worker:
+            worker.claim.connect(client)
+            worker.claim.take_now()
+            worker.claim.drop()
+            assert worker.take(1) == ["delivered"]
+            first.process.kill()
+            first.process.wait()
+            with pytest.raises((redis.RedisError, OSError)):
+                worker.got[0].ack()
+    with redis_server(tmp_path, durable=True) as second:
+        client = redis.Redis.from_url(second.url())
+        assert places(client) == {"queue": 1, "unacked": 1, "inflight": 1}
+        declare_dead(client)
+        with Worker(second.url()) as worker:
+            worker.maintain()
+            assert sorted(worker.take(3)) == ["claimed", "delivered", "waiting"]
+        client.close()

@@ -1,0 +1,108 @@
+"""Connections to Postgres on which nothing waits for ever, whatever happens to the link or to the other end.
+
+A link that dies without a word (a cable, a firewall that forgets, a frozen server) looks like a slow answer. Three
+things end the wait: TCP's own (`LINK`), which sees a peer that no longer acknowledges; the server's limits of a
+statement, a lock and an idle transaction; and `PatientConnection`, for a peer that acknowledges and never answers.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import _WaitTimeout
+from psycopg.pq import Format
+from psycopg.types.json import set_json_loads
+
+if TYPE_CHECKING:
+    from psycopg.abc import RV, Buffer, PQGen
+
+LINK = {
+    "application_name": "retrieval-worker",
+    "connect_timeout": "5",
+    # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.
+    "keepalives": "1",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    # Milliseconds that sent bytes may stay unacknowledged.
+    "tcp_user_timeout": "10000",
+}
+"""libpq's settings of a connection, where DATABASE_CONNECTION_STRING says nothing else."""
+
+LIMITS = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": "30s", "statement_timeout": "30s"}
+"""What a session sets for itself where its role has no limit; `retrieval-worker migrate` sets the same on the role."""
+
+CHECK_SECONDS = 2.0
+"""How long an idle connection may take to show that it is alive."""
+
+_FRESH_SECONDS = 1.0
+_LIMIT = "set_config('{0}', CASE current_setting('{0}') WHEN '0' THEN '{1}' ELSE current_setting('{0}') END, false)"
+_SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.items())).encode()
+
+
+def conninfo(dsn: str) -> str:
+    """A connection string with `LINK` in it; what the string says itself stays.
+
+    Raises:
+        psycopg.ProgrammingError: it is no libpq connection string or URI.
+    """
+    stated = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    return make_conninfo(**{**LINK, **stated})
+
+
+class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits for an answer so long and no longer.
+
+    Attributes:
+        patience: seconds for one answer; then the connection is closed, because nobody knows what may still come.
+        used_at: when it last answered a job, by `time.monotonic`.
+    """
+
+    patience: float = CHECK_SECONDS
+    used_at: float = 0.0
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait for an answer of the server; see `psycopg.Connection.wait`.
+
+        Raises:
+            psycopg.OperationalError: there was none in time.
+        """
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except _WaitTimeout:
+            self.pgconn.finish()
+            raise psycopg.OperationalError("no answer in time") from None
+
+
+def check(connection: PatientConnection) -> None:
+    """Ask a connection that the pool is about to give whether it lives, unless it was used a moment ago.
+
+    Raises:
+        psycopg.OperationalError: it does not.
+    """
+    if time.monotonic() - connection.used_at > _FRESH_SECONDS:
+        connection.execute(b"")
+
+
+def configure(connection: PatientConnection) -> None:
+    """What each new connection of the pool is told once."""
+    register_vector(connection)
+    set_json_loads(orjson.loads, connection)
+    connection.adapters.register_loader("jsonb", _Jsonb)
+    connection.execute(_SET_LIMITS)
+
+
+class _Jsonb(Loader):
+    """Psycopg's own loader would copy each value twice."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        # The first byte is the version of the binary format, of which there is one.
+        return orjson.loads(memoryview(data)[1:])

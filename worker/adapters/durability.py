@@ -1,0 +1,147 @@
+"""Whether Redis and Postgres are set so that nothing is lost and nothing waits for ever: read-only questions.
+
+What each setting prevents is in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import redis
+
+from worker.adapters.connections import LIMITS
+from worker.adapters.postgres import connected, translated_errors
+from worker.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from worker.settings import Settings
+
+_ANSWER_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        level: ``ok``; ``advice`` (it works, but could be faster or safer); ``problem`` (the worker won't start, or
+            answers nothing).
+        subject: what was looked at.
+        text: what was found, and the command that mends it.
+    """
+
+    level: Literal["ok", "advice", "problem"]
+    subject: str
+    text: str
+
+
+_REDIS = {
+    "appendonly": ("yes", "a restart loses every waiting job"),
+    "appendfsync": ("always", "a crash loses the jobs that were sent last, though Redis has acknowledged them"),
+    "maxmemory-policy": ("noeviction", "a full Redis drops jobs"),
+}
+"""Setting of Redis → what it should be, and what happens otherwise."""
+
+_PREVENTS = {
+    "lock_timeout": "a search waits for a lock for as long as somebody holds it",
+    "idle_in_transaction_session_timeout": "a transaction that a killed worker left open holds VACUUM back",
+    "statement_timeout": "a query that nobody waits for any more runs on",
+}
+
+
+def redis_findings(settings: Settings) -> Iterator[Finding]:
+    """What the broker's Redis is set to, and whether results are kept apart from it."""
+    broker = settings.broker_url.get_secret_value()
+    try:
+        with redis.Redis.from_url(
+            broker, socket_connect_timeout=_ANSWER_SECONDS, socket_timeout=_ANSWER_SECONDS
+        ) as client:
+            client.ping()
+            yield Finding("ok", "Redis", "it answers")
+            yield from _redis_settings(client)
+    except (redis.RedisError, ValueError, TypeError) as error:
+        # Its text may name the user; the class says whether it is the link, the password or the URL.
+        yield Finding(
+            "problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
+        )
+    if settings.result_backend is None or settings.result_backend.get_secret_value() == broker:
+        yield Finding(
+            "advice",
+            "Redis",
+            "results are kept in the queues' own database, where emptying one empties the other. "
+            "Set CELERY_RESULT_BACKEND to another database or, so that results can't fill the queues' memory, another "
+            "server",
+        )
+
+
+def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
+    found = _visible(client)
+    for name, (wanted, otherwise) in _REDIS.items():
+        if name in found and found[name] != wanted:
+            yield Finding(
+                "advice",
+                "Redis",
+                f"{name} is {found[name]}: {otherwise}. CONFIG SET {name} {wanted}, and the same in redis.conf",
+            )
+    hidden = [name for name in _REDIS if name not in found]
+    if hidden:
+        yield Finding(
+            "ok",
+            "Redis",
+            f"{', '.join(hidden)} can't be seen by the worker's user, as it should be; an administrator may: "
+            f"redis-cli CONFIG GET {hidden[0]}",
+        )
+
+
+def _visible(client: redis.Redis) -> dict[str, str]:
+    """The settings that this user may see: by CONFIG, else what INFO says of them, else none."""
+    found: dict[str, str] = {}
+    try:
+        for name in _REDIS:
+            found[name] = str(client.config_get(name).get(name))
+    except redis.ResponseError:  # also NoPermissionError, and a managed Redis without CONFIG
+        found |= _informed(client)
+    return found
+
+
+def _informed(client: redis.Redis) -> dict[str, str]:
+    try:
+        info: Mapping[str, Any] = client.info()
+    except redis.ResponseError:
+        return {}
+    known = {
+        "appendonly": {1: "yes", 0: "no"}.get(info.get("aof_enabled", -1)),
+        "maxmemory-policy": info.get("maxmemory_policy"),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def role_findings(settings: Settings) -> Iterator[Finding]:
+    """Time limits of the worker's role; see `worker.adapters.connections.LIMITS`."""
+    names = ", ".join(f"current_setting('{name}')" for name in LIMITS)
+    with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        row = connection.execute(f"SELECT current_user, {names}".encode()).fetchone()
+    role, *stated = row or ("", *LIMITS.values())
+    for (name, limit), value in zip(LIMITS.items(), stated, strict=True):
+        if value == "0":
+            yield Finding(
+                "advice",
+                "Postgres",
+                f"the role {role} has no {name}: {_PREVENTS[name]}. The worker's own sessions have one of {limit}; "
+                f"for all others: ALTER ROLE {role} SET {name} = '{limit}'",
+            )
+
+
+def warnings(settings: Settings) -> list[Finding]:
+    """What the worker says at its start of servers that are set otherwise than they should be.
+
+    A server that is away is no reason to say more: the worker's own connection does.
+    """
+    found = [*redis_findings(settings)]
+    with contextlib.suppress(RetrievalError):
+        found += role_findings(settings)
+    return [finding for finding in found if finding.level == "advice"]

@@ -1,0 +1,170 @@
+"""Jobs about what was retrieved before: replays, citations, the check of runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from worker.contract.base import (
+    ChunkHash,
+    Identifier,
+    Number,
+    Part,
+    PathPart,
+)
+from worker.contract.jobs import Job
+
+MAX_PINS = 10_000
+MAX_RUNS = 64
+DEFAULT_FILL = 5
+
+
+class RunName(Part):
+    """A recorded run, to be read.
+
+    Attributes:
+        subject_id: what the run is about.
+        run_id: which run.
+        step: only what was recorded under this step; without it, all of the run.
+    """
+
+    subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    run_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    step: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+
+
+class InlineSource(Part):
+    """A source whose chunks come with the job.
+
+    Attributes:
+        id: its id; without one its name, else ``unknown``.
+        name: stands for the id where there is none.
+        weight: how much it counts, 0-1; default 0.5.
+        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither is skipped and counted.
+    """
+
+    id: Identifier | None = None
+    name: Identifier | None = None
+    weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
+    chunks: list[Any]
+
+
+class PinnedReplay(Job):
+    """Job of `pinned_replay`: the same chunks again, by what they say.
+
+    Attributes:
+        required_chunk_hashes: the chunks wanted, in this order.
+        runs: instead: several recorded runs, each answered as if alone.
+        citations: instead: a citations document.
+        sources: where to look; absent: the corpus.
+        corpus: a corpus named in the worker's settings; default the first.
+        top_k: how many chunks, any integer, clamped to 0-10,000; default as many as are pinned, or 5 without pins.
+        fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
+        query: accepted, and changes nothing.
+        seed: accepted, and changes nothing.
+
+    ``run`` alone names the run to replay; beside hashes or citations it is where to record.
+    """
+
+    required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
+    runs: Annotated[list[RunName], Field(min_length=1, max_length=MAX_RUNS)] | None = None
+    citations: dict[str, Any] | None = None
+    sources: list[InlineSource] | None = None
+    corpus: Identifier | None = None
+    top_k: StrictInt | None = None
+    fill: Literal["text", "hash", "none"] | None = None
+    query: StrictStr | None = None
+    seed: StrictInt | None = None
+
+    @model_validator(mode="after")
+    def _one_kind_of_pins(self) -> Self:
+        given = [name for name in ("required_chunk_hashes", "runs", "citations") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise PydanticCustomError(
+                "both", f"expected one of required_chunk_hashes, runs and citations, got {len(given)}"
+            )
+        if not given and self.run is None:
+            raise PydanticCustomError("absent", "required_chunk_hashes")
+        if self.runs is not None and self.sources is not None:
+            raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
+        if self.runs is not None and self.run is not None:
+            raise PydanticCustomError("both", "expected runs or run, got both: several answers have no one record")
+        return self
+
+
+class CitedChunk(Part):
+    """A chunk that was used.
+
+    Attributes:
+        source_id: the document that it was cut from.
+        text: what it says.
+        weight: how much it counted, 0-1.
+        section: the part of the output that used it, or null.
+        chunk_hash: the hash recorded for it; without one it is computed.
+        chunk_id: the chunk that it was.
+        page: page in the source.
+        coordinates: where on the page.
+    """
+
+    nullable = frozenset({"section", "page", "coordinates"})
+
+    source_id: Identifier
+    text: StrictStr
+    weight: Annotated[Number, Field(ge=0, le=1)]
+    section: PathPart | None = None
+    chunk_hash: ChunkHash | None = None
+    chunk_id: Identifier | None = None
+    page: StrictInt | None = None
+    coordinates: Any = None
+
+
+class Quote(Part):
+    """Words that are said to stand in a chunk.
+
+    Attributes:
+        chunk_hash: the chunk.
+        quote: the words.
+    """
+
+    chunk_hash: ChunkHash
+    quote: Annotated[StrictStr, Field(max_length=100_000)]
+
+
+class BuildCitations(Job):
+    """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
+
+    Attributes:
+        records: the chunks that were used, in their order.
+        cite: instead: a recorded run, whose chunks they are.
+        sections: with ``cite``: chunk hash → section.
+        answer: generated text with labels like ``[S1]``.
+        labels: label → hash of the chunk that it stands for.
+        quotes: words to check, one by one.
+        verify: compare each citation with the corpora, with this caller's rights.
+        store: keep the document as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
+    """
+
+    records: Annotated[list[CitedChunk], Field(max_length=MAX_PINS)] | None = None
+    cite: RunName | None = None
+    sections: dict[ChunkHash, PathPart] | None = None
+    answer: StrictStr | None = None
+    labels: dict[Annotated[StrictStr, Field(max_length=16)], ChunkHash] | None = None
+    quotes: Annotated[list[Quote], Field(max_length=MAX_PINS)] | None = None
+    verify: StrictBool = True
+    store: StrictBool = True
+
+    @model_validator(mode="after")
+    def _one_kind_of_records(self) -> Self:
+        if (self.records is None) == (self.cite is None):
+            if self.records is None:
+                raise PydanticCustomError("absent", "records")
+            raise PydanticCustomError("both", "expected records or cite, got both")
+        if self.sections is not None and self.cite is None:
+            raise PydanticCustomError("both", "expected sections with cite only: records have their own")
+        return self
+
+
+class VerifyRuns(Part):
+    """Job of `verify_runs`, for the schedule only: nothing to say, so nobody else's rights can be asked for."""

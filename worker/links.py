@@ -1,0 +1,89 @@
+"""How this project's connections to Redis behave: none waits for ever, and a lost one is soon made again.
+
+A silent link looks like a slow answer. What the settings mean together is in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from celery.app.amqp import AMQP
+from kombu.connection import Connection
+
+ANSWER_SECONDS = 3.0
+"""How long Redis may take for one answer. Must be longer than a worker's blocking pop (`brpop_timeout`, 1 s), whose
+answer comes after that time where the queue is empty."""
+
+_KEEPALIVE = {
+    # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 2,
+    "TCP_KEEPCNT": 3,
+    # Milliseconds that sent bytes may stay unacknowledged.
+    "TCP_USER_TIMEOUT": 10_000,
+}
+
+SOCKETS: dict[str, Any] = {
+    "socket_timeout": ANSWER_SECONDS,
+    "socket_connect_timeout": ANSWER_SECONDS,
+    "socket_keepalive": True,
+    # Not every system has each.
+    "socket_keepalive_options": {
+        getattr(socket, name): value for name, value in _KEEPALIVE.items() if hasattr(socket, name)
+    },
+    "health_check_interval": 3,
+    # An acknowledgement that is lost with its connection would be logged and forgotten by Celery, and its place among
+    # the prefetched jobs stay taken: such a worker takes no job any more. Each command but the blocking pop may be
+    # repeated: at the worst a job is sent twice under one id.
+    "retry_on_timeout": True,
+}
+"""For `broker_transport_options`. A blocking pop without an answer is given up after 1 s + 3 s, looked at every 3 s."""
+
+RESULTS: dict[str, Any] = {
+    "redis_socket_timeout": ANSWER_SECONDS,
+    "redis_socket_connect_timeout": ANSWER_SECONDS,
+    "redis_socket_keepalive": True,
+    "redis_backend_health_check_interval": 5,
+    # One try within another would multiply their times: the outer one alone counts, with pauses of
+    # 0.1, 0.2, 0.4, … at most 5 s, each times a random factor. Then the job goes back to its queue.
+    "result_backend_transport_options": {"retry_policy": {"max_retries": 0}},
+    "result_backend_always_retry": True,
+    "result_backend_max_retries": 8,
+    "result_backend_base_sleep_between_retries_ms": 50,
+    "result_backend_max_sleep_between_retries_ms": 5_000,
+}
+"""Celery's settings of the results' Redis."""
+
+
+_TLS = ("ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+
+
+def tls(url: str) -> dict[str, str] | None:
+    """What a URL of Redis says of TLS, for Flower: it takes this from Celery's `broker_use_ssl` only.
+
+    >>> tls("rediss://worker:secret@redis/0?ssl_cert_reqs=required&ssl_ca_certs=/ca.crt")
+    {'ssl_cert_reqs': 'required', 'ssl_ca_certs': '/ca.crt'}
+    >>> tls("redis://redis/0") is None
+    True
+    """
+    address = urlsplit(url)
+    stated = parse_qs(address.query)
+    options = {name: stated[name][-1] for name in _TLS if name in stated}
+    return options if address.scheme == "rediss" and options else None
+
+
+class _Connection(Connection):
+    """A connection that is tried again every few seconds; kombu's own pauses grow to half a minute."""
+
+    def ensure_connection(self, *args: Any, **options: Any) -> Any:
+        """Connect; see `kombu.Connection.ensure_connection`."""
+        pauses = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 3.0}
+        return super().ensure_connection(*args, **{**pauses, **options})
+
+
+class Amqp(AMQP):
+    """Celery's access to the broker, by such connections."""
+
+    Connection = _Connection

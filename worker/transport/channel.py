@@ -1,0 +1,347 @@
+"""Kombu's Redis channel, over claims: what becomes of each message that is taken."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import socket
+import time
+from datetime import UTC, datetime
+from functools import partial
+from queue import Empty
+from typing import TYPE_CHECKING, Any
+
+import redis
+from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual
+from kombu.utils import json as kombu_json
+
+from worker import observe
+from worker.errors import DeadLettered, InternalError
+from worker.transport import dead_letters, inspection, keys, owners, unacked
+from worker.transport.claim import WAIT_SECONDS, Claim, Pop, ignore_priorities
+from worker.transport.inspection import Refusal, Rules
+from worker.transport.qos import BROKEN, Message, QoS, payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worker.errors import RetrievalError
+
+log = observe.logger("worker.transport")
+
+MAINTENANCE_SECONDS = 4.0
+SILENCE_SECONDS = 5.0
+"""How long an answer may be overdue before its connection counts as half-open."""
+
+PAUSE_SECONDS = 1.0
+"""How long nothing is claimed after a failure could not be told to its sender."""
+
+
+class Channel(kombu_redis.Channel):
+    """A channel that claims.
+
+    Attributes:
+        rules: what a message must be; the transport option ``rules``.
+    """
+
+    QoS = QoS
+    Message = Message
+    from_transport_options = (  # type: ignore[assignment] # one more
+        *kombu_redis.Channel.from_transport_options,
+        "rules",
+    )
+    priority_steps = [0]  # noqa: RUF012 -- kombu's form: one list a queue
+    max_connections = 64  # one for each queue, and those of all threads
+    rules = Rules()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._claims: dict[str, Claim] = {}
+        self._heart: owners.Heart | None = None
+        self._kept: redis.Redis | None = None
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._paused_until = self._maintained = float("-inf")
+        self._turn = 0
+        super().__init__(*args, **options)
+        if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
+            raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def conn_or_acquire(self, client: redis.Redis | None = None) -> Any:
+        """A client for commands that do not wait.
+
+        Kombu makes a new one each time. One may be kept: it holds no connection but takes one from its pool, which is
+        safe between threads, for each command; and a fork takes the pool away, and the client with it.
+        """
+        if client is None:
+            if self.connection is None:  # a job ended after its channel did: whoever acknowledges it is told so
+                raise redis.ConnectionError("the channel is closed")
+            pool = self.pool
+            if self._kept is None or self._kept.connection_pool is not pool:
+                self._kept = self._create_client()
+            client = self._kept
+        return contextlib.nullcontext(client)
+
+    # --- consumers ----------------------------------------------------------------------------------
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **options: Any) -> Any:
+        """Begin to claim from a queue."""
+        consumed = super().basic_consume(queue, no_ack, *args, **options)
+        if queue not in self.active_fanout_queues and queue not in self._claims:
+            if self._heart is None:
+                self._heart = owners.Heart(self.Client(connection_pool=self._get_pool()), time.time, _process_name())
+            kind = Pop if no_ack else Claim
+            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
+        return consumed
+
+    def _basic_cancel(self, consumer_tag: str) -> Any:
+        queue = self._tag_to_queue.get(consumer_tag)
+        cancelled = super()._basic_cancel(consumer_tag)
+        if queue in self._claims and queue not in self.active_queues:
+            self._close_claim(self._claims.pop(queue))
+        return cancelled
+
+    def _close_claim(self, claim: Claim) -> None:
+        with self.conn_or_acquire() as client:
+            claim.close(client)
+
+    # --- claims -------------------------------------------------------------------------------------
+
+    def claim_more(self) -> None:
+        """Take what is there while there is room, in turns; then wait at every queue."""
+        if not self._claims or not self._may_claim():
+            return
+        claims = list(self._claims.values())
+        with self.conn_or_acquire() as client:
+            for claim in claims:
+                if not claim.ready:
+                    claim.connect(client)
+                    self.connection.cycle.watch(self, claim)
+            if len(claims) > 1 and all(claim.since is None for claim in claims):
+                self._take_turns(claims, client)
+        if self._may_claim():
+            for claim in claims:
+                if claim.since is None and claim.ready:
+                    claim.start()
+
+    def _may_claim(self) -> bool:
+        return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
+
+    def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
+        """Where several queues have messages, each is next in its turn; none is taken that would have to go back."""
+        empty = 0
+        while empty < len(claims) and self._may_claim():
+            claim = claims[self._turn % len(claims)]
+            self._turn += 1
+            raw = claim.take_now()
+            empty = 0 if raw is not None else empty + 1
+            if raw is not None:
+                self._settle(claim, raw, client)
+
+    def on_claim(self, claim: Claim) -> bool:
+        """A claim was answered; whether with a message."""
+        raw = claim.read()
+        if raw is None:
+            return False
+        with self.conn_or_acquire() as client:
+            self._settle(claim, raw, client)
+        return True
+
+    def _settle(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
+        """What becomes of a message that was just taken."""
+        if not claim.reliable:
+            self._deliver_plain(claim.queue, raw)
+            return
+        try:
+            if not self._may_claim():  # another queue's message came first
+                claim.give_back(client)
+                return
+            found = inspection.inspect(raw, self.rules, _now())
+            if isinstance(found, Refusal):
+                self._bury_claimed(claim, raw, found, client)
+            else:
+                self._deliver(claim, raw, found, client)
+        except BROKEN:
+            claim.drop()  # whether Redis has heard the last command is not known
+            raise
+
+    def _deliver_plain(self, queue: str, raw: bytes) -> None:
+        try:
+            payload = kombu_json.loads(raw.decode())
+        except ValueError:
+            log.warning("reply ignored", bytes=len(raw))
+            return
+        self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
+
+    def _deliver(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
+        """Write a delivery down, and hand it on."""
+        tag = keys.tag(claim.owner, next(self._numbers))
+        place = keys.inflight(claim.queue, claim.owner)
+        count = unacked.write_down(client, tag, unacked.Held(claim.queue, raw), place, found.id, time.time())
+        if not count:
+            return
+        if count > self.rules.max_deliveries:
+            given_up = DeadLettered(
+                f"the job was delivered {count} times without an answer: it may be killing its worker"
+            )
+            self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
+            return
+        try:
+            self.connection._deliver(payload(found, claim.queue, tag, count), claim.queue)  # noqa: SLF001 -- kombu's own way
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
+            log.error("message not understood", error=type(error).__name__, where=observe.where(error))  # noqa: TRY400 -- its message may quote the job
+            unforeseen = InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details")
+            self._give_up(tag, Refusal("unforeseen", unforeseen, found.id, found.headers["task"]), client)
+            virtual.QoS.ack(self.qos, tag)
+
+    # --- dead letters -------------------------------------------------------------------------------
+
+    def _answer(self, refusal: Refusal) -> bool:
+        """Tell a sender, before its message is removed; whether that is done."""
+        answer: Callable[[str, RetrievalError], None] | None = self.connection.answer
+        if answer is None or refusal.id is None:
+            return True
+        try:
+            answer(refusal.id, refusal.error)
+        except Exception as error:  # noqa: BLE001 -- of any result backend
+            log.warning("failure not stored yet", error=type(error).__name__, reason=refusal.reason)
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
+            return False
+        return True
+
+    def _bury_claimed(self, claim: Claim, raw: bytes, refusal: Refusal, client: redis.Redis) -> None:
+        """From this owner's list to the dead letters; to the end of the queue if the sender can't be told now."""
+        if not self._answer(refusal):
+            claim.give_back(client, last=True)
+            return
+        count: Any = client.hget(keys.deliveries(claim.queue), refusal.id or "")
+        with client.pipeline() as pipe:
+            self._compose(pipe, claim.queue, raw, refusal, int(count or 0))
+            pipe.hdel(keys.deliveries(claim.queue), refusal.id or "")
+            pipe.lrem(keys.inflight(claim.queue, claim.owner), 1, raw)  # type: ignore[arg-type] # bytes, too
+            pipe.execute()
+
+    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis) -> None:
+        """From the unacknowledged to the dead letters, or to the end of the queue."""
+        if self._answer(refusal):
+            self.bury_delivered(tag, refusal)
+        else:
+            unacked.give_back(client, tag, "LPUSH", uncounted=refusal.id or "")
+
+    def bury_delivered(self, tag: str, refusal: Refusal) -> None:
+        """From the unacknowledged to the dead letters, in one step; its failure is stored already."""
+        with self.conn_or_acquire() as client:
+            message = unacked.held(client, tag)
+            if message is None:
+                return
+            count: Any = client.hget(keys.deliveries(message.queue), refusal.id or "")
+            with client.pipeline() as pipe:
+                self._compose(pipe, message.queue, message.raw, refusal, int(count or 1))
+                unacked.forget(pipe, tag, message.queue, refusal.id or "")
+                pipe.execute()
+
+    def _compose(self, pipe: Any, queue: str, raw: bytes, refusal: Refusal, count: int) -> None:
+        fields = dead_letters.compose(raw, refusal, count, self.rules, _now())
+        dead_letters.add(pipe, queue, fields, self.rules)
+        log.error(
+            "message dead-lettered",
+            queue=queue,
+            reason=refusal.reason,
+            error=fields["error"],
+            task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
+            digest=fields["digest"],
+            bytes=len(raw),
+            deliveries=count,
+        )
+
+    # --- the dead and the late ----------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """Put back what dead workers and late deliveries hold; every few seconds, by every worker."""
+        if not any(claim.reliable for claim in self._claims.values()):
+            return
+        if time.monotonic() - self._maintained < MAINTENANCE_SECONDS:
+            return
+        self._maintained = time.monotonic()
+        try:
+            with self.conn_or_acquire() as client:
+                self._put_back(client)
+        except BROKEN as error:
+            log.warning("nothing put back this time", error=type(error).__name__)
+
+    def _put_back(self, client: redis.Redis) -> None:
+        dead = owners.bury(client, time.time())
+        tags = unacked.overdue(client, time.time() - self.visibility_timeout, {*dead})
+        returned = 0
+        for tag in tags:
+            message = unacked.held(client, tag)
+            if message is not None:
+                returned += unacked.give_back(client, tag, "RPUSH", message=message)
+                continue
+            try:
+                kombu_redis.QoS.restore_by_tag(self.qos, tag, client)  # a stock worker's, or gone
+            except (ValueError, TypeError, LookupError):
+                log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
+                client.zrem(keys.UNACKED_INDEX, tag)
+        if returned:
+            log.warning("deliveries put back", messages=returned)
+        for queue, claim in self._claims.items():
+            if claim.reliable:
+                ignore_priorities(client, queue)
+
+    def _receive_one(self, c: Any) -> Any:
+        """A message of remote control, if there is one.
+
+        Kombu reads without any time limit. Where a dead connection was replaced between the poll and this, or died
+        within a message, the worker would stand still for good.
+        """
+        try:
+            if c.connection is None or not c.connection.can_read(timeout=0):
+                self._in_listen = False
+                raise Empty
+        except self.connection_errors:
+            self._in_listen = False
+            raise
+        c.parse_response = partial(type(c).parse_response, c, block=False, timeout=SILENCE_SECONDS)
+        return super()._receive_one(c)
+
+    def drop_silent_claims(self) -> None:
+        """Give up connections that should have answered."""
+        now = time.monotonic()
+        for claim in self._claims.values():
+            if claim.since is not None and now - claim.since > WAIT_SECONDS + SILENCE_SECONDS:
+                log.warning("no answer from Redis: connecting again", queue=claim.queue)
+                claim.drop()
+
+    # --- not claimed --------------------------------------------------------------------------------
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        """Kombu's `basic_get`, which takes a message before it is written down."""
+        raise NotImplementedError("this transport has no basic_get: consume the queue")
+
+    def close(self) -> None:
+        """Give back all that is not acknowledged, and stop."""
+        if not self.closed:
+            for claim in self._claims.values():
+                self._close_claim(claim)
+            self._claims.clear()
+            if self._qos is not None:
+                self._qos.restore_unacked_once()
+            if self._heart is not None:
+                self._heart.stop()
+        super().close()
+
+
+def _process_name() -> str:
+    """This process, as part of its owners' names."""
+    host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:48]
+    return f"{host}-{os.getpid()}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,180 @@
+"""One queue's way into the worker: a connection that waits for a message and moves it to this owner's list.
+
+The message is then in Redis twice known to be taken, and never only in this process. Whenever a connection breaks with
+an answer on the way, its owner is abandoned: the next connection is another owner, so that what an old command may
+still move arrives in a list that is recognised as a dead one's.
+"""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Any
+
+import redis
+from kombu.transport.redis import Channel
+
+from worker import observe
+from worker.transport import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.transport import owners
+
+log = observe.logger("worker.transport")
+
+_PRIORITIES = (3, 6, 9)
+
+WAIT_SECONDS = 1
+"""How long Redis holds an unanswered claim."""
+
+
+class Claim:
+    """Takes messages off one queue, one at a time.
+
+    Args:
+        queue: its name.
+        client: whose pool gives the connection that waits.
+        heart: keeps the owner alive.
+        clock: monotonic seconds.
+
+    Attributes:
+        connection: of the command that waits; None until `connect`.
+        owner: of what it takes.
+        since: when the waiting command was sent; None while none waits.
+    """
+
+    reliable = True
+
+    def __init__(self, queue: str, client: redis.Redis, heart: owners.Heart, clock: Callable[[], float]) -> None:
+        self.queue = queue
+        self.connection: Any = None
+        self.owner = ""
+        self.since: float | None = None
+        self._client = client
+        self._heart = heart
+        self._clock = clock
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a connection."""
+        return self.connection is not None and self.connection._sock is not None  # noqa: SLF001 -- kombu's own way
+
+    def connect(self, client: redis.Redis) -> None:
+        """Connect, as a new owner.
+
+        Args:
+            client: for all that does not wait.
+        """
+        self.drop()
+        if self.connection is None:
+            self.connection = self._client.connection_pool.get_connection()
+        self.connection.connect()
+        self._own(client)
+
+    def _own(self, client: redis.Redis) -> None:
+        self.owner = self._heart.add(client, self.queue)
+
+    def start(self) -> None:
+        """Send the command that waits for a message."""
+        place = keys.inflight(self.queue, self.owner)
+        self.connection.send_command("BLMOVE", self.queue, place, "RIGHT", "LEFT", WAIT_SECONDS)
+        self.since = self._clock()
+
+    def read(self) -> bytes | None:
+        """The waiting command's answer: a message that this owner has now, or none in time."""
+        if self.since is None:  # nothing is expected: the server has closed an idle connection
+            self.drop()
+            return None
+        try:
+            answer = self._client.parse_response(self.connection, "BLMOVE")
+        except redis.ResponseError:
+            self.since = None
+            raise
+        except BaseException:
+            self.drop()
+            raise
+        self.since = None
+        return answer  # type: ignore[no-any-return] # bytes or None
+
+    def take_now(self) -> bytes | None:
+        """A message that is there already; None at once if there is none."""
+        return self._ask("LMOVE", self.queue, keys.inflight(self.queue, self.owner), "RIGHT", "LEFT")
+
+    def _ask(self, *command: str) -> bytes | None:
+        """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""
+        try:
+            self.connection.send_command(*command)
+            return self._client.parse_response(self.connection, command[0])  # type: ignore[no-any-return] # bytes or None
+        except BaseException:
+            self.drop()
+            raise
+
+    def give_back(self, client: redis.Redis, *, last: bool = False) -> None:
+        """Put the message just taken back on the queue, as the next one or as the last."""
+        place = keys.inflight(self.queue, self.owner)
+        client.lmove(place, self.queue, "LEFT", "LEFT" if last else "RIGHT")
+
+    def drop(self) -> None:
+        """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
+        self.since = None
+        if self.owner:
+            self._heart.abandon(self.owner)
+            self.owner = ""
+        if self.connection is not None:
+            self.connection.disconnect()
+
+    def close(self, client: redis.Redis) -> None:
+        """Stop waiting; what still came goes back."""
+        owner = self.owner
+        try:
+            if self.ready and self.since is not None:
+                readable, _, _ = select.select([self.connection._sock], [], [], WAIT_SECONDS + 0.5)  # noqa: SLF001 -- redis-py has no other
+                if not readable:
+                    return
+                self.read()
+            if self.ready and owner:
+                self._heart.release(client, self.queue, owner)
+        except (redis.RedisError, OSError):
+            pass  # its list is put back as a dead owner's
+        finally:
+            self.drop()
+            if self.connection is not None:
+                self._client.connection_pool.release(self.connection)
+                self.connection = None
+
+
+class Pop(Claim):
+    """Takes messages that are lost if they are not read: what a consumer without acknowledgements asks for."""
+
+    reliable = False
+
+    def _own(self, client: redis.Redis) -> None:
+        """Nobody owns what is gone once it is read."""
+
+    def start(self) -> None:
+        """Send the command that waits for a message."""
+        self.connection.send_command("BRPOP", self.queue, WAIT_SECONDS)
+        self.since = self._clock()
+
+    def read(self) -> bytes | None:
+        """The message, if one came in time."""
+        answer: Any = super().read()
+        return answer[1] if answer else None
+
+    def take_now(self) -> bytes | None:
+        """A message that is there already."""
+        return self._ask("RPOP", self.queue)
+
+    def give_back(self, client: redis.Redis, *, last: bool = False) -> None:
+        """Put the message just read back: nobody has it any more."""
+
+
+def ignore_priorities(client: redis.Redis, queue: str) -> None:
+    """Move messages that were sent with a priority, which stock kombu keeps in lists of their own, to the queue."""
+    moved = 0
+    for priority in _PRIORITIES:
+        while client.lmove(f"{queue}{Channel.sep}{priority}", queue, "RIGHT", "LEFT") is not None:
+            moved += 1
+    if moved:
+        log.warning("priorities are ignored", queue=queue, messages=moved)

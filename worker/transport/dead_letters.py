@@ -1,0 +1,253 @@
+"""Messages that can't be run, kept in a Redis stream per queue: why, since when, and what was sent.
+
+Tokens are cut out of what is kept. Nothing else of a message is read out again: lists and views show what it is about.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from worker.errors import InvalidJob
+from worker.transport import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from worker.transport.inspection import Refusal, Rules
+
+_CUT = "cut"
+# With its first dot: base64 without one may be an embedding, and no more than a token's header.
+_TOKEN = re.compile(r"eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?")
+_FIELD = re.compile(r'((?<!\\)(\\*)"principal_token\2"\s*:\s*\2")((?:(?!\2")[^\\]|\\.)*?)(\2"|$)')
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
+
+_RETRY = """
+if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('LPUSH', KEYS[2], ARGV[2])
+return 1
+"""
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A dead letter as it is shown.
+
+    Attributes:
+        entry: its id in the stream.
+        queue: where the message was.
+        at: when it was given up, in ISO 8601.
+        reason: the code; see `worker.transport.inspection.Reason`.
+        error: the class of the failure that its sender was told.
+        message: the sentence that its sender was told.
+        task: its name, if the worker has such a task.
+        task_id: if one could be read.
+        deliveries: how often it was delivered.
+        digest: ``sha256:`` of the message as it was sent.
+        bytes: how long that was.
+        kept: ``whole``; ``cut``: without a token; ``start``: only its beginning. Only a whole one can be sent again.
+    """
+
+    entry: str
+    queue: str
+    at: str
+    reason: str
+    error: str
+    message: str
+    task: str
+    task_id: str
+    deliveries: int
+    digest: str
+    bytes: int
+    kept: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def compose(raw: bytes, refusal: Refusal, deliveries: int, rules: Rules, now: datetime) -> dict[str, Any]:
+    """The fields of a stream's entry."""
+    original, kept = _keepable(raw, rules.dead_bytes)
+    return {
+        "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
+        "reason": refusal.reason,
+        "error": type(refusal.error).__name__,
+        "message": refusal.error.message,
+        "task": refusal.task or "",
+        "task_id": refusal.id or "",
+        "deliveries": deliveries,
+        "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
+        "bytes": len(raw),
+        "kept": kept,
+        "original": original,
+    }
+
+
+def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], rules: Rules) -> None:
+    """Write an entry, as a part of the transaction that removes the message from where it was."""
+    pipe.xadd(keys.dead(queue), fields, maxlen=rules.dead_entries, approximate=True)  # type: ignore[arg-type] # a dict
+
+
+def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
+    """What is kept of a message, and whether that is all of it."""
+    start = raw[:limit]
+    text = start.decode("utf-8", "surrogateescape")
+    safe = _without_tokens_inside(text) if len(raw) <= limit else None
+    if safe is None:
+        safe = _cut_text(_BASE64.sub(_cut_encoded, text))
+    kept = "start" if len(raw) > limit else "whole" if safe == text else "cut"
+    return safe.encode("utf-8", "surrogateescape")[:limit], kept
+
+
+def _without_tokens_inside(text: str) -> str | None:
+    """A message without tokens, as it is if there are none; None if it isn't a message."""
+    try:
+        envelope = json.loads(text)
+        body = envelope["body"]
+        encoded = (envelope.get("properties") or {}).get("body_encoding") == "base64"
+        inside = base64.b64decode(body, validate=True).decode("utf-8", "surrogateescape") if encoded else body
+        safe = _cut_text(inside)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    if safe == inside:
+        return _cut_text(text)
+    sent = base64.b64encode(safe.encode("utf-8", "surrogateescape")).decode() if encoded else safe
+    # Headers may quote a token as well: Celery's own argsrepr does.
+    return _cut_text(json.dumps({**envelope, "body": sent}, ensure_ascii=True))
+
+
+def _cut_text(text: str) -> str:
+    """Whatever a field of that name says, and whatever looks like a signed token."""
+    try:
+        named = _fields_named(json.loads(text))
+    except (ValueError, RecursionError):
+        named = []
+    for value in named:
+        text = text.replace(json.dumps(value), f'"{_CUT}"').replace(value, _CUT) if value else text
+    return _TOKEN.sub(_CUT, _FIELD.sub(rf"\1{_CUT}\4", text))
+
+
+def _fields_named(value: Any) -> list[str]:
+    found, stack = [], [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack += item
+        elif isinstance(item, dict):
+            stack += item.values()
+            token = item.get("principal_token")
+            if isinstance(token, str) and len(token) > len(_CUT):
+                found.append(token)
+    return found
+
+
+def _cut_encoded(run: re.Match[str]) -> str:
+    """A run of base64 that hides a token."""
+    whole = run[0].rstrip("=")
+    inside = base64.b64decode(whole[: len(whole) // 4 * 4])
+    return _CUT if b"principal_token" in inside or _TOKEN.search(inside.decode("latin-1")) else run[0]
+
+
+# --- for operators ----------------------------------------------------------------------------------
+
+_SHOWN = ("at", "reason", "error", "message", "task", "task_id", "deliveries", "digest", "bytes", "kept")
+
+
+def _read(queue: str, entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
+    said = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in _SHOWN}
+    numbers = {name: int(said.pop(name) or 0) for name in ("deliveries", "bytes")}
+    return DeadLetter(entry=entry.decode(), queue=queue, **said, **numbers)  # type: ignore[arg-type] # strings by name
+
+
+def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterator[DeadLetter]:
+    """A queue's dead letters, the newest first."""
+    last, left = "+", newest
+    while left is None or left > 0:
+        page: Any = client.xrevrange(keys.dead(queue), max=last, count=min(100, left or 100))
+        for entry, fields in page:
+            yield _read(queue, entry, fields)
+        if not page:
+            return
+        last, left = f"({page[-1][0].decode()}", None if left is None else left - len(page)
+
+
+def one(client: redis.Redis, queue: str, entry: str) -> tuple[DeadLetter, bytes] | None:
+    """A dead letter and what is kept of its message; None if there is none."""
+    if not re.fullmatch(r"\d{1,20}-\d{1,20}", entry):
+        return None
+    page: Any = client.xrange(keys.dead(queue), min=entry, max=entry)
+    if not page:
+        return None
+    name, fields = page[0]
+    return _read(queue, name, fields), fields.get(b"original", b"")
+
+
+def retry(client: redis.Redis, queue: str, entry: str) -> bool:
+    """Send a message again, byte for byte; its count went when it was given up. False if it is gone.
+
+    Raises:
+        InvalidJob: it can't be sent again; the message says why.
+    """
+    found = one(client, queue, entry)
+    if found is None:
+        return False
+    letter, original = found
+    if letter.reason == "expired":
+        raise InvalidJob(f"{entry} expired: only its sender can send it anew")
+    if letter.kept == "cut":
+        raise InvalidJob(f"{entry} had a principal token, which is not kept: only its sender can send it anew")
+    if letter.kept != "whole":
+        raise InvalidJob(f"{entry} is {letter.bytes:,} bytes long, and only its beginning is kept")
+    return bool(client.eval(_RETRY, 2, keys.dead(queue), queue, entry, original))
+
+
+def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
+    """Delete dead letters; how many were there."""
+    return int(client.xdel(keys.dead(queue), *entries)) if entries else 0
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many dead letters a queue has, and how old the oldest is, in seconds (0 without any)."""
+
+    queue: str
+    letters: int
+    oldest_seconds: float
+
+
+def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float]) -> list[Depth]:
+    """How many dead letters there are, queue by queue."""
+    found = []
+    for queue in queues:
+        letters: Any = client.xlen(keys.dead(queue))
+        oldest: Any = client.xrange(keys.dead(queue), count=1)
+        since = int(oldest[0][0].partition(b"-")[0]) / 1000 if oldest else None
+        found.append(Depth(queue, int(letters), max(0.0, clock() - since) if since is not None else 0.0))
+    return found
+
+
+def watcher(url: str, queues: Iterable[str], clock: Callable[[], float]) -> Callable[[], list[Depth]]:
+    """What tells the depths of queues again and again; nothing while Redis is away.
+
+    Args:
+        url: of the broker.
+        queues: which.
+        clock: Unix time.
+    """
+
+    def look() -> list[Depth]:
+        try:
+            with redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2) as client:
+                return depths(client, queues, clock)
+        except (redis.RedisError, ValueError):
+            return []
+
+    return look

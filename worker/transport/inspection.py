@@ -1,0 +1,308 @@
+"""What a message must be before Celery sees it: one that isn't ends as a dead letter, and its sender is told.
+
+Pure: bytes and a clock's reading in, a delivery or a refusal out. Celery gets only what was checked here: headers that
+it does not need, or that a sender could steer the worker with, are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+
+from worker.codec import Unreadable, loads
+from worker.errors import DeadLettered, InvalidJob, RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Reason: TypeAlias = Literal["malformed", "unknown_task", "expired", "max_deliveries", "retries_exhausted", "unforeseen"]
+"""Why a message is a dead letter."""
+
+ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
+UNDECODABLE = "the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a worker takes; plain data, because `inspect stats` shows it.
+
+    Attributes:
+        tasks: names of the tasks that may be called; None: any.
+        max_bytes: of a whole message; a longer one is not parsed.
+        max_id: characters of a task id, and of any other header.
+        max_deliveries: how often a message may be delivered; the next time it is a dead letter.
+        callbacks: whether a message may name further tasks (link, chain, chord).
+        longest_eta_seconds: how far in the future ``eta`` may be: a message that waits longer would be given back.
+        dead_entries: dead letters that are kept of a queue; the oldest go first.
+        dead_bytes: how much of an original is kept.
+    """
+
+    tasks: tuple[str, ...] | None = None
+    max_bytes: int = 16_777_216
+    max_id: int = 512
+    max_deliveries: int = 5
+    callbacks: bool = False
+    longest_eta_seconds: float = 500.0
+    dead_entries: int = 10_000
+    dead_bytes: int = 524_288
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that may be delivered.
+
+    Attributes:
+        id: of the task.
+        headers: those that Celery needs, checked.
+        body: as it was sent, without its transport encoding.
+        content: the body, decoded: arguments, keyword arguments, further tasks.
+    """
+
+    id: str
+    headers: dict[str, Any]
+    body: bytes
+    content: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A message that may not.
+
+    Attributes:
+        reason: the code that dead letters are told apart by.
+        error: what its sender is told.
+        id: of the task, if one could be read.
+        task: its name, if this worker has it.
+    """
+
+    reason: Reason
+    error: RetrievalError
+    id: str | None = None
+    task: str | None = None
+
+
+class _Expired(Exception):
+    """The message's time is over."""
+
+
+def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
+    """Read one entry of a queue.
+
+    Args:
+        raw: the entry.
+        rules: what this worker takes.
+        now: the time, with its zone.
+    """
+    try:
+        envelope, headers = _envelope(raw, rules)
+    except InvalidJob as error:
+        return Refusal("malformed", error, glimpse_id(raw, rules))
+    task_id, task = headers.get("id"), headers.get("task")
+    if not is_id(task_id, rules):
+        return Refusal("malformed", InvalidJob(f"expected 1 to {rules.max_id} printable characters", "headers.id"))
+    if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
+        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id)
+    try:
+        checked = _headers(headers, rules, now)
+        body = _body(envelope)
+        content = _content(envelope, body)
+        check_content(content, callbacks=rules.callbacks)
+    except InvalidJob as error:
+        return Refusal("malformed", error, task_id, task)
+    except _Expired:
+        return Refusal("expired", DeadLettered("the job expired before a worker took it"), task_id, task)
+    return Delivery(task_id, {**checked, "id": task_id, "task": task}, body, content)
+
+
+def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A message and its headers."""
+    if len(raw) > rules.max_bytes:
+        raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
+    try:
+        envelope = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise InvalidJob("the message is not JSON") from None
+    headers = envelope.get("headers") if isinstance(envelope, dict) else None
+    if not isinstance(headers, dict):
+        raise InvalidJob("expected a task message: an object with headers, properties and a body")
+    return envelope, headers
+
+
+_GLIMPSE = re.compile(rb'(?<!\\)"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]{1,512})"')
+_GLIMPSE_BYTES = 16_384
+
+
+def glimpse_id(raw: bytes, rules: Rules) -> str | None:
+    r"""The task id of a message that can't be parsed, so that its sender hears of it; None if it is not plain.
+
+    >>> glimpse_id(rb'{"body": "[[{\"id\": \"no\"}', Rules()), glimpse_id(b'{"headers": {"id": "a-1", "tas', Rules())
+    (None, 'a-1')
+    """
+    for part in (raw[:_GLIMPSE_BYTES], raw[-_GLIMPSE_BYTES:]):
+        found = _GLIMPSE.search(part)
+        if found and is_id(found[1].decode(), rules):
+            return found[1].decode()
+    return None
+
+
+def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
+    """Whether a value can name a task: printable, and not too long."""
+    return isinstance(value, str) and 0 < len(value) <= rules.max_id and value.isprintable()
+
+
+# --- headers ----------------------------------------------------------------------------------------
+
+
+def _headers(headers: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
+    """The headers that Celery needs, checked; all others are left out."""
+    check_limits(headers)
+    checked: dict[str, Any] = {}
+    for name in ("root_id", "parent_id", "group", "origin", "lang"):
+        if headers.get(name) is not None:
+            if not is_id(headers[name], rules):
+                raise InvalidJob(f"expected at most {rules.max_id} printable characters", f"headers.{name}")
+            checked[name] = headers[name]
+    for name in ("retries", "group_index", "replaced_task_nesting"):
+        value = headers.get(name)
+        if value is not None:
+            if type(value) is not int or not 0 <= value < 2**31:
+                raise InvalidJob("expected a whole number from 0", f"headers.{name}")
+            checked[name] = value
+    ignore = headers.get("ignore_result")
+    if not isinstance(ignore, bool | NoneType):
+        raise InvalidJob("expected true or false", "headers.ignore_result")
+    return {
+        "root_id": None,
+        "parent_id": None,
+        "group": None,
+        "shadow": None,
+        "retries": 0,
+        "timelimit": [None, None],
+        **checked,
+        "ignore_result": bool(ignore),
+        "expires": _expires(headers.get("expires"), now),
+        "eta": _eta(headers.get("eta"), rules, now),
+    }
+
+
+def check_limits(headers: Mapping[str, Any]) -> None:
+    """Refuse headers by which a sender could change how the worker runs.
+
+    Raises:
+        InvalidJob: there is one.
+    """
+    limits = headers.get("timelimit")
+    if limits and not (isinstance(limits, list) and len(limits) == 2 and not any(limits)):  # noqa: PLR2004 -- hard and soft
+        raise InvalidJob("expected no such header", "timelimit")
+    if headers.get("compression"):
+        raise InvalidJob("expected no such header", "compression")
+
+
+def _expires(value: Any, now: datetime) -> str | None:
+    moment = _moment(value, "headers.expires")
+    if moment is None:
+        return None
+    if moment <= now:
+        raise _Expired
+    return moment.isoformat()
+
+
+def _eta(value: Any, rules: Rules, now: datetime) -> str | None:
+    """When to run; None for at once."""
+    moment = _moment(value, "headers.eta")
+    if moment is None or moment <= now:
+        return None
+    if moment - now > timedelta(seconds=rules.longest_eta_seconds):
+        raise InvalidJob(f"expected at most {rules.longest_eta_seconds:g} s from now", "headers.eta")
+    return moment.isoformat()
+
+
+def _moment(value: Any, path: str) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidJob("expected a time as ISO 8601", path) from None
+
+
+# --- body -------------------------------------------------------------------------------------------
+
+
+def _body(envelope: Mapping[str, Any]) -> bytes:
+    """The body's bytes, without its transport encoding."""
+    body, properties = envelope.get("body"), envelope.get("properties")
+    if not isinstance(body, str):
+        raise InvalidJob("expected a string", "body")
+    if not isinstance(properties, dict | NoneType):
+        raise InvalidJob("expected an object", "properties")
+    encoding = (properties or {}).get("body_encoding")
+    try:
+        if encoding == "base64":
+            return base64.b64decode(body.replace("\r\n", "").replace("\n", ""), validate=True)
+        if encoding is None or (isinstance(encoding, str) and encoding.lower() in {"utf-8", "utf8"}):
+            return body.encode()
+    except binascii.Error:
+        raise InvalidJob("expected base64", "body") from None
+    except UnicodeEncodeError:
+        raise InvalidJob(UNDECODABLE) from None
+    except ValueError:  # base64 that is no ASCII
+        raise InvalidJob("expected base64", "body") from None
+    raise InvalidJob("expected base64, utf-8 or nothing", "properties.body_encoding")
+
+
+def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
+    """The body as JSON, and nothing else."""
+    if envelope.get("content-type") != "application/json":
+        raise InvalidJob("expected application/json", "content-type")
+    encoding = envelope.get("content-encoding")
+    if not (encoding is None or (isinstance(encoding, str) and encoding.lower() in {"utf-8", "utf8", "binary"})):
+        raise InvalidJob("expected utf-8", "content-encoding")
+    try:
+        return loads(body)
+    except ValueError:
+        raise InvalidJob(UNDECODABLE) from None
+
+
+def arguments(raw: bytes) -> Any:
+    """The arguments of a message, for a summary; None of one that has none."""
+    try:
+        envelope = json.loads(raw)
+        return loads(_body(envelope))[0]
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
+        return None
+
+
+def check_content(content: Any, *, callbacks: bool) -> None:
+    """Whether a decoded body is a task's: arguments, keyword arguments, further tasks.
+
+    Raises:
+        InvalidJob: it is not, or names further tasks where that is not allowed.
+    """
+    if not (isinstance(content, list) and [*map(type, content)] in ([list, dict, dict], [list, dict, NoneType])):
+        raise InvalidJob("the body could not be decoded as JSON of [[job], {}, {}]")
+    arguments, keywords, embed = content
+    if arguments and isinstance(arguments[0], Unreadable):
+        raise InvalidJob(UNDECODABLE)
+    if "self" in keywords:  # Celery's own call of the task would fail on it
+        raise InvalidJob(ONE_JOB)
+    further = {name: (embed or {}).get(name) for name in ("callbacks", "errbacks", "chain", "chord")}
+    if not _only_signatures(further):
+        raise InvalidJob("expected signatures as callbacks, errbacks, chain and chord")
+    named = [name for name, value in further.items() if value]
+    if named and not callbacks:
+        raise InvalidJob("expected no further tasks (settings: worker.allow_callbacks)", named[0])
+
+
+def _only_signatures(further: Mapping[str, Any]) -> bool:
+    lists = [further[name] or [] for name in ("callbacks", "errbacks", "chain")]
+    return isinstance(further["chord"], dict | NoneType) and all(
+        isinstance(some, list) and all(isinstance(signature, dict) for signature in some) for some in lists
+    )

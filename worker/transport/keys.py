@@ -1,0 +1,58 @@
+"""The places in Redis where a message can be, by name."""
+
+from __future__ import annotations
+
+OWNERS = "retrieval-worker.owners"
+"""Sorted set of the in-flight lists that may hold something, by when their owner was last seen (Unix time)."""
+
+UNACKED = "unacked"
+"""Hash of delivered messages by delivery tag; kombu's name and form, so that a stock worker can give them back."""
+
+UNACKED_INDEX = "unacked_index"
+"""Sorted set of delivery tags by time of delivery (Unix time); kombu's."""
+
+_INFLIGHT = ".inflight."
+
+
+def owner_key(owner: str) -> str:
+    """Exists while the owner is alive."""
+    return f"retrieval-worker.owner.{owner}"
+
+
+def inflight(queue: str, owner: str) -> str:
+    """List of what an owner has taken off a queue and not written down yet."""
+    return f"{queue}{_INFLIGHT}{owner}"
+
+
+def parse_inflight(key: str) -> tuple[str, str]:
+    """Queue and owner of an in-flight list.
+
+    >>> parse_inflight(inflight("retrieval", "host-1-ab"))
+    ('retrieval', 'host-1-ab')
+    """
+    queue, _, owner = key.rpartition(_INFLIGHT)
+    return queue, owner
+
+
+def dead(queue: str) -> str:
+    """Stream of a queue's dead letters."""
+    return f"{queue}.dead"
+
+
+def deliveries(queue: str) -> str:
+    """Hash of how often unanswered jobs were delivered, by task id."""
+    return f"{queue}.deliveries"
+
+
+def tag(owner: str, number: int) -> str:
+    """A delivery tag: the worker's own, because senders may give all of their messages the same."""
+    return f"{owner}:{number}"
+
+
+def owner_of(tag: str) -> str:
+    """Who holds a delivery; of a stock worker's tag nobody that is known.
+
+    >>> owner_of(tag("host-1-ab", 7))
+    'host-1-ab'
+    """
+    return tag.rpartition(":")[0]

@@ -1,0 +1,134 @@
+"""Who takes messages off queues, who of them is alive, and what becomes of the others' lists.
+
+An owner is one connection that claims from a queue. Its key in Redis is renewed every few seconds by a thread, because
+the main process may be busy for longer than that; the thread ends with the process, and stands still with it. Whose key
+has gone counts as dead: its list goes back to the queue, and its deliveries too. A job may run twice, but is not lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from worker import observe
+from worker.transport import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Clock = Callable[[], float]
+
+log = observe.logger("worker.transport")
+
+BEAT_SECONDS = 4.0
+LIFE_SECONDS = 15
+"""How long an owner that is not heard of counts as alive."""
+
+FORGET_SECONDS = 900.0
+"""How long a dead owner's list is looked at: a command of its last connection may arrive late."""
+
+
+class Heart:
+    """Keeps the owners of one channel alive.
+
+    Args:
+        client: one of its own, because the thread must share nothing with the main one.
+        clock: Unix time.
+        name: of this process; owners' names begin with it.
+    """
+
+    def __init__(self, client: redis.Redis, clock: Clock, name: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._name = name
+        self._lists: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, client: redis.Redis, queue: str) -> str:
+        """A new owner, known before it claims anything; its name."""
+        owner = f"{self._name}-{uuid.uuid4().hex[:12]}"
+        place = keys.inflight(queue, owner)
+        self._beat(client, {owner: place})
+        with self._lock:
+            self._lists[owner] = place
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="owners", daemon=True)
+            self._thread.start()
+        return owner
+
+    def abandon(self, owner: str) -> None:
+        """Let an owner die: its connection broke, and what it claimed is not known."""
+        with self._lock:
+            self._lists.pop(owner, None)
+
+    def release(self, client: redis.Redis, queue: str, owner: str) -> None:
+        """Take back what an owner left, and forget it: its connection was closed with nothing on the way."""
+        self.abandon(owner)
+        put_back(client, queue, owner)
+        client.delete(keys.owner_key(owner))
+        client.zrem(keys.OWNERS, keys.inflight(queue, owner))
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(BEAT_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(BEAT_SECONDS):
+            with self._lock:
+                lists = dict(self._lists)
+            try:
+                self._beat(self._client, lists)
+            except (redis.RedisError, OSError) as error:
+                log.warning("owner not renewed", error=type(error).__name__)
+        self._client.connection_pool.disconnect()
+
+    def _beat(self, client: redis.Redis, lists: dict[str, str]) -> None:
+        if not lists:
+            return
+        with client.pipeline(transaction=False) as pipe:
+            for owner in lists:
+                pipe.set(keys.owner_key(owner), self._name, ex=LIFE_SECONDS)
+            pipe.zadd(keys.OWNERS, dict.fromkeys(lists.values(), self._clock()))
+            pipe.execute()
+
+
+def put_back(client: redis.Redis, queue: str, owner: str) -> int:
+    """Move an owner's list back, to where it was taken from and in that order; how many there were."""
+    moved = 0
+    while client.lmove(keys.inflight(queue, owner), queue, "LEFT", "RIGHT") is not None:
+        moved += 1
+    return moved
+
+
+def bury(client: redis.Redis, now: float) -> list[str]:
+    """Put the lists of dead owners back on their queues.
+
+    Returns:
+        The dead whose deliveries may still be unanswered.
+    """
+    known: Any = client.zrange(keys.OWNERS, 0, -1, withscores=True)
+    lists = [(place.decode(), seen) for place, seen in known]
+    with client.pipeline(transaction=False) as pipe:
+        for place, _ in lists:
+            pipe.exists(keys.owner_key(keys.parse_inflight(place)[1]))
+            pipe.llen(place)
+        answers = pipe.execute() if lists else []
+    dead = []
+    for (place, seen), alive, length in zip(lists, answers[::2], answers[1::2], strict=True):
+        if alive:
+            continue
+        queue, owner = keys.parse_inflight(place)
+        dead.append(owner)
+        if length:
+            moved = put_back(client, queue, owner)
+            log.warning("claims of a dead worker put back", queue=queue, owner=owner, messages=moved)
+        elif seen < now - FORGET_SECONDS:
+            client.zrem(keys.OWNERS, place)
+    return dead

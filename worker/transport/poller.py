@@ -1,0 +1,60 @@
+"""Kombu's poller of Redis connections, with claims in place of ``BRPOP``."""
+
+from __future__ import annotations
+
+from queue import Empty
+from typing import TYPE_CHECKING, Any
+
+from kombu.transport.redis import MultiChannelPoller
+
+from worker.transport.claim import Claim
+
+if TYPE_CHECKING:
+    from worker.transport.channel import Channel
+
+
+class ClaimingPoller(MultiChannelPoller):
+    """Lets each channel claim while it has room, and hands it what came."""
+
+    def on_poll_start(self) -> None:
+        """Before the event loop waits."""
+        for channel in list(self._channels):
+            channel.claim_more()
+            if channel.active_fanout_queues:
+                self._register_LISTEN(channel)
+
+    def watch(self, channel: Channel, claim: Claim) -> None:
+        """Have a claim's connection polled."""
+        sock = claim.connection._sock  # noqa: SLF001 -- kombu's own way
+        self._fd_to_chan[sock.fileno()] = (channel, claim)
+        self._chan_to_sock[channel, claim, claim] = sock
+        self.poller.register(sock, self.eventflags)
+
+    def on_readable(self, fileno: int) -> Any:
+        """A connection has something to say."""
+        channel, claim = self._fd_to_chan.get(fileno, (None, None))
+        if isinstance(claim, Claim):
+            return channel.on_claim(claim)
+        return super().on_readable(fileno)
+
+    def handle_event(self, fileno: int, event: int) -> Any:
+        """The same, where there is no event loop but somebody who drains events, and waits on if there was none."""
+        if isinstance(self._fd_to_chan.get(fileno, (None, None))[1], Claim):
+            if not self.on_readable(fileno):
+                raise Empty
+            return True
+        return super().handle_event(fileno, event)
+
+    def maybe_restore_messages(self) -> None:
+        """Put back what the dead and the late hold."""
+        for channel in list(self._channels):
+            channel.maintain()
+
+    def on_poll_init(self, poller: Any) -> None:
+        """The event loop's poller takes over."""
+        self.poller = poller
+
+    def maybe_check_brpop_health(self) -> None:
+        """Drop connections whose answer is overdue: half-open ones never say so."""
+        for channel in list(self._channels):
+            channel.drop_silent_claims()

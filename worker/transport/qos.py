@@ -1,0 +1,121 @@
+"""What was delivered and is not acknowledged, as kombu's consumers see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import redis
+from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual
+
+from worker import observe
+from worker.transport import unacked
+
+if TYPE_CHECKING:
+    from worker.transport.inspection import Delivery, Refusal
+
+log = observe.logger("worker.transport")
+
+BROKEN = (redis.RedisError, OSError)
+"""After these it is not known what Redis has heard."""
+
+
+class Message(virtual.Message):
+    """A delivered message, its body decoded already."""
+
+    def __init__(self, payload: dict[str, Any], channel: Any = None, **options: Any) -> None:
+        super().__init__(payload, channel=channel, **options)
+        content = payload.get("content")
+        if content is not None:
+            self._decoded_cache = content
+            self.content_type, self.content_encoding = "application/json", "utf-8"
+
+
+class QoS(kombu_redis.QoS):
+    """What was delivered and not acknowledged: in Redis since the claim, here by tag."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._condemned: dict[str, Refusal] = {}
+        self._spared: set[str] = set()
+
+    def append(self, message: Message, delivery_tag: str) -> None:
+        """Note a delivery; `Channel` has written it down already."""
+        virtual.QoS.append(self, message, delivery_tag)
+
+    def condemn(self, delivery_tag: str, refusal: Refusal) -> None:
+        """Have a message end as a dead letter when it is acknowledged."""
+        self._condemned[delivery_tag] = refusal
+
+    def spare(self, delivery_tag: str) -> None:
+        """Have a delivery not count when the message is given back: that it has to run again is not its fault."""
+        self._spared.add(delivery_tag)
+
+    def ack(self, delivery_tag: str) -> None:
+        """Forget a message: its result is stored."""
+        refusal = self._condemned.pop(delivery_tag, None)
+        source = self._source(delivery_tag)
+        try:
+            if refusal is not None:
+                self.channel.bury_delivered(delivery_tag, refusal)
+            elif source:
+                with self.channel.conn_or_acquire() as client, client.pipeline() as pipe:
+                    unacked.forget(pipe, delivery_tag, *source)
+                    pipe.execute()
+        finally:
+            virtual.QoS.ack(
+                self, delivery_tag
+            )  # where Redis did not hear it, the message comes back; its place is free
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Give a message back behind all others, or forget it."""
+        if not requeue:
+            self.ack(delivery_tag)
+            return
+        self._condemned.pop(delivery_tag, None)
+        _, task_id = self._source(delivery_tag) or ("", "")
+        spared = delivery_tag in self._spared
+        self._spared.discard(delivery_tag)
+        with self.channel.conn_or_acquire() as client:
+            unacked.give_back(client, delivery_tag, "LPUSH", uncounted=task_id if spared else "")
+        virtual.QoS.ack(self, delivery_tag)
+
+    def restore_unacked(self, client: Any = None) -> list[Any]:
+        """Give back what nobody has begun with, or what this worker was told to end; it counts as not delivered."""
+        self._flush()
+        try:
+            with self.channel.conn_or_acquire(client) as connected:
+                for delivery_tag in reversed(self._delivered):
+                    _, task_id = self._source(delivery_tag) or ("", "")
+                    unacked.give_back(connected, delivery_tag, "RPUSH", uncounted=task_id)
+        except BROKEN as error:
+            log.warning("deliveries not given back; they will be", error=type(error).__name__)
+        self._delivered.clear()
+        return []
+
+    def restore_visible(self, *_: Any, **__: Any) -> None:
+        """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
+
+    def _source(self, delivery_tag: str) -> tuple[str, str] | None:
+        """Queue and task id of a delivery of this channel."""
+        message = self._delivered.get(delivery_tag)
+        if message is None or "queue" not in message.properties:
+            return None
+        return message.properties["queue"], message.properties["correlation_id"]
+
+
+def payload(found: Delivery, queue: str, tag: str, count: int) -> dict[str, Any]:
+    """A delivery in kombu's form."""
+    return {
+        "body": found.body,
+        "content": found.content,
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": found.headers,
+        "properties": {
+            "correlation_id": found.id,
+            "delivery_tag": tag,
+            "delivery_info": {"exchange": "", "routing_key": queue, "redelivered": count > 1},
+            "queue": queue,
+        },
+    }

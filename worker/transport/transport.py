@@ -1,0 +1,45 @@
+"""The transport itself: which channel, which poller, and what an event loop does now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kombu.transport import redis as kombu_redis
+
+from worker.transport.channel import MAINTENANCE_SECONDS, Channel
+from worker.transport.poller import ClaimingPoller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.errors import RetrievalError
+
+
+class Transport(kombu_redis.Transport):
+    """Kombu's Redis transport, over claims.
+
+    Attributes:
+        answer: stores a failure under a task id; set by whoever consumes.
+    """
+
+    Channel = Channel
+    answer: Callable[[str, RetrievalError], None] | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.cycle = ClaimingPoller()  # type: ignore[assignment] # as kombu's own does
+        self._timers: list[Any] = []
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        """Have an event loop drive the claims."""
+        super().register_with_event_loop(connection, loop)
+        cycle: Any = self.cycle
+        # Kombu's own timers are set by options made for other purposes; these two are what the holds are built on.
+        for timer in self._timers:
+            timer.cancel()
+        works = (cycle.maybe_restore_messages, cycle.maybe_check_brpop_health)
+        self._timers = [loop.call_repeatedly(MAINTENANCE_SECONDS, work) for work in works]
+
+
+class SecureTransport(Transport):
+    """The same over TLS, for URLs that begin with ``rediss``; kombu shows them as such."""

@@ -1,0 +1,145 @@
+"""What was delivered and is not answered yet, and how it goes back to its queue.
+
+An entry is ``[message,"","queue"]``: what kombu writes, but with the message byte for byte as it was sent. So a stock
+worker can give back what a reliable one held, and the other way round.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from worker.transport import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import redis
+
+_END = re.compile(rb',"",("(?:[^"\\]|\\.)*")\]$')
+_END_BYTES = 2048
+
+# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between.
+_GIVE_BACK = """
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call(ARGV[3], KEYS[3], ARGV[2])
+if ARGV[4] ~= '' and redis.call('HINCRBY', KEYS[4], ARGV[4], -1) <= 0 then
+    redis.call('HDEL', KEYS[4], ARGV[4])
+end
+return 1
+"""
+
+# Writes down only what is still in its owner's list: a client that missed the answer sends the whole again, and must be
+# told the same.
+_WRITE_DOWN = """
+if redis.call('LREM', KEYS[1], 1, ARGV[2]) == 0 then
+    if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
+    return tonumber(redis.call('HGET', KEYS[4], ARGV[5]) or 1)
+end
+redis.call('HSET', KEYS[2], ARGV[1], '[' .. ARGV[2] .. ARGV[3])
+redis.call('ZADD', KEYS[3], ARGV[4], ARGV[1])
+return redis.call('HINCRBY', KEYS[4], ARGV[5], 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A delivered message: the queue it is from, and its bytes."""
+
+    queue: str
+    raw: bytes
+
+
+def pack(queue: str, raw: bytes) -> bytes:
+    """An entry of the hash.
+
+    Args:
+        queue: where the message is from.
+        raw: the message; JSON.
+    """
+    return b"[" + raw + _end(queue)
+
+
+def _end(queue: str) -> bytes:
+    return b',"",' + json.dumps(queue).encode() + b"]"
+
+
+def unpack(entry: bytes) -> Held | None:
+    """The message of an entry; None if a stock worker wrote it.
+
+    >>> unpack(pack("retrieval", b'{"body": ""}'))
+    Held(queue='retrieval', raw=b'{"body": ""}')
+    >>> unpack(b'[{"body": ""}, "", "retrieval"]')
+    """
+    end = _END.search(entry[-_END_BYTES:])
+    if end is None:
+        return None
+    return Held(json.loads(end[1]), entry[1 : -len(end[0])])
+
+
+def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, task_id: str, now: float) -> int:
+    """From an owner's list to the unacknowledged, in one step that may be repeated.
+
+    Args:
+        client: of the broker.
+        tag: the delivery.
+        claimed: the message.
+        place: the owner's list.
+        task_id: whose deliveries are counted.
+        now: Unix time.
+
+    Returns:
+        How often the message was delivered, with this time; 0 if it was not in the list any more: it was taken back
+        from its owner, which counted as dead, and so must not be delivered by it.
+    """
+    places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
+    end = _end(claimed.queue)
+    return int(client.eval(_WRITE_DOWN, len(places), *places, tag, claimed.raw, end, now, task_id))
+
+
+def held(client: redis.Redis, tag: str) -> Held | None:
+    """A delivered message by its tag; None if it is gone, or a stock worker's."""
+    entry: Any = client.hget(keys.UNACKED, tag)
+    return unpack(entry) if entry else None
+
+
+def forget(pipe: redis.client.Pipeline, tag: str, queue: str, task_id: str) -> None:
+    """Remove a delivery and its count: it is answered, or a dead letter now."""
+    pipe.zrem(keys.UNACKED_INDEX, tag)
+    pipe.hdel(keys.UNACKED, tag)
+    pipe.hdel(keys.deliveries(queue), task_id)
+
+
+def give_back(
+    client: redis.Redis, tag: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: str = "", message: Held | None = None
+) -> bool:
+    """Put a delivery back on its queue, in one step, if it is still there.
+
+    Args:
+        client: of the broker.
+        tag: the delivery.
+        side: ``RPUSH``: it comes next; ``LPUSH``: after all that wait.
+        uncounted: task id of a delivery that is not to count, because nobody has begun with it.
+        message: what `held` says, if that is known.
+
+    Returns:
+        Whether it was put back.
+    """
+    message = message or held(client, tag)
+    if message is None:
+        return False
+    places = (keys.UNACKED, keys.UNACKED_INDEX, message.queue, keys.deliveries(message.queue))
+    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, message.raw, side, uncounted))
+
+
+def overdue(client: redis.Redis, before: float, owners: Collection[str]) -> list[str]:
+    """Tags of deliveries that must go back, the latest first: of dead owners, and from before a moment."""
+    late: Any = client.zrange(keys.UNACKED_INDEX, "-inf", f"({before}", byscore=True)
+    tags = [tag.decode() for tag in late]
+    if owners:
+        every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
+        tags += [tag for tag in (tag.decode() for tag in every) if tag not in {*tags} and keys.owner_of(tag) in owners]
+    return tags[::-1]

@@ -84,7 +84,7 @@ class Proxy:
 
         def acting() -> None:
             act()
-            done.set()
+            self._loop.call_soon(done.set)  # after the closing of what `act` aborted: that is the loop's next step
 
         self._loop.call_soon_threadsafe(acting)
         done.wait()
@@ -235,9 +235,19 @@ def network() -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
+        asyncio.run_coroutine_threadsafe(_finish(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _finish() -> None:
+    """No socket is left: connections on their way are given up, and what was aborted is closed."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0)
 
 
 @contextlib.contextmanager

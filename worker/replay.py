@@ -155,15 +155,16 @@ class Replay:
 
         Each in the first corpus, by the settings, that knows it; in none: missing.
         """
-        found: dict[Pin, Outcome[Chunk]] = {}
-        left = list(dict.fromkeys(pins))
+        found: list[Outcome[Chunk]] = [*map(missing, pins)]
+        left = [*range(len(pins))]
         for corpus in self._corpora.all():
             if not left:
                 break
-            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), left)
-            found |= {outcome.pin: outcome for outcome in outcomes}
-            left = [outcome.pin for outcome in outcomes if outcome.verdict == "missing"]
-        return [found[pin] for pin in pins]
+            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), [pins[i] for i in left])
+            for i, outcome in zip(left, outcomes, strict=True):
+                found[i] = outcome
+            left = [i for i in left if found[i].verdict == "missing"]
+        return found
 
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """What became of pins: one query for all; pins of an older hash are compared by their own normaliser."""

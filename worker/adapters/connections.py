@@ -105,4 +105,4 @@ class _Jsonb(Loader):
 
     def load(self, data: Buffer) -> Any:
         # The first byte is the version of the binary format, of which there is one.
-        return orjson.loads(memoryview(data)[1:])
+        return orjson.loads(data[1:])

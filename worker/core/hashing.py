@@ -28,10 +28,23 @@ def normalise(text: str) -> str:
     >>> normalise("  two\n\nwords ")
     'two words'
     """
-    # Text as most chunks have it needs no new string: of all white space only the space itself is printable.
-    if text.isprintable() and "  " not in text:
+    # Text as most chunks have it needs no new string.
+    if "  " not in text and _has_no_space_but(text):
         return text.strip(" ")
     return " ".join(text.split())
+
+
+_OTHER_ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+
+
+def _has_no_space_but(text: str) -> bool:
+    """Whether a text's only white space is the space itself; where not, it may say so of other text, too."""
+    if not text.isascii():
+        return text.isprintable()  # of all white space only the space itself is
+    for space in _OTHER_ASCII_SPACES:  # noqa: SIM110 -- a generator would take twice as long
+        if space in text:
+            return False
+    return True
 
 
 NORMALISERS: dict[int, Callable[[str], str]] = {1: normalise}

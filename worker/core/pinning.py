@@ -90,13 +90,13 @@ class Outcome(NamedTuple, Generic[C]):
     places: int
 
 
-def missing(pin: Pin) -> Outcome[Any]:
-    """The outcome of a pin that nothing is left of, or nothing that this caller may see."""
-    return Outcome(pin, "missing", None, None, 0)
-
-
 # What a NamedTuple's own constructor does in Python, a third of its time: jobs make thousands of these.
 _made = tuple.__new__
+
+
+def missing(pin: Pin) -> Outcome[Any]:
+    """The outcome of a pin that nothing is left of, or nothing that this caller may see."""
+    return _made(Outcome, (pin, "missing", None, None, 0))
 
 
 def raw_hash(text: str) -> str:
@@ -125,14 +125,12 @@ def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
 
     A chunk is told by its identity: `resolve` hands out the very objects that it was given.
     """
-    seen: set[int] = set()
-    found = []
+    found = {}
     for outcome in outcomes:
-        _, verdict, chunk, _, _ = outcome
-        if chunk is not None and verdict in RETURNED and id(chunk) not in seen:
-            seen.add(id(chunk))
-            found.append((outcome, chunk))
-    return found
+        chunk = outcome.chunk
+        if chunk is not None and outcome.verdict in RETURNED:
+            found.setdefault(id(chunk), (outcome, chunk))
+    return [*found.values()]
 
 
 def resolve(
@@ -155,31 +153,35 @@ def resolve(
         if by_id and chunk.id in by_id:
             by_id[chunk.id].append(chunk)
 
-    def lowest(some: Sequence[C]) -> C:
-        return some[0] if len(some) == 1 else min(some, key=order)
-
-    def outcome(pin: Pin) -> Outcome[C]:
-        chunk_hash, _, raw, chunk_id, *_ = pin
-        same_text = by_hash[chunk_hash]
-        count = len(same_text)
-        here = _own_chunk(pin, by_id[chunk_id], lowest) if chunk_id is not None else None
+    outcomes: list[Outcome[C]] = []
+    for pin in pins:
+        chunk_hash, _, raw, chunk_id, _, _, _ = pin
+        same_text, same_id = by_hash[chunk_hash], by_id[chunk_id] if chunk_id is not None else ()
+        here = _own_chunk(pin, same_id, order) if same_id else None
         verdict: Verdict
         if here is not None and hash_of(here) == chunk_hash:
             # Bytes that nobody recorded can't be said to be the same.
             verdict = "exact" if raw == raw_hash(here.text) else "normalised"
-            return _made(Outcome, (pin, verdict, here, chunk_hash, count))
-        if count:
+            outcome = (pin, verdict, here, chunk_hash, len(same_text))
+        elif same_text:
+            count = len(same_text)
             verdict = "ambiguous" if count > 1 else "matched" if chunk_id is None else "moved"
-            return _made(Outcome, (pin, verdict, lowest(same_text), chunk_hash, count))
-        return missing(pin) if here is None else Outcome(pin, "edited", here, hash_of(here), 0)
+            outcome = (pin, verdict, _lowest(same_text, order), chunk_hash, count)
+        elif here is not None:
+            outcome = (pin, "edited", here, hash_of(here), 0)
+        else:
+            outcome = (pin, "missing", None, None, 0)
+        outcomes.append(_made(Outcome, outcome))
+    return outcomes
 
-    return [outcome(pin) for pin in pins]
+
+def _lowest(some: Sequence[C], order: Order[C]) -> C:
+    return some[0] if len(some) == 1 else min(some, key=order)
 
 
-def _own_chunk(pin: Pin, same_id: Sequence[C], lowest: Callable[[Sequence[C]], C]) -> C | None:
+def _own_chunk(pin: Pin, same_id: Sequence[C], order: Order[C]) -> C:
     """The pin's own chunk. Ids of inline sources are each source's own: the pin's document decides, then the order."""
-    own = [chunk for chunk in same_id if chunk.document_id == pin.document_id] or same_id
-    return lowest(own) if own else None
+    return _lowest([chunk for chunk in same_id if chunk.document_id == pin.document_id] or same_id, order)
 
 
 def compact_json(value: Any) -> bytes:

@@ -29,19 +29,19 @@ def normalise(text: str) -> str:
     'two words'
     """
     # Text as most chunks have it needs no new string.
-    if "  " not in text and _has_no_space_but(text):
+    if _only_spaces(text) and "  " not in text:
         return text.strip(" ")
     return " ".join(text.split())
 
 
-_OTHER_ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+_OTHER_ASCII_SPACES = "\n\t\v\f\r\x1c\x1d\x1e\x1f"
 
 
-def _has_no_space_but(text: str) -> bool:
-    """Whether a text's only white space is the space itself; where not, it may say so of other text, too."""
+def _only_spaces(text: str) -> bool:
+    """Whether all of a text's white space is the space itself; False too where other text can't be printed."""
     if not text.isascii():
         return text.isprintable()  # of all white space only the space itself is
-    for space in _OTHER_ASCII_SPACES:  # noqa: SIM110 -- a generator would take twice as long
+    for space in _OTHER_ASCII_SPACES:  # noqa: SIM110 -- a generator takes longer
         if space in text:
             return False
     return True

@@ -125,7 +125,7 @@ def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
 
     A chunk is told by its identity: `resolve` hands out the very objects that it was given.
     """
-    found = {}
+    found: dict[int, tuple[Outcome[C], C]] = {}
     for outcome in outcomes:
         chunk = outcome.chunk
         if chunk is not None and outcome.verdict in RETURNED:
@@ -159,6 +159,7 @@ def resolve(
         same_text, same_id = by_hash[chunk_hash], by_id[chunk_id] if chunk_id is not None else ()
         here = _own_chunk(pin, same_id, order) if same_id else None
         verdict: Verdict
+        outcome: tuple[Pin, Verdict, C | None, str | None, int]
         if here is not None and hash_of(here) == chunk_hash:
             # Bytes that nobody recorded can't be said to be the same.
             verdict = "exact" if raw == raw_hash(here.text) else "normalised"

@@ -187,12 +187,14 @@ def refuse_unsafe_start(settings: Settings) -> None:
 
     A database that is away is no reason: every process checks again before its first answer.
     """
-    try:
-        check(settings)
-    except SettingsError as error:
-        _exit(error)
-    except Unavailable as error:
-        log.warning("starting without Postgres", reason=error.message)
+    for server, where in (("Postgres", settings), ("the standby", settings.of_the_standby)):
+        try:
+            if where is not None:
+                check(where)
+        except SettingsError as error:
+            _exit(error)
+        except Unavailable as error:
+            log.warning("starting without a server", server=server, reason=error.message)
 
 
 def warn_of_servers(settings: Settings) -> None:

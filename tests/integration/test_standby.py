@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, asker
 from tests.integration.asking import ask as ask_pipeline
-from tests.integration.replicated import Pair, pair, wait_for
+from tests.integration.replicated import SECONDS, Pair, pair, wait_for
 
+from worker import devstack
 from worker.adapters.postgres import Database
 from worker.app import refuse_unsafe_start
+from worker.client import Client, RunRef
 from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
 from worker.core import lexical
 from worker.doctor import examine
@@ -23,6 +26,8 @@ from worker.standby import REST_SECONDS, Standby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import redis
 
     from worker.settings import Settings
 
@@ -206,6 +211,29 @@ def test_what_a_cache_keeps_is_found_on_the_primary(both: Pair, start: Callable[
     assert texts(search(engine)["chunks"])[EDITED_ID] != "edited"
 
 
+def test_a_worker_process_reads_what_its_environment_says(
+    both: Pair, stack: devstack.Stack, broker: redis.Redis, tmp_path: Path
+) -> None:
+    """Two variables and nothing else: a search reads the standby, its record stands on the primary."""
+    del broker  # emptied
+    environment = {
+        **devstack.worker_environment(stack, TRUST_QUEUE="true", STANDBY__MAX_LAG_SECONDS="86400"),
+        "DATABASE_CONNECTION_STRING": both.dsn("primary"),
+        "DATABASE_READ_CONNECTION_STRING": both.dsn("prefer-standby"),
+    }
+    both.hold_back()
+    both.write(EDITED)
+    job = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"}, run=RunRef(**RUN))
+    with (
+        devstack.celery_worker(environment, tmp_path / "worker.log", "--concurrency=1"),
+        contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client,
+    ):
+        first, again = (client.call(job, timeout=SECONDS) for _ in range(2))
+    assert EDITED_ID in {chunk.chunk_id for chunk in first.chunks}
+    assert EDITED_ID not in {chunk.chunk_id for chunk in again.chunks}
+    assert both.primary.execute("SELECT count(*) FROM retrieval.runs") == 1
+
+
 # --- who may see what ---------------------------------------------------------------------------
 
 
@@ -360,7 +388,7 @@ def test_a_promoted_standby_is_searched_and_written_to(failing: Pair, start: Cal
 
 
 def test_a_server_that_is_no_copy_of_the_primary_is_not_read(
-    both: Pair, stack: Any, database: str, search_side: Callable[[Settings], Standby]
+    both: Pair, stack: devstack.Stack, database: str, search_side: Callable[[Settings], Standby]
 ) -> None:
     """Tables of the same names, other rows: whatever set-up led there."""
     reads = search_side(both.settings(database_read_connection_string=stack.postgres.dsn(database, "retrieval_worker")))

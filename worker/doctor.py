@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.catalog import identifier
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.postgres import check, connected, translated_errors
-from worker.adapters.replication import LAG
+from worker.adapters.replication import LAG, check_standby
 from worker.errors import RetrievalError, Unavailable
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def _standby(settings: Settings) -> Iterator[Finding]:
     if standby is None:
         return
     try:
-        check(standby)
+        check_standby(standby)
     except Unavailable:
         yield Finding("advice", "standby", "it does not answer: searches ask the primary")
         return
     except RetrievalError as error:
-        yield Finding("problem", "standby", f"DATABASE_READ_CONNECTION_STRING: {error.message}")
+        yield Finding("problem", "standby", error.message)
         return
     with translated_errors(), connected(standby.database_connection_string.get_secret_value()) as connection:
         yield from _lag(connection, standby.standby.max_lag_seconds)

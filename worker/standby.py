@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from worker import observe
-from worker.adapters.postgres import Database, check
-from worker.adapters.replication import LAG
+from worker.adapters.postgres import Database
+from worker.adapters.replication import LAG, check_standby
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Standby:
             self._database = Database(self._settings, _LIFETIME_SECONDS)
             types = self._database.types
         else:
-            types = check(self._settings)
+            types = check_standby(self._settings)
         if types != self._primary.types:
             raise SettingsError("DATABASE_READ_CONNECTION_STRING: expected a streaming standby of the primary")
         self._checked = True

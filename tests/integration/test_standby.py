@@ -276,7 +276,8 @@ def test_a_role_that_sees_past_the_policies_there_is_refused(
     with pytest.raises(SystemExit) as ended:
         refuse_unsafe_start(settings)
     assert ended.value.code == 78
-    assert "superuser" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "DATABASE_READ_CONNECTION_STRING: the role postgres is a superuser" in said
     assert any("superuser" in one.text for one in examine(settings) if one.level == "problem")
     engine = start(settings)
     both.hold_back()

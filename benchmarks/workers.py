@@ -127,14 +127,16 @@ def main(
     """Measure each arrangement in turn, several times; print medians and the spread."""
     wanted = arrangements()
     figures = {one: Figures() for one in wanted}
+    progress = Console(stderr=True)
     with devstack.stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
             migrate(connection)
             load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
         before = os.getloadavg()[0]
-        for _ in range(rounds):
+        for n in range(1, rounds + 1):
             for one in wanted:
                 measure(stack, one, jobs, figures[one])
+                progress.print(f"round {n}, {one.name}: {figures[one].jobs_a_second[-1]:.0f} jobs/s", highlight=False)
     table = Table("pool", "jobs/s (median)", "lowest", "highest", "to prefork, 1", "worker CPU, ms a job", "failed")
     base = statistics.median(figures[wanted[0]].jobs_a_second)
     for one, of in figures.items():

@@ -45,6 +45,7 @@ LAYERS = [
         "reports",
         "legs",
         "transforms",
+        "calibrating",
     },
     {"caching", "searching", "answer_report"},
     {"retrieval", "exchange", "feedback"},

@@ -15,7 +15,7 @@ from kombu.entity import Queue
 
 from worker import codec, links, observe, results, tasks
 from worker import settings as settings_module
-from worker.adapters.durability import warnings
+from worker.adapters.durability import refuse_old_redis, warnings
 from worker.adapters.postgres import check
 from worker.engine import Engine, spare_collections
 from worker.errors import RetrievalError, SettingsError, Unavailable
@@ -183,11 +183,12 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
 
 def refuse_unsafe_start(settings: Settings) -> None:
-    """Stop this process where the database is set up so that rows could leak.
+    """Stop this process where the database is set up so that rows could leak, or Redis can't carry the jobs.
 
     A database that is away is no reason: every process checks again before its first answer.
     """
     try:
+        refuse_old_redis(settings)
         check(settings)
     except SettingsError as error:
         _exit(error)

@@ -38,9 +38,9 @@ STEPS = (40, 60, 100, 150, 200, 300, 400, 600, 800, 1000)
 """Search widths that are tried, the least first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Caller:
-    """Somebody who asks.
+    """Somebody who asks; each is only itself.
 
     Attributes:
         name: for people.

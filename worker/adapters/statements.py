@@ -83,17 +83,17 @@ class Statements:
         return self._plan([self._width_by_size, *([measured] if measured else [])])
 
     @property
-    def _width_by_size(self) -> tuple[int, int]:
-        """(least `ef_search`, rows of the corpus for each one of it)."""
-        return self._search.ef_search_min, self._search.ef_search_rows
+    def _width_by_size(self) -> tuple[int, int, int]:
+        """(least `ef_search`, how much of it for how many rows)."""
+        return self._search.ef_search_min, 1, self._search.ef_search_rows
 
     @property
-    def _measured_width(self) -> tuple[int, int] | None:
+    def _measured_width(self) -> tuple[int, int, int] | None:
         """The same, as calibrated: what was enough for so many rows, and more in proportion as they become more."""
         measured = self._calibration
-        return (measured.ef_search, max(1, measured.rows // measured.ef_search)) if measured else None
+        return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
 
-    def _plan(self, widths: Iterable[tuple[int, int]]) -> bytes:
+    def _plan(self, widths: Iterable[tuple[int, int, int]]) -> bytes:
         """Set the widest of the widths, up to the most that pgvector takes."""
         s = self._search
         return render(
@@ -103,14 +103,11 @@ class Statements:
             " set_config('hnsw.scan_mem_multiplier', {memory}, true)"
             " FROM ({size}) AS size",
             widths=sql.SQL(", ").join(
-                [
-                    sql.SQL("{}, rows / {}").format(sql.Literal(least), sql.Literal(rows_for_one))
-                    for least, rows_for_one in widths
-                ]
+                [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in widths]
             ),
             tuples=sql.Literal(str(s.max_scan_tuples)),
             memory=sql.Literal(str(s.scan_mem_multiplier)),
-            size=_estimated_rows(self._types.storage),
+            size=estimated_rows(self._types.storage),
         )
 
     def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
@@ -248,7 +245,7 @@ class Statements:
         The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
         where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
         """
-        size = _estimated_rows(self._types.storage)
+        size = estimated_rows(self._types.storage)
         exact_rows = sql.Literal(self._search.exact_rows)
         documents = self.settings.documents
         if documents is None:
@@ -275,7 +272,7 @@ class Statements:
             exact_rows=exact_rows,
             factor=sql.Literal(self._search.narrow_factor),
             size=size,
-            documents_size=_estimated_rows(self._types.documents_storage),
+            documents_size=estimated_rows(self._types.documents_storage),
             id=sql.Identifier(documents.id),
             table=identifier(documents.table),
             where=all_of(
@@ -366,7 +363,8 @@ SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
 """
 
 
-def _estimated_rows(storage: Sequence[int]) -> sql.Composed:
+def estimated_rows(storage: Sequence[int]) -> sql.Composed:
+    """A query for the rows of some tables, by oid, as Postgres estimates them."""
     return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
 
 

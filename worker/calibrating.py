@@ -202,7 +202,7 @@ def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:
             recall=round(line.quality.mean, 4),
             worst=round(line.quality.worst, 4),
         )
-        for line in lines
+        for line in sorted(lines, key=lambda line: -line.visible)
         if line.quality.by_index
     ]
     return Calibration(rows=rows, points=points) if points else None

@@ -45,8 +45,8 @@ def calibrate(
     """Measure which ef_search brings enough of what exact search finds, on your own data, as the worker's role.
 
     Each caller stands for a visible share: name one who sees all, and some who see less. ef_search rises until the
-    recall@15 of every caller reaches the goal. Queries are made near a seeded sample of the chunks that the first
-    caller sees, unless --vectors brings some. A public corpus needs no caller.
+    recall@15 of every caller reaches the goal. Queries are made near a seeded sample of the chunks of the caller who
+    sees most, unless --vectors brings some. A public corpus needs no caller.
 
     Exit code 1 if the goal is not reached. The worker reads the file at its start.
 
@@ -67,7 +67,7 @@ def calibrate(
             console.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
             return
         asking = _shares(calibrating, _callers(settings, name, callers or [], claims or []))
-        asked = given or calibrating.sample(next(iter(asking)), queries, seed)
+        asked = given or calibrating.sample(max(asking, key=lambda one: asking[one]), queries, seed)
         lines = _measure(calibrating, asking, asked, widths, goal)
     finally:
         calibrating.close()

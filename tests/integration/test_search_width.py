@@ -219,6 +219,22 @@ def test_a_calibration_that_the_corpus_has_outgrown_is_named(on: Stage) -> None:
     assert "calibrate --corpus documents --write" in outgrown
 
 
+def test_embeddings_out_of_line_are_named_and_brought_in(on: Stage) -> None:
+    """The command rewrites the table: nothing is left outside."""
+    outside = "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'document_chunks'::regclass"
+    on.admin.execute("ALTER TABLE document_chunks ALTER COLUMN embedding SET STORAGE EXTERNAL")
+    on.admin.execute("VACUUM FULL document_chunks")
+    assert on.admin.execute(outside).fetchone()[0] > ROWS * 3080
+    (said,) = {*advice(on)} - {*advice_of_the_index(on)}
+    for command in re.findall(r"(?:ALTER TABLE|VACUUM FULL) [^;]+", said):
+        on.admin.execute(command.encode())
+    assert on.admin.execute(outside).fetchone() == (0,)
+
+
+def advice_of_the_index(on: Stage) -> list[str]:
+    return [said for said in advice(on) if "index" in said or "search." in said]
+
+
 # --- halfvec ------------------------------------------------------------------------------------
 
 

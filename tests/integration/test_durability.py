@@ -172,7 +172,7 @@ def test_a_redis_without_blmove_is_a_problem_and_stops_the_start(
     settings = make_settings(broker_url=old_redis)
     (problem,) = [finding for finding in redis_findings(settings) if finding.level == "problem"]
     assert "since 6.2" in problem.text
-    assert 'worker.transport = "stock"' in problem.text
+    assert ('worker.transport = "stock"' in problem.text) == ("6.0.16" in problem.text)
     with pytest.raises(SettingsError, match=r"is too old.*BLMOVE"):
         refuse_old_redis(settings)
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 _ANSWER_SECONDS = 5
-_BLMOVE_SINCE = (6, 2)
+_BLMOVE_SINCE, _HELLO_SINCE = (6, 2), (6, 0)
+"""Versions of Redis; without HELLO no transport works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ def refuse_old_redis(settings: Settings) -> None:
 
 def _asked(settings: Settings) -> redis.Redis:
     return redis.Redis.from_url(
-        settings.broker_url.get_secret_value(), socket_connect_timeout=_ANSWER_SECONDS, socket_timeout=_ANSWER_SECONDS
+        settings.broker_url.get_secret_value(),
+        socket_connect_timeout=_ANSWER_SECONDS,
+        socket_timeout=_ANSWER_SECONDS,
+        protocol=2,  # so that a Redis before 6, which knows no other, can say its version
     )
 
 
@@ -108,9 +112,10 @@ def _too_old(client: redis.Redis, settings: Settings) -> str | None:
     found = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if settings.worker.transport == "stock" or len(found) < len(_BLMOVE_SINCE) or found >= _BLMOVE_SINCE:
         return None
+    otherwise = ', or set worker.transport = "stock" (docs/reliability.md)' if found >= _HELLO_SINCE else ""
     return (
         f"Redis {version} is too old: the reliable transport moves jobs with BLMOVE, which Redis has since 6.2 "
-        '(and every Valkey). Install a newer one, or set worker.transport = "stock" (docs/reliability.md)'
+        f"(and every Valkey). Install a newer one{otherwise}"
     )
 
 

@@ -37,6 +37,9 @@ K = 15
 STEPS = (40, 60, 100, 150, 200, 300, 400, 600, 800, 1000)
 """Search widths that are tried, the least first."""
 
+MARGIN = 2
+"""The goal must hold from a width of so much less on: a sample seldom shows the rare query that finds nothing."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
@@ -60,13 +63,15 @@ class Line:
         visible: share of the corpus's rows that the caller sees, 0-1.
         ef_search: the search width.
         quality: what it brought.
-        enough: whether that reaches the goal.
+        reached: whether that reaches the goal.
+        enough: whether it does by a margin.
     """
 
     caller: str
     visible: float
     ef_search: int
     quality: Quality
+    reached: bool
     enough: bool
 
 
@@ -122,11 +127,11 @@ class Calibrating:
         self,
         callers: Mapping[Caller, float],
         queries: Sequence[Vector],
-        steps: Iterable[int],
+        steps: Sequence[int],
         goal: Goal,
         told: Progress,
     ) -> Iterator[Line]:
-        """Measure each caller at rising search widths, until all have enough.
+        """Measure each caller at rising search widths, until all have enough by a margin or nothing wider is left.
 
         Args:
             callers: each with the share of the rows that it sees.
@@ -137,6 +142,7 @@ class Calibrating:
         """
         exact = {caller: self._ask(self._searches, caller, queries, told, 0) for caller in callers}
         waiting = dict(callers)
+        reached_from: dict[Caller, int] = {}
         for ef_search in steps:
             corpus = self._at(ef_search)
             for caller, visible in [*waiting.items()]:
@@ -145,10 +151,17 @@ class Calibrating:
                     recall_against(one.candidates, true.candidates)
                     for one, true in zip(found, exact[caller], strict=True)
                 ]
-                reached = quality(recalls, [one.method for one in found])
-                if reached.reaches(goal):
+                brought = quality(recalls, [one.method for one in found])
+                reached = brought.reaches(goal)
+                if reached:
+                    reached_from.setdefault(caller, ef_search)
+                else:
+                    reached_from.pop(caller, None)
+                widest = ef_search == steps[-1] or not brought.by_index
+                enough = reached and (widest or ef_search >= MARGIN * reached_from[caller])
+                if enough:
                     del waiting[caller]
-                yield Line(caller.name, visible, ef_search, reached, reached.reaches(goal))
+                yield Line(caller.name, visible, ef_search, brought, reached, enough)
             if not waiting:
                 return
 

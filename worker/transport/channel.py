@@ -35,7 +35,7 @@ MAINTENANCE_SECONDS = 4.0
 OVERDUE_A_PROCESS = 2
 """So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
 
-OTHERS_BETWEEN = 50
+OTHERS_BETWEEN = 100
 """While others wait, it gives back one for so many that it has delivered."""
 
 SILENCE_SECONDS = 5.0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.catalog import identifier
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.postgres import check, connected, translated_errors
-from worker.errors import RetrievalError
+from worker.adapters.replication import LAG, check_standby
+from worker.errors import RetrievalError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attname = %s
 """
 
+_RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
+
 LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 """Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
 
@@ -34,7 +37,7 @@ _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvec
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything there is to say, in a fixed order."""
-    return [*_postgres(settings), *redis_findings(settings), *_authorisation(settings)]
+    return [*_postgres(settings), *_standby(settings), *redis_findings(settings), *_authorisation(settings)]
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
@@ -48,6 +51,47 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         for name, corpus in settings.corpora.items():
             yield from _corpus(connection, name, corpus)
+
+
+def _standby(settings: Settings) -> Iterator[Finding]:
+    """Whether searches may read elsewhere, and how old what they find there is now."""
+    standby = settings.of_the_standby
+    if standby is None:
+        return
+    try:
+        check_standby(standby)
+    except Unavailable:
+        yield Finding("advice", "standby", "it does not answer: searches ask the primary")
+        return
+    except RetrievalError as error:
+        yield Finding("problem", "standby", error.message)
+        return
+    with translated_errors(), connected(standby.database_connection_string.get_secret_value()) as connection:
+        yield from _lag(connection, standby.standby.max_lag_seconds)
+
+
+def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
+    (lag,) = connection.execute(*LAG).fetchone() or (None,)
+    in_recovery, silence = connection.execute(_RECOVERY).fetchone() or (False, 0)
+    if not in_recovery:
+        yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
+    elif lag is None or lag > most:
+        behind = "nobody knows how far" if lag is None else f"{lag:.1f} s"
+        yield Finding(
+            "advice",
+            "standby",
+            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({most:g}), so searches ask the "
+            "primary",
+        )
+    else:
+        yield Finding("ok", "standby", f"it answers searches, and is {lag:.1f} s behind its primary")
+    if in_recovery and not 0 < silence <= most:
+        yield Finding(
+            "advice",
+            "standby",
+            f"wal_receiver_timeout is {silence:g} s there: a dead link to its primary is seen only then, and what "
+            f"it answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+        )
 
 
 def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[Finding]:

@@ -44,6 +44,7 @@ LAYERS = [
         "doctor",
         "reports",
         "legs",
+        "standby",
         "transforms",
     },
     {"caching", "searching", "answer_report"},

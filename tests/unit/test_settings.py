@@ -192,3 +192,29 @@ def test_a_glossary_stands_beside_the_settings_or_is_the_shipped_one(
     assert "hybrid.glossary, glossary.toml: the setting kick" in refusal(lambda: read_glossary("glossary.toml"))
     assert "no-such.toml" in refusal(lambda: read_glossary("no-such.toml"))
     assert read_glossary("") == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"broker_url": f"sentinel://:{SECRET}@one:26379/0;sentinel://two:26379/0"}, "CELERY_BROKER_URL"),
+        ({"result_backend": "sentinel://one:26379/0"}, "CELERY_RESULT_BACKEND"),
+        ({"cache": {"url": "SENTINEL://one:26379/0"}}, "cache.url"),
+    ],
+)
+def test_a_sentinel_is_refused_with_what_to_do_instead(
+    values: dict[str, Any], changes: dict[str, Any], name: str
+) -> None:
+    """Kombu would take it for the queues, and nothing else of the worker would."""
+    said = refusal(lambda: from_values({**values, **changes}))
+    assert f"{name}: sentinel://" in said
+    assert "the address that leads to the master" in said
+
+
+def test_searches_read_the_primary_unless_another_string_is_set(values: dict[str, Any]) -> None:
+    """The same settings, connected elsewhere; none where nothing else is said."""
+    assert from_values(values).of_the_standby is None
+    standby = from_values({**values, "database_read_connection_string": "postgresql://standby/app"}).of_the_standby
+    assert standby is not None
+    assert standby.database_connection_string.get_secret_value() == "postgresql://standby/app"
+    assert standby.corpora == from_values(values).corpora

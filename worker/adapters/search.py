@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
-    from worker.adapters.postgres import Database, Row, Statement
+    from worker.adapters.postgres import Database, Reader, Row, Statement
     from worker.core.vectors import Vector
     from worker.model import FilterSet, Principal
     from worker.settings import CorpusSettings, SearchSettings
@@ -64,7 +64,7 @@ class Search(Protocol):
 
 
 def search(
-    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
 ) -> list[Found]:
     """Run searches for one caller in one transaction and one round trip; what an index left open, exactly in a second.
 
@@ -84,7 +84,7 @@ def search(
 
 
 def _run(
-    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
     parts = [one.statements() for one in searches]
     results = iter(database.read(principal, [*chain.from_iterable(parts)], timeout_seconds))
@@ -153,7 +153,7 @@ class Corpus:
     # --- the search -----------------------------------------------------------------------------
 
     def nearest(
-        self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
+        self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
     ) -> Found:
         """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
         return search(database, principal, [Nearest(self, query, k, filters, exact=exact)])[0]

@@ -51,6 +51,7 @@ from worker.settings.serving import (
     PoolSettings,
     PrincipalSettings,
     SearchSettings,
+    StandbySettings,
     TokenSettings,
     VerifySettings,
     WorkerSettings,
@@ -87,6 +88,7 @@ __all__ = [
     "SearchSettings",
     "Section",
     "Settings",
+    "StandbySettings",
     "TemporalSettings",
     "TokenSettings",
     "VerifySettings",
@@ -121,12 +123,16 @@ class Settings(BaseSettings):
     result_backend: SecretStr | None = Field(
         None, validation_alias=AliasChoices("CELERY_RESULT_BACKEND", "result_backend")
     )
+    database_read_connection_string: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("DATABASE_READ_CONNECTION_STRING", "database_read_connection_string")
+    )
     token_keys: dict[str, SecretStr] = {}
     trust_queue: bool = False
     principal: PrincipalSettings = PrincipalSettings()
     corpora: dict[str, CorpusSettings] = Field(min_length=1)
     search: SearchSettings = SearchSettings()
     pool: PoolSettings = PoolSettings()
+    standby: StandbySettings = StandbySettings()
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
@@ -155,6 +161,24 @@ class Settings(BaseSettings):
             if missing:
                 raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
         return self
+
+    @model_validator(mode="after")
+    def _redis_is_asked_itself(self) -> Settings:
+        urls = {"broker_url": self.broker_url, "result_backend": self.result_backend, "cache.url": self.cache.url}
+        for name, url in urls.items():
+            # Several, as Celery takes them, are separated by semicolons.
+            if url is not None and url.get_secret_value().lower().startswith(("sentinel:", "sentinels:")):
+                raise ValueError(
+                    f"{_ENVIRONMENT_NAMES.get(name, name)}: sentinel:// is not spoken here. Give the address that "
+                    "leads to the master: a proxy, a virtual IP or a name that follows it (docs/scaling.md)"
+                )
+        return self
+
+    @property
+    def of_the_standby(self) -> Settings | None:
+        """The same settings, connected where searches may read; None where that is the primary."""
+        reading = self.database_read_connection_string
+        return self.model_copy(update={"database_connection_string": reading}) if reading is not None else None
 
     def price_table(self) -> dict[tuple[str, str], Price]:
         """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
@@ -282,6 +306,7 @@ _ENVIRONMENT_NAMES = {
     "database_connection_string": "DATABASE_CONNECTION_STRING",
     "broker_url": "CELERY_BROKER_URL",
     "result_backend": "CELERY_RESULT_BACKEND",
+    "database_read_connection_string": "DATABASE_READ_CONNECTION_STRING",
 }
 
 

@@ -108,6 +108,12 @@ class PoolSettings(Section):
     timeout_seconds: Seconds = 5.0
 
 
+class StandbySettings(Section):
+    """What a standby must be to answer searches."""
+
+    max_lag_seconds: Seconds = 10.0
+
+
 class WorkerSettings(Section):
     """How Celery runs the tasks."""
 

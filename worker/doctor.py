@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker.adapters.catalog import identifier
 from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.index_advice import index_findings
 from worker.adapters.postgres import check, connected, translated_errors
 from worker.adapters.replication import LAG, check_standby
 from worker.errors import RetrievalError, Unavailable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.adapters.catalog import CorpusTypes
     from worker.settings import CorpusSettings, Settings
 
 
@@ -23,7 +25,7 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
 _EMBEDDING = """
-SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
+SELECT format_type(atttypid, atttypmod) FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attname = %s
 """
 
@@ -42,15 +44,15 @@ def examine(settings: Settings) -> list[Finding]:
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
     try:
-        check(settings)
+        types = check(settings)
     except RetrievalError as error:
         yield Finding("problem", "Postgres", error.message)
         return
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        for name, corpus in settings.corpora.items():
-            yield from _corpus(connection, name, corpus)
+        for name in settings.corpora:
+            yield from _corpus(connection, settings, name, types[name])
 
 
 def _standby(settings: Settings) -> Iterator[Finding]:
@@ -94,25 +96,17 @@ def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
         )
 
 
-def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[Finding]:
-    subject = f"corpus {name}"
+def _corpus(
+    connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
+) -> Iterator[Finding]:
+    corpus, subject = settings.corpora[name], f"corpus {name}"
     quoted = identifier(corpus.table).as_string(connection)
     column = corpus.columns.embedding
     row = connection.execute(_EMBEDDING, (quoted, column)).fetchone()
-    kind, storage = row or ("nothing", "")
+    kind = row[0] if row else "nothing"
     if kind != "vector(768)":
         yield Finding("problem", subject, f"{column} is {kind}, expected vector(768): searches would fail")
-    elif storage not in {"p", ""}:
-        yield Finding(
-            "advice",
-            subject,
-            f"embeddings are stored out of line, which makes exact search several times slower: "
-            f"ALTER TABLE {corpus.table} ALTER COLUMN {column} SET STORAGE PLAIN, then VACUUM FULL {corpus.table}",
-        )
-    if not _has_index(connection, quoted, "hnsw"):
-        yield Finding(
-            "advice", subject, f"no HNSW index: CREATE INDEX ON {corpus.table} USING hnsw ({column} vector_cosine_ops)"
-        )
+    yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, quoted, corpus)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")

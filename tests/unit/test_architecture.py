@@ -46,6 +46,7 @@ LAYERS = [
         "legs",
         "standby",
         "transforms",
+        "calibrating",
     },
     {"caching", "searching", "answer_report"},
     {"retrieval", "exchange", "feedback"},

@@ -42,6 +42,8 @@ from worker.settings.serving import (
     QUEUES,
     RETRIEVAL_QUEUE,
     ArtifactSettings,
+    CalibratedWidth,
+    Calibration,
     Columns,
     CorpusSettings,
     DocumentsTable,
@@ -65,6 +67,8 @@ __all__ = [
     "RETRIEVAL_QUEUE",
     "ArtifactSettings",
     "CacheSettings",
+    "CalibratedWidth",
+    "Calibration",
     "Columns",
     "CorpusSettings",
     "DefaultSearch",
@@ -93,6 +97,8 @@ __all__ = [
     "TokenSettings",
     "VerifySettings",
     "WorkerSettings",
+    "calibration_file",
+    "calibrations",
     "config_folder",
     "from_values",
     "load",
@@ -131,6 +137,7 @@ class Settings(BaseSettings):
     principal: PrincipalSettings = PrincipalSettings()
     corpora: dict[str, CorpusSettings] = Field(min_length=1)
     search: SearchSettings = SearchSettings()
+    calibration: dict[str, Calibration] = {}
     pool: PoolSettings = PoolSettings()
     standby: StandbySettings = StandbySettings()
     worker: WorkerSettings = WorkerSettings()
@@ -172,6 +179,13 @@ class Settings(BaseSettings):
                     f"{_ENVIRONMENT_NAMES.get(name, name)}: sentinel:// is not spoken here. Give the address that "
                     "leads to the master: a proxy, a virtual IP or a name that follows it (docs/scaling.md)"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _calibrations_are_of_corpora(self) -> Settings:
+        missing = [name for name in self.calibration if name not in self.corpora]
+        if missing:
+            raise ValueError(f"calibration.{missing[0]}: there is no corpus {missing[0]}")
         return self
 
     @property
@@ -250,10 +264,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def read_values(path: Path | None = None) -> dict[str, Any]:
-    """The settings file as plain data, with the profiles and modes that stand in files of their own beside it.
+    """The settings file as plain data, with the profiles, modes and calibrations in files of their own beside it.
 
     Those that the settings file has itself outrank them. Where a settings file elsewhere has none beside it, the
-    shipped ones serve, of the modes those whose corpora it names: another installation has other corpora.
+    shipped profiles and modes serve, of the modes those whose corpora it names: another installation has other corpora.
 
     Raises:
         SettingsError: a file can't be read.
@@ -266,7 +280,28 @@ def read_values(path: Path | None = None) -> dict[str, Any]:
         if part == "modes" and not beside.exists():
             found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= values["corpora"].keys()}
         values[part] = {**found, **values.get(part, {})}
+    values["calibration"] = {**calibrations(file.parent / _CALIBRATION), **values.get("calibration", {})}
     return values
+
+
+_CALIBRATION = "calibration.toml"
+
+
+def calibrations(path: Path) -> dict[str, Any]:
+    """What stands in a file of calibrations, by corpus; nothing where there is none."""
+    found: dict[str, Any] = _toml(path).get("calibration", {}) if path.exists() else {}
+    return found
+
+
+def calibration_file() -> Path:
+    """Where `retrieval-worker calibrate` writes: beside the settings file.
+
+    Raises:
+        SettingsError: there is no settings file of one's own; the shipped one is the next release's.
+    """
+    if not os.environ.get(CONFIG_VARIABLE):
+        raise SettingsError(f"{_CALIBRATION} stands beside your settings file: set {CONFIG_VARIABLE}")
+    return _settings_file().parent / _CALIBRATION
 
 
 def _read(path: Path | None) -> dict[str, Any]:

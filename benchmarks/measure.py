@@ -211,6 +211,10 @@ def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> 
                 progress(step, counts[step], len(asked))
 
             lines = [*calibrating.measure(shares, asked, STEPS, goal, told)]
+        for line in lines:
+            print(
+                f"{line.caller}, ef_search {line.ef_search}: {line.quality}, {'reached' if line.reached else 'missed'}"
+            )
         found = calibration(calibrating.rows, [line for line in lines if line.enough])
     finally:
         calibrating.close()

@@ -223,19 +223,17 @@ def test_a_calibration_that_the_corpus_has_outgrown_is_named(on: Stage) -> None:
 
 
 def test_embeddings_out_of_line_are_named_and_brought_in(on: Stage) -> None:
-    """The command rewrites the table: nothing is left outside."""
+    """The command rewrites the table, and no vector is left outside."""
     outside = "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'document_chunks'::regclass"
     on.admin.execute("ALTER TABLE document_chunks ALTER COLUMN embedding SET STORAGE EXTERNAL")
     on.admin.execute("VACUUM FULL document_chunks")
     assert on.admin.execute(outside).fetchone()[0] > ROWS * 3080
-    (said,) = {*advice(on)} - {*advice_of_the_index(on)}
+    (said,) = (one for one in advice(on) if "out of line" in one)
     for command in re.findall(r"(?:ALTER TABLE|VACUUM FULL) [^;]+", said):
         on.admin.execute(command.encode())
-    assert on.admin.execute(outside).fetchone() == (0,)
-
-
-def advice_of_the_index(on: Stage) -> list[str]:
-    return [said for said in advice(on) if "index" in said or "search." in said]
+    # Texts may go out instead: the row is large.
+    assert on.admin.execute(outside).fetchone()[0] < ROWS * 1000
+    assert "out of line" not in "".join(advice(on))
 
 
 # --- halfvec ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.process import current_process
 from celery import Celery, signals
+from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
 from worker import codec, links, observe, results, tasks
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
+
+_POOLS = ("prefork", "solo")
 
 log = observe.logger("worker.app")
 
@@ -153,8 +156,10 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     def setup_logging(**_: Any) -> None:
         observe.configure(settings.log)
 
-    def before_start(conf: Any = None, **_: Any) -> None:
+    def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
+            given = options or {}
+            refuse_unsafe_pool(given.get("pool") or given.get("pool_cls") or conf.worker_pool)
             refuse_unsafe_start(settings)
             _start_metrics(settings, metrics)
 
@@ -180,6 +185,20 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.worker_ready.connect(ready, weak=False)
     signals.worker_process_init.connect(after_fork, weak=False)
     signals.worker_process_shutdown.connect(before_exit, weak=False)
+
+
+def refuse_unsafe_pool(pool: Any) -> None:
+    """Stop this process where jobs would run side by side in it: only processes keep the promises that jobs have."""
+    name = get_implementation(pool).__module__.rpartition(".")[2]
+    if name not in _POOLS:
+        _exit(
+            SettingsError(
+                f"--pool: a worker with the pool {name} could not end a job that runs too long, and acknowledges from "
+                "several threads: use prefork, or several workers with solo"
+            )
+        )
+    if name == "solo":
+        log.warning("no time limits of jobs: the solo pool ends none", advice="docs/performance.md, Processes")
 
 
 def refuse_unsafe_start(settings: Settings) -> None:

@@ -128,7 +128,7 @@ class QuietConsumer(Consumer):
 
     def on_send_event_buffered(self) -> None:
         """Have what waits to be sent wait for others, unless the worker is ending."""
-        if self.hub is None:
+        if self.hub is None or self.event_dispatcher is None:
             return
         if state.should_stop is not None:  # nobody will turn the loop again
             self._flush_events()
@@ -149,6 +149,7 @@ class QuietConsumer(Consumer):
             jobs: dict[int, Any] = getattr(getattr(self.pool, "_pool", None), "_cache", {})
             for job in jobs.values():
                 job._accepted = job._accepted or job._write_to is not None  # noqa: SLF001 -- nothing public tells it
+            self._flush_events()  # a timer will not come to it any more
         super().on_close()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:

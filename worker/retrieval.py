@@ -17,6 +17,7 @@ from worker.recording import Made, pins_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from worker.adapters.postgres import Reader
     from worker.adapters.runs import Record
     from worker.adapters.search import Corpus, Found
     from worker.corpora import Corpora, Identify
@@ -44,12 +45,14 @@ class Retrieval:
 
     Args:
         corpora: what can be searched.
+        searched: where it is searched; records are read from the corpora's own database.
         recording: answers recorded jobs once.
         clock: for the trace only; no result depends on it.
     """
 
-    def __init__(self, corpora: Corpora, recording: Recording, clock: Callable[[], float]) -> None:
+    def __init__(self, corpora: Corpora, searched: Reader, recording: Recording, clock: Callable[[], float]) -> None:
         self._corpora = corpora
+        self._searched = searched
         self._recording = recording
         self._clock = clock
 
@@ -109,7 +112,7 @@ class Retrieval:
     ) -> list[_Cut]:
         """Several queries in one round trip; the time of their search is shared out among them."""
         started = self._clock()
-        found = corpus.nearest_of_each(self._corpora.database, asker, queries, job.clamped_k, filters, exact=job.exact)
+        found = corpus.nearest_of_each(self._searched, asker, queries, job.clamped_k, filters, exact=job.exact)
         each = (self._clock() - started) / len(queries)
         return [self._cut(job, corpus, filters, one, each) for one in found]
 

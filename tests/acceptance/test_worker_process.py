@@ -25,7 +25,7 @@ from celery import Celery
 from worker import devstack
 from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
 from worker.core import lexical
-from worker.errors import DeadLettered, NotAuthorised, SettingsError, TimedOut, Unavailable
+from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,15 +117,6 @@ def test_a_solo_worker_answers_beside_another(
         wait_for(lambda: not broker.exists("unacked", "retrieval", "retrieval.deliveries"))
     done = [log_events(tmp_path / f"{name}.log", "job done") for name in ("one", "two")]
     assert sorted(line["task_id"] for lines in done for line in lines) == sorted(sent)
-
-
-def test_a_pool_of_threads_is_refused(worker_environment: Environment, worker_log: Path) -> None:
-    """What it could not promise is said in one sentence, before it takes a job."""
-    with (
-        pytest.raises(SettingsError, match="--pool: a worker with the pool thread could not end a job"),
-        devstack.celery_worker(worker_environment(), worker_log, "--pool=threads"),
-    ):
-        pass
 
 
 def test_every_event_is_sent_before_a_worker_ends(

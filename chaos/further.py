@@ -12,7 +12,7 @@ import typer
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
 from chaos.fuzz import fuzz
 from chaos.plan import Counts
-from chaos.poison import poison
+from chaos.poison import ALONE_SHARE, poison
 from chaos.report import percentile
 from chaos.rolling import rolling
 from chaos.soak import soak
@@ -80,7 +80,7 @@ def poison_command(
         found = poison(order, poisoned, folder, progress)
     before, beside = found.healthy_p99
     lines = [
-        f"poison jobs: {found.poison}",
+        f"poison jobs: {found.poison}, one among {int(jobs * (1 - ALONE_SHARE)) // found.poison} healthy",
         f"most executions of one: {found.executions}",
         f"not dead-lettered: {found.unanswered}",
         f"healthy jobs lost: {len(found.audit.lost) + len(found.audit.stuck)}",

@@ -1,4 +1,8 @@
-"""Jobs that kill whoever runs them, among healthy ones: each is given up, and the others hardly wait longer."""
+"""Jobs that kill whoever runs them, among healthy ones: each is given up, and the others hardly wait longer.
+
+All the time 200 healthy jobs are open, more than the workers can take at once: so their wait is what the poison leaves
+them of the machine. It comes evenly among them; that it goes on after them counts for nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
 MOST_EXECUTIONS = 5
 MOST_SLOWER = 2.0
 SETTLE_SECONDS = 120.0
+"""So long nothing may change while something is open."""
+
+ALONE_SHARE = 0.25
+"""Of the healthy jobs, those before the first poison."""
 
 
 @dataclass
@@ -55,7 +63,7 @@ class Poisoned:
 
 
 def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str], None]) -> Poisoned:
-    """Half of the jobs alone, and half with poison jobs spread among them.
+    """A quarter of the jobs alone, and the others with poison jobs spread among them.
 
     Args:
         order: jobs, workers and transport; its counts are not used.
@@ -69,23 +77,26 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     options = ("--include", "chaos.crashing")
     with stage(order, oracle.corpus, folder, {DIARY: str(diary)}, options) as scene:
         ledger = Ledger()
-        half = order.jobs // 2
+        alone_jobs = int(order.jobs * ALONE_SHARE)
+        beside_jobs = order.jobs - alone_jobs
         with (
             Watcher(scene.redis.port, ledger, oracle) as watcher,
             Producer(scene.redis.port, Questions(order.seed, oracle), order.jobs, ledger, order.most_open),
             connect(scene.redis.port) as broker,
         ):
-            for done in range(0, half, 100):
+            for done in range(0, alone_jobs, 100):
                 ledger.wait_for_done(done, SETTLE_SECONDS)
                 progress(ledger.done, "healthy jobs alone")
-            ledger.wait_for_done(half, SETTLE_SECONDS)
+            ledger.wait_for_done(alone_jobs, SETTLE_SECONDS)
             since = time.monotonic()
             for number in range(count):
-                ledger.wait_for_done(half + number * half // count, SETTLE_SECONDS)
+                ledger.wait_for_done(alone_jobs + number * beside_jobs // count, SETTLE_SECONDS)
                 scene.fleet.look_after()
                 broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
                 progress(ledger.done, "healthy jobs among poison")
-            _settle(scene.redis.port, ledger, order.jobs)
+            _settle(
+                scene.redis.port, ledger, order.jobs, lambda left: progress(ledger.done, f"{left} poison jobs left")
+            )
             scene.fleet.stop()
             watcher.finish()
             waiting, held = holdings(scene.redis.port)
@@ -93,7 +104,7 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     entries = [entry for entry in ledger.entries() if entry.done is not None and entry.submitted is not None]
     waits = [(entry.submitted or 0.0, (entry.done or 0.0) - (entry.submitted or 0.0)) for entry in entries]
     # What came in while the first processes started waited for them.
-    alone = [wait for at, wait in waits[half // 2 :] if at < since]
+    alone = [wait for at, wait in waits[alone_jobs // 2 :] if at < since]
     beside = [wait for at, wait in waits if at >= since]
     ran = Counter(diary.read_text().split())
     return Poisoned(
@@ -105,14 +116,19 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     )
 
 
-def _settle(port: int, ledger: Ledger, jobs: int) -> None:
-    """Wait until the healthy are answered and nothing is left in Redis."""
-    deadline = time.monotonic() + SETTLE_SECONDS
+def _settle(port: int, ledger: Ledger, jobs: int, progress: Callable[[int], None]) -> None:
+    """Wait until the healthy are answered and nothing is left in Redis, as long as there is ever less."""
+    fewest, deadline = jobs * 2, time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        ledger.wait_for_done(jobs, 1.0)
-        if ledger.done >= jobs and not any(holdings(port)):
+        ledger.wait_for_done(jobs, 5.0)
+        left = len(set().union(*holdings(port)))
+        unanswered = jobs - ledger.done
+        if not (left or unanswered):
             return
-        time.sleep(0.5)
+        if left + unanswered < fewest:
+            fewest, deadline = left + unanswered, time.monotonic() + SETTLE_SECONDS
+        progress(left)
+        time.sleep(5.0 if left else 0.5)
 
 
 def _unanswered(port: int, count: int) -> int:

@@ -1,6 +1,8 @@
 // Redis in as much as ledger.mjs needs it, without a dependency: RESP over node:net. A backend uses its own client.
 
+import { readFileSync } from "node:fs";
 import net from "node:net";
+import tls from "node:tls";
 
 const SECONDS = 10; // a half-open connection must not hang: a command without a reply by then fails
 
@@ -26,8 +28,9 @@ export class Redis {
   }
 
   #connect() {
-    const { hostname, port, username, password, pathname } = this.#url;
-    const socket = net.connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) });
+    const { protocol, hostname, port, username, password, pathname, searchParams } = this.#url;
+    const where = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) };
+    const socket = protocol === "rediss:" ? tls.connect({ ...where, ...certificates(searchParams) }) : net.connect(where);
     socket.setTimeout(SECONDS * 1000, () => {
       if (this.#waiting.length > 0) socket.destroy(new RedisError(`no reply within ${SECONDS} s`));
     });
@@ -65,6 +68,12 @@ export class Redis {
       else resolve(reply);
     }
   }
+}
+
+// What a rediss:// URL says as redis-py reads it; the server must always show a certificate of the authority.
+function certificates(options) {
+  const file = (name) => (options.has(name) ? readFileSync(options.get(name)) : undefined);
+  return { ca: file("ssl_ca_certs"), cert: file("ssl_certfile"), key: file("ssl_keyfile") };
 }
 
 // [reply, where the next one starts], or null while a part of it is still on its way.

@@ -19,7 +19,7 @@ from worker import settings as settings_module
 from worker.adapters.durability import refuse_old_redis, warnings
 from worker.adapters.postgres import check
 from worker.adapters.replication import check_standby
-from worker.engine import Engine, spare_collections
+from worker.engine import Engine, spare_collections, spare_start_up
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
 from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
@@ -186,6 +186,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.setup_logging.connect(setup_logging, weak=False)
     signals.celeryd_init.connect(before_start, weak=False)
     signals.worker_ready.connect(ready, weak=False)
+    signals.worker_before_create_process.connect(spare_start_up, weak=False)
     signals.worker_process_init.connect(after_fork, weak=False)
     signals.worker_process_shutdown.connect(before_exit, weak=False)
 

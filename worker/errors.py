@@ -32,7 +32,14 @@ class InvalidJob(RetrievalError):
 
 
 class NotAuthorised(RetrievalError):
-    """Nobody that this worker believes is asking: get a principal. Never retried."""
+    """Nobody that this worker believes is asking: get a principal. Never retried.
+
+    ``forged`` says that the job's token was never good for it; the message is a dead letter then.
+    """
+
+    def __init__(self, message: str, *, forged: bool = False) -> None:
+        super().__init__(message)
+        self.forged = forged
 
 
 class Unavailable(RetrievalError):

@@ -114,16 +114,16 @@ def _verified_claims(
     """Claims of a token that is for this task, this id and this very job."""
     claims = _decode(token, settings)
     if claims["task"] != task:
-        raise NotAuthorised("principal_token: it was issued for another task")
+        raise _forged("it was issued for another task")
     if claims["jti"] != task_id:
-        raise NotAuthorised("principal_token: it was issued for another task id")
+        raise _forged("it was issued for another task id")
     unsigned = {key: value for key, value in raw.items() if key != "principal_token"}
     try:
         digest = canonical_sha256(unsigned)
     except ValueError as error:
         raise InvalidJob(str(error)) from None
     if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
-        raise NotAuthorised("principal_token: it was issued for another job (args_sha256 differs)")
+        raise _forged("it was issued for another job (args_sha256 differs)")
     return claims
 
 
@@ -144,12 +144,17 @@ def _decode(token: str, settings: Settings) -> dict[str, Any]:
     except jwt.ExpiredSignatureError:
         raise NotAuthorised("principal_token: it has expired") from None
     except jwt.MissingRequiredClaimError as error:
-        raise NotAuthorised(f"principal_token: it has no claim {error.claim}") from None
+        raise _forged(f"it has no claim {error.claim}") from None
     except jwt.InvalidAudienceError:
-        raise NotAuthorised("principal_token: it is for another audience") from None
+        raise _forged("it is for another audience") from None
     except (jwt.PyJWTError, ValueError, TypeError):
         # PyJWT's own words may quote the token's header.
-        raise NotAuthorised("principal_token: it is not a token that this worker can verify") from None
+        raise _forged("it is not a token that this worker can verify") from None
+
+
+def _forged(why: str) -> NotAuthorised:
+    """A token that was never good for this job; one that has expired was."""
+    return NotAuthorised(f"principal_token: {why}", forged=True)
 
 
 def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
@@ -159,5 +164,5 @@ def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
     if kid is None and len(keys) == 1:
         return next(iter(keys.values())).get_secret_value()
     if kid not in keys:
-        raise NotAuthorised("principal_token: it names no key (kid) that this worker knows")
+        raise _forged("it names no key (kid) that this worker knows")
     return keys[kid].get_secret_value()

@@ -20,7 +20,7 @@ from kombu.exceptions import OperationalError
 from redis import RedisError
 
 from worker.contract import Job
-from worker.errors import DeadLettered, InvalidJob, Unavailable
+from worker.errors import DeadLettered, InvalidJob, NotAuthorised, Unavailable
 from worker.transport.inspection import Refusal
 
 _LONGEST_ID = 64
@@ -79,7 +79,10 @@ class QuietRequest(Request):
         return {**self._request_dict, "args": None, "kwargs": None}
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
-        """A job that failed: put back if its result could not be stored, a dead letter if its retries are used up."""
+        """A job that failed: put back if its result could not be stored, a dead letter if its failure is the message's.
+
+        That is one whose retries are used up, or whose token was never good for it.
+        """
         error = exc_info.exception
         if isinstance(error, ExceptionWithTraceback):  # how a pool process hands it over
             error = error.exc
@@ -90,6 +93,8 @@ class QuietRequest(Request):
             return self.reject(requeue=True)
         if isinstance(error, Unavailable):
             self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
+        if isinstance(error, NotAuthorised) and error.forged:
+            self._condemn(Refusal("bad_signature", error, self.id, self._type))
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+import subprocess
 import time
 import urllib.request
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +24,10 @@ from .guarded_redis import PASSWORDS, Guarded, guarded_redis, lacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     Environment = Callable[..., dict[str, str]]
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ASKER = {"user_id": "alice"}
 JOB = RetrieveTopK(
     query_embedding=encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()),
@@ -194,3 +197,30 @@ def test_the_server_must_show_a_certificate_of_the_authority(tmp_path: Path) -> 
         for url in (foreign, plain):
             with redis.Redis.from_url(url, socket_timeout=5) as client, pytest.raises(redis.ConnectionError):
                 client.ping()
+
+
+LENGTH = """
+import { Redis } from "./redis.mjs";
+const redis = new Redis(process.argv[1]);
+const said = await redis.command("LLEN", "retrieval").catch((error) => `refused: ${error.message}`);
+console.log(said);
+redis.close();
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> None:
+    """As the Python client does, with the same URL."""
+    if missing := lacks(tls=True):
+        pytest.skip(missing)
+
+    def length(url: str) -> str:
+        command = ["node", "--input-type=module", "-e", LENGTH, url]
+        done = subprocess.run(command, cwd=EXAMPLES, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.strip()
+
+    with guarded_redis(tmp_path / "one", tls=True) as server, guarded_redis(tmp_path / "two", tls=True) as other:
+        with server.client("producer") as queues:
+            queues.lpush("retrieval", "a", "b")
+        assert length(server.url("producer")) == "2"
+        assert length(server.url("producer").replace(f":{server.port}/", f":{other.port}/")).startswith("refused")

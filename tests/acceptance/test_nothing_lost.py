@@ -183,7 +183,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
         with devstack.celery_worker(environment, log, "--concurrency=1") as worker, _held(environment):
             if number == 0:
                 client.enqueue(JOB, task_id=poison)
-            wait_for(lambda number=number: broker.hget(keys.deliveries("retrieval"), poison) == b"%d" % (number + 1))
+            wait_for(lambda number=number: broker.hvals(keys.deliveries("retrieval")) == [b"%d" % (number + 1)])
             worker.send_signal(signal.SIGKILL)
             worker.wait(10)
     with devstack.celery_worker(environment, tmp_path / "last.log", "--concurrency=1"):
@@ -241,7 +241,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
             task_id = sender.enqueue(JOB)
             # None of these tries counts as a delivery: an outage does not use them up.
             wait_for(lambda: worker_log.read_text().count("result not stored: the job goes back") > 1)
-            assert int(broker.hget(keys.deliveries("retrieval"), task_id) or 0) <= 1
+            assert {*broker.hvals(keys.deliveries("retrieval"))} <= {b"1"}
             full.config_set("maxmemory", "0")
             assert sender.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
         sender.close()

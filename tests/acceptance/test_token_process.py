@@ -14,6 +14,7 @@ import redis
 from worker import devstack
 from worker.client import Signer, encode_embedding
 from worker.core import lexical
+from worker.transport import dead_letters
 
 from .bad_input_worker import body, message
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
+
+    from worker.transport.dead_letters import DeadLetter
 
     Environment = Callable[..., dict[str, str]]
 
@@ -58,6 +61,14 @@ class Backend:
             assert time.monotonic() < deadline, "no answer"
             time.sleep(0.02)
 
+    def dead(self, count: int, seconds: float = 30.0) -> list[DeadLetter]:
+        """The dead letters, once there are so many: a failure is stored before its message goes there."""
+        deadline = time.monotonic() + seconds
+        while len(letters := [*dead_letters.every(self._queues, "retrieval")]) < count:
+            assert time.monotonic() < deadline, f"{len(letters)} dead letters"
+            time.sleep(0.02)
+        return letters
+
     def ask(self, token: str, task_id: str, **sent: Any) -> str:
         """Send and wait: what it came to, in a word or the sentence of the refusal."""
         self.send(task_id, token, **sent)
@@ -88,7 +99,10 @@ def environment(worker_environment: Environment) -> Environment:
 
 
 def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: Environment, worker_log: Path) -> None:
-    """Changed, expired, swapped or of another key: refused, each with its reason. The same again: answered again."""
+    """Changed, expired, swapped or of another key: refused, each with its reason. The same again: answered again.
+
+    The forged ones are dead letters without their tokens; the expired one was good once.
+    """
     with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         mine, other = str(uuid.uuid4()), str(uuid.uuid4())
         token = backend.token(mine)
@@ -105,6 +119,13 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
             "of another key": backend.ask(backend.token(mine, key="x" * 40), mine),
             "changed claims": backend.ask(_with_claims_of(token, backend.token(mine, claims={"user_id": "bob"})), mine),
         }
+        letters = backend.dead(len(refusals) - 1)
+    assert {(letter.reason, letter.error, letter.kept) for letter in letters} == {
+        ("bad_signature", "NotAuthorised", "cut")
+    }
+    assert sorted(letter.message for letter in letters) == sorted(
+        said for name, said in refusals.items() if name != "expired"
+    )
     assert [name for name, said in refusals.items() if not said.startswith("principal_token: ")] == []
     assert "another task id" in refusals["swapped to another id"]
     assert "another job" in refusals["swapped to another job"]

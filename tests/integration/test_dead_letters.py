@@ -114,7 +114,7 @@ def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Re
 def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
     """The same of one that was delivered too often: it is not delivered meanwhile."""
     answer = Away()
-    broker.hset(keys.deliveries(QUEUE), "poison", RULES.max_deliveries)
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     broker.lpush(QUEUE, envelope("poison"))
     with Worker(url) as worker:
         worker.connection.transport.answer = answer
@@ -202,8 +202,8 @@ def test_retry_sends_the_same_bytes_again_and_counts_anew(
     url: str, broker: redis.Redis, command: Callable[..., Any]
 ) -> None:
     """Once: whoever asks a second time is told that it is gone."""
-    broker.hset(keys.deliveries(QUEUE), "job-1", 99)
     sent = envelope("job-1")
+    broker.hset(keys.deliveries(QUEUE), keys.digest(sent), 99)
     worker = bury(url, sent)
     assert "delivered 100 times" in worker.failures["job-1"].message
     (letter,) = dead_letters.every(broker, QUEUE)
@@ -239,8 +239,9 @@ def test_two_who_retry_at_once_send_it_once(url: str, broker: redis.Redis) -> No
 
 def test_the_count_of_what_expired_after_deliveries_goes_with_it(url: str, broker: redis.Redis) -> None:
     """A dead letter tells how often it was delivered, and leaves nothing behind."""
-    broker.hset(keys.deliveries(QUEUE), "job-1", 2)
-    bury(url, envelope("job-1", expires="2020-01-01T00:00:00Z"))
+    late = envelope("job-1", expires="2020-01-01T00:00:00Z")
+    broker.hset(keys.deliveries(QUEUE), keys.digest(late), 2)
+    bury(url, late)
     (letter,) = dead_letters.every(broker, QUEUE)
     assert (letter.reason, letter.deliveries) == ("expired", 2)
     assert not broker.exists(keys.deliveries(QUEUE))

@@ -11,6 +11,7 @@ import redis
 from kombu import Connection, Producer
 
 from worker.transport import keys, unacked
+from worker.transport.channel import OTHERS_BETWEEN, OVERDUE_A_PROCESS
 
 from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
 
@@ -90,15 +91,22 @@ def test_a_message_that_comes_when_there_is_no_room_goes_back(url: str, broker: 
         assert idle.take(1) == [*left]
 
 
-def test_priorities_are_ignored(url: str, broker: redis.Redis) -> None:
-    """Stock producers write them to lists of their own, which nobody would read."""
+@pytest.mark.parametrize("priority", [1, 9])
+def test_priorities_are_refused(url: str, broker: redis.Redis, priority: int) -> None:
+    """Also those that stock producers write to lists of their own, which nobody would read; their senders are told."""
     with Connection(url) as stock, Worker(url) as worker:
-        Producer(stock).publish(
-            [[{}], {}, {}], routing_key=QUEUE, priority=9, headers={"id": "urgent", "task": "retrieve_top_k"}
-        )
-        assert broker.llen(QUEUE) == 0
+        for number in (priority, 0):
+            Producer(stock).publish(
+                [[{}], {}, {}],
+                routing_key=QUEUE,
+                priority=number,
+                headers={"id": f"priority-{number}", "task": "retrieve_top_k"},
+            )
         worker.maintain()
-        assert worker.take(1) == ["urgent"]
+        worker.drain(lambda: f"priority-{priority}" in worker.failures)
+        assert worker.take(1) == ["priority-0"]
+    assert worker.failures[f"priority-{priority}"].message == "properties.priority: expected no priority"
+    assert places(broker) == {"queue": 1, "dead": 1}
 
 
 # --- given back -------------------------------------------------------------------------------------
@@ -128,19 +136,60 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
     """After as many deliveries as settings allow; behind those that wait; its sender is told."""
     broker.lpush(QUEUE, envelope("poison"), envelope("healthy"))
     with Worker(url, prefetch=1) as worker:
-        worker.take(1)[0]
+        worker.take(1)
         worker.got[0].reject(requeue=True)
-        assert ids(broker) == ["healthy", "poison"]
-        worker.take(2)
+        assert places(broker) == {"queue": 1, "unacked": 1}
+        assert worker.take(2) == ["poison", "healthy"]
         worker.got[1].ack()
         for count in (3, 4):
+            worker.maintain()
             worker.take(count)
             worker.got[-1].reject(requeue=True)
+        worker.maintain()
         worker.drain(lambda: "poison" in worker.failures)
         assert worker.ids.count("poison") == RULES.max_deliveries
         assert "delivered 4 times" in worker.failures["poison"].message
         assert places(broker) == {"dead": 1}
         assert [message.delivery_info["redelivered"] for message in worker.got] == [False, False, True, True]
+
+
+def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
+    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many."""
+    most = 2 * OVERDUE_A_PROCESS
+    poisoned = [f"poison-{i}" for i in range(most + 2)]
+    broker.lpush(QUEUE, *map(envelope, poisoned))
+    with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
+        worker.take(len(poisoned))
+        worker.consumer.cancel()
+        for message in worker.got:
+            message.reject(requeue=True)
+        assert places(broker) == {"unacked": most + 2}
+        broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
+        for count in range(1, OTHERS_BETWEEN + 1):
+            other.take(count)
+            other.got[-1].ack()
+        assert broker.llen(OTHER) > 0
+        for _ in range(2):
+            other.maintain()
+            assert ids(broker) == poisoned[:1], "one for so many others"
+        broker.delete(OTHER)
+        other.maintain()
+        assert ids(broker) == poisoned[: most + 1]
+        worker.connection.release()
+        assert ids(broker) == poisoned[: most + 1], "what was put off is not given back twice"
+    counts = broker.hgetall(keys.deliveries(QUEUE))
+    assert {*counts.values()} == {b"1"}
+
+
+def test_messages_under_one_id_are_counted_each(url: str, broker: redis.Redis) -> None:
+    """A backend may send a job again while it is still worked on: none of its messages is blamed for the others."""
+    copies = [envelope("job", parent_id=f"copy-{number}") for number in range(RULES.max_deliveries + 2)]
+    broker.lpush(QUEUE, *copies)
+    with Worker(url) as worker:
+        assert worker.take(len(copies)) == ["job"] * len(copies)
+        assert not worker.failures
+        worker.got[0].ack()
+        assert broker.hlen(keys.deliveries(QUEUE)) == len(copies) - 1
 
 
 def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
@@ -163,7 +212,7 @@ def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
 
     A delivery is written down, acknowledged and given back by a script: that is one step already.
     """
-    broker.hset(keys.deliveries(QUEUE), "poison", RULES.max_deliveries)
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     with broker.monitor() as monitor, Worker(url) as worker:
         broker.lpush(QUEUE, envelope("unknown", task="unknown"), envelope("poison"), envelope("job"))
         assert worker.take(1) == ["job"]
@@ -231,6 +280,7 @@ def test_what_is_no_message_among_the_unacknowledged_is_ignored(url: str, broker
     with Worker(url) as worker:
         worker.maintain()
         assert worker.take(1) == ["job"]
+        worker.maintain()
         assert broker.zcard(keys.UNACKED_INDEX) == 1
 
 

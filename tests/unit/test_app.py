@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import kombu.serialization
 import pytest
+from celery import signals
 from kombu.utils.imports import symbol_by_name
 
 from worker.app import celery_settings, create_app, refuse_unsafe_pool
@@ -43,6 +45,20 @@ def test_an_unacknowledged_job_comes_back_after_the_longest_one_ends(make_settin
     conf = celery_settings(make_settings())
     visibility = conf["broker_transport_options"]["visibility_timeout"]
     assert conf["task_soft_time_limit"] < conf["task_time_limit"] < visibility
+
+
+def test_a_fork_collects_nothing_of_start_up(make_settings: Callable[..., Settings]) -> None:
+    """Celery collects garbage before each fork, while no job is handed out: start-up's objects are left out of it."""
+    create_app(make_settings())
+    gc.unfreeze()
+    try:
+        signals.worker_before_create_process.send(sender=None)
+        frozen = gc.get_freeze_count()
+        assert frozen > len(gc.get_objects())
+        signals.worker_before_create_process.send(sender=None)
+        assert gc.get_freeze_count() <= frozen, "frozen once: what comes later may be garbage"
+    finally:
+        gc.unfreeze()
 
 
 def test_results_go_to_the_broker_unless_settings_say_otherwise(make_settings: Callable[..., Settings]) -> None:

@@ -42,6 +42,8 @@ GOOD = {
     "plain body": envelope(),
     "no properties": envelope(properties=...),
     "null properties": envelope(properties=None),
+    "no priority": envelope(properties={"priority": 0}),
+    "null priority": envelope(properties={"priority": None}),
     "no content encoding": envelope(**{"content-encoding": ...}),
     "base64 in lines": envelope(
         body=base64.encodebytes(BODY.encode()).decode(), properties={"body_encoding": "base64"}
@@ -91,6 +93,8 @@ MALFORMED: dict[str, tuple[bytes, str, str | None]] = {
     "cut base64": (envelope(body="abcde", properties={"body_encoding": "base64"}), "base64", "a-1"),
     "base64 with umlauts": (envelope(body="ä", properties={"body_encoding": "base64"}), "base64", "a-1"),
     "unknown encoding": (envelope(properties={"body_encoding": CANARY}), "body_encoding", "a-1"),
+    "a priority": (envelope(properties={"priority": 5}), "properties.priority", "a-1"),
+    "a priority of text": (envelope(properties={"priority": CANARY}), "properties.priority", "a-1"),
     "encoding a list": (envelope(properties={"body_encoding": [1]}), "body_encoding", "a-1"),
     "pickle": (envelope(**{"content-type": "application/x-python-serialize"}), "content-type", "a-1"),
     "no content type": (envelope(**{"content-type": ...}), "content-type", "a-1"),

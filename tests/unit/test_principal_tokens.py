@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,33 @@ def test_the_digest_is_over_the_meaning_of_a_job(settings: Settings) -> None:
 def test_a_token_for_something_else_is_refused(settings: Settings, changes: dict[str, Any], message: str) -> None:
     """Another task, id, job or audience, expired, without a bound claim, or naming nobody: one sentence says so."""
     assert message in refusal(settings, token(**changes))
+
+
+@pytest.mark.parametrize(
+    ("signed", "forged"),
+    [
+        (token(OTHER_KEY), True),
+        (token(kid="k9"), True),
+        (token(task="pinned_replay"), True),
+        (token(jti="another"), True),
+        (token(args_sha256="x"), True),
+        (token(aud="another"), True),
+        (token(exp=...), True),
+        ("rubbish", True),
+        (token(exp=10**9), False),
+        (token(user_id=...), False),
+    ],
+    ids=["key", "kid", "task", "id", "job", "audience", "unbound", "rubbish", "expired", "nobody"],
+)
+def test_a_token_that_was_never_good_for_its_job_counts_as_forged(
+    settings: Settings, signed: str, forged: bool
+) -> None:
+    """Its message is a dead letter; one that expired in the queue is answered. A pool process hands it over pickled."""
+    with pytest.raises(NotAuthorised) as caught:
+        ask(settings, signed)
+    assert caught.value.forged is forged
+    handed_over = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own
+    assert (handed_over.message, handed_over.forged) == (caught.value.message, forged)
 
 
 def test_another_task_id_or_task_refuses_a_good_token(settings: Settings) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import socket
@@ -11,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -21,18 +20,24 @@ from kombu.utils import json as kombu_json
 from worker import observe
 from worker.errors import DeadLettered, InternalError
 from worker.transport import dead_letters, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, ignore_priorities
+from worker.transport.claim import WAIT_SECONDS, Claim, Pop, collect_priorities
 from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from worker.errors import RetrievalError
 
 log = observe.logger("worker.transport")
 
 MAINTENANCE_SECONDS = 4.0
+OVERDUE_A_PROCESS = 2
+"""So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
+
+OTHERS_BETWEEN = 100
+"""While others wait, it gives back one for so many that it has delivered."""
+
 SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
 
@@ -61,7 +66,7 @@ class Channel(kombu_redis.Channel):
         self._claims: dict[str, Claim] = {}
         self._heart: owners.Heart | None = None
         self._kept: redis.Redis | None = None
-        self._numbers: Iterator[int] = itertools.count(1)
+        self._deliveries = self._accounted = 0
         self._paused_until = self._maintained = float("-inf")
         self._turn = 0
         super().__init__(*args, **options)
@@ -178,9 +183,10 @@ class Channel(kombu_redis.Channel):
 
     def _deliver(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
         """Write a delivery down, and hand it on."""
-        tag = keys.tag(claim.owner, next(self._numbers))
-        place = keys.inflight(claim.queue, claim.owner)
-        count = unacked.write_down(client, tag, unacked.Held(claim.queue, raw), place, found.id, time.time())
+        self._deliveries += 1
+        tag = keys.tag(claim.owner, self._deliveries)
+        claimed = unacked.Held(claim.queue, raw)
+        count = unacked.write_down(client, tag, claimed, keys.inflight(claim.queue, claim.owner), time.time())
         if not count:
             return
         if count > self.rules.max_deliveries:
@@ -190,7 +196,7 @@ class Channel(kombu_redis.Channel):
             self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
             return
         try:
-            self.connection._deliver(payload(found, claim.queue, tag, count), claim.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, tag, count), claim.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
@@ -219,10 +225,11 @@ class Channel(kombu_redis.Channel):
         if not self._answer(refusal):
             claim.give_back(client, last=True)
             return
-        count: Any = client.hget(keys.deliveries(claim.queue), refusal.id or "")
+        digest = keys.digest(raw)
+        count: Any = client.hget(keys.deliveries(claim.queue), digest)
         with client.pipeline() as pipe:
             self._compose(pipe, claim.queue, raw, refusal, int(count or 0))
-            pipe.hdel(keys.deliveries(claim.queue), refusal.id or "")
+            pipe.hdel(keys.deliveries(claim.queue), digest)
             pipe.lrem(keys.inflight(claim.queue, claim.owner), 1, raw)  # type: ignore[arg-type] # bytes, too
             pipe.execute()
 
@@ -231,7 +238,7 @@ class Channel(kombu_redis.Channel):
         if self._answer(refusal):
             self.bury_delivered(tag, refusal)
         else:
-            unacked.give_back(client, tag, "LPUSH", uncounted=refusal.id or "")
+            unacked.give_back(client, tag, "LPUSH", uncounted=True)
 
     def bury_delivered(self, tag: str, refusal: Refusal) -> None:
         """From the unacknowledged to the dead letters, in one step; its failure is stored already."""
@@ -239,10 +246,11 @@ class Channel(kombu_redis.Channel):
             message = unacked.held(client, tag)
             if message is None:
                 return
-            count: Any = client.hget(keys.deliveries(message.queue), refusal.id or "")
+            digest = keys.digest(message.raw)
+            count: Any = client.hget(keys.deliveries(message.queue), digest)
             with client.pipeline() as pipe:
                 self._compose(pipe, message.queue, message.raw, refusal, int(count or 1))
-                unacked.forget(pipe, tag, message.queue, refusal.id or "")
+                unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
 
     def _compose(self, pipe: Any, queue: str, raw: bytes, refusal: Refusal, count: int) -> None:
@@ -276,23 +284,40 @@ class Channel(kombu_redis.Channel):
 
     def _put_back(self, client: redis.Redis) -> None:
         dead = owners.bury(client, time.time())
-        tags = unacked.overdue(client, time.time() - self.visibility_timeout, {*dead})
-        returned = 0
-        for tag in tags:
-            message = unacked.held(client, tag)
-            if message is not None:
-                returned += unacked.give_back(client, tag, "RPUSH", message=message)
-                continue
-            try:
-                kombu_redis.QoS.restore_by_tag(self.qos, tag, client)  # a stock worker's, or gone
-            except (ValueError, TypeError, LookupError):
-                log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
-                client.zrem(keys.UNACKED_INDEX, tag)
+        returned = sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead}))
+        late = unacked.overdue(client, self.overdue_before(), self._most_overdue(client))
+        returned += sum(self._give_back(tag, "LPUSH", client) for tag in late)
         if returned:
             log.warning("deliveries put back", messages=returned)
         for queue, claim in self._claims.items():
             if claim.reliable:
-                ignore_priorities(client, queue)
+                collect_priorities(client, queue)
+
+    def overdue_before(self) -> float:
+        """Deliveries from before this moment (Unix time) are overdue."""
+        return time.time() - self.visibility_timeout
+
+    def _most_overdue(self, client: redis.Redis) -> int:
+        """How many overdue deliveries one round may give back.
+
+        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
+        take the workers' time from all others.
+        """
+        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
+        self._accounted = self._deliveries - rest
+        others_wait = any(client.llen(queue) for queue in self._claims)
+        return earned if others_wait else OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
+
+    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
+        message = unacked.held(client, tag)
+        if message is not None:
+            return unacked.give_back(client, tag, side, message=message)
+        try:
+            kombu_redis.QoS.restore_by_tag(self.qos, tag, client)  # a stock worker's, or gone
+        except (ValueError, TypeError, LookupError):
+            log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
+            client.zrem(keys.UNACKED_INDEX, tag)
+        return False
 
     def _receive_one(self, c: Any) -> Any:
         """A message of remote control, if there is one.

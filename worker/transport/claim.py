@@ -170,11 +170,14 @@ class Pop(Claim):
         """Put the message just read back: nobody has it any more."""
 
 
-def ignore_priorities(client: redis.Redis, queue: str) -> None:
-    """Move messages that were sent with a priority, which stock kombu keeps in lists of their own, to the queue."""
+def collect_priorities(client: redis.Redis, queue: str) -> None:
+    """Move messages that were sent with a priority to the queue, where they are refused and their senders told.
+
+    Stock kombu keeps them in lists of their own, which nobody here reads.
+    """
     moved = 0
     for priority in _PRIORITIES:
         while client.lmove(f"{queue}{Channel.sep}{priority}", queue, "RIGHT", "LEFT") is not None:
             moved += 1
     if moved:
-        log.warning("priorities are ignored", queue=queue, messages=moved)
+        log.warning("messages with a priority", queue=queue, messages=moved)

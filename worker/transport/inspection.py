@@ -21,7 +21,15 @@ from worker.errors import DeadLettered, InvalidJob, RetrievalError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Reason: TypeAlias = Literal["malformed", "unknown_task", "expired", "max_deliveries", "retries_exhausted", "unforeseen"]
+Reason: TypeAlias = Literal[
+    "malformed",
+    "unknown_task",
+    "bad_signature",
+    "expired",
+    "max_deliveries",
+    "retries_exhausted",
+    "unforeseen",
+]
 """Why a message is a dead letter."""
 
 ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
@@ -109,6 +117,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
         return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id)
     try:
+        _check_priority(envelope)
         checked = _headers(headers, rules, now)
         body = _body(envelope)
         content = _content(envelope, body)
@@ -202,6 +211,14 @@ def check_limits(headers: Mapping[str, Any]) -> None:
         raise InvalidJob("expected no such header", "timelimit")
     if headers.get("compression"):
         raise InvalidJob("expected no such header", "compression")
+
+
+def _check_priority(envelope: Mapping[str, Any]) -> None:
+    """Refuse a priority, which no queue here has; kombu writes 0 into every message."""
+    properties = envelope.get("properties")
+    priority = properties.get("priority") if isinstance(properties, dict) else None
+    if priority is not None and (type(priority) is not int or priority):
+        raise InvalidJob("expected no priority", "properties.priority")
 
 
 def _expires(value: Any, now: datetime) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 OWNERS = "retrieval-worker.owners"
 """Sorted set of the in-flight lists that may hold something, by when their owner was last seen (Unix time)."""
 
@@ -40,8 +42,13 @@ def dead(queue: str) -> str:
 
 
 def deliveries(queue: str) -> str:
-    """Hash of how often unanswered jobs were delivered, by task id."""
+    """Hash of how often unanswered messages were delivered, by `digest`."""
     return f"{queue}.deliveries"
+
+
+def digest(raw: bytes) -> str:
+    """What a message is counted under: two that were sent under one task id are two messages."""
+    return hashlib.sha256(raw).hexdigest()
 
 
 def tag(owner: str, number: int) -> str:

@@ -9,10 +9,11 @@ from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 
 from worker import observe
-from worker.transport import unacked
+from worker.transport import keys, unacked
 
 if TYPE_CHECKING:
     from worker.transport.inspection import Delivery, Refusal
+    from worker.transport.unacked import Held
 
 log = observe.logger("worker.transport")
 
@@ -67,16 +68,20 @@ class QoS(kombu_redis.QoS):
             )  # where Redis did not hear it, the message comes back; its place is free
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Give a message back behind all others, or forget it."""
+        """Give a message back behind all others, or forget it.
+
+        One that has cost a process its life is put off, and goes back in its turn; see `Channel.maintain`.
+        """
         if not requeue:
             self.ack(delivery_tag)
             return
         self._condemned.pop(delivery_tag, None)
-        _, task_id = self._source(delivery_tag) or ("", "")
-        spared = delivery_tag in self._spared
-        self._spared.discard(delivery_tag)
         with self.channel.conn_or_acquire() as client:
-            unacked.give_back(client, delivery_tag, "LPUSH", uncounted=task_id if spared else "")
+            if delivery_tag in self._spared:
+                unacked.give_back(client, delivery_tag, "LPUSH", uncounted=True)
+            else:
+                unacked.put_off(client, delivery_tag, self.channel.overdue_before())
+        self._spared.discard(delivery_tag)
         virtual.QoS.ack(self, delivery_tag)
 
     def restore_unacked(self, client: Any = None) -> list[Any]:
@@ -85,8 +90,7 @@ class QoS(kombu_redis.QoS):
         try:
             with self.channel.conn_or_acquire(client) as connected:
                 for delivery_tag in reversed(self._delivered):
-                    _, task_id = self._source(delivery_tag) or ("", "")
-                    unacked.give_back(connected, delivery_tag, "RPUSH", uncounted=task_id)
+                    unacked.give_back(connected, delivery_tag, "RPUSH", uncounted=True)
         except BROKEN as error:
             log.warning("deliveries not given back; they will be", error=type(error).__name__)
         self._delivered.clear()
@@ -96,14 +100,14 @@ class QoS(kombu_redis.QoS):
         """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
 
     def _source(self, delivery_tag: str) -> tuple[str, str] | None:
-        """Queue and task id of a delivery of this channel."""
+        """Queue and digest of a delivery of this channel."""
         message = self._delivered.get(delivery_tag)
         if message is None or "queue" not in message.properties:
             return None
-        return message.properties["queue"], message.properties["correlation_id"]
+        return message.properties["queue"], message.properties["digest"]
 
 
-def payload(found: Delivery, queue: str, tag: str, count: int) -> dict[str, Any]:
+def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, Any]:
     """A delivery in kombu's form."""
     return {
         "body": found.body,
@@ -114,7 +118,8 @@ def payload(found: Delivery, queue: str, tag: str, count: int) -> dict[str, Any]
         "properties": {
             "correlation_id": found.id,
             "delivery_tag": tag,
-            "delivery_info": {"exchange": "", "routing_key": queue, "redelivered": count > 1},
-            "queue": queue,
+            "delivery_info": {"exchange": "", "routing_key": claimed.queue, "redelivered": count > 1},
+            "queue": claimed.queue,
+            "digest": keys.digest(claimed.raw),
         },
     }

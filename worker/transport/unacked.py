@@ -87,7 +87,7 @@ def unpack(entry: bytes) -> Held | None:
     return Held(json.loads(end[1]), entry[1 : -len(end[0])])
 
 
-def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, task_id: str, now: float) -> int:
+def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, now: float) -> int:
     """From an owner's list to the unacknowledged, in one step that may be repeated.
 
     Args:
@@ -95,7 +95,6 @@ def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, task_id
         tag: the delivery.
         claimed: the message.
         place: the owner's list.
-        task_id: whose deliveries are counted.
         now: Unix time.
 
     Returns:
@@ -104,7 +103,7 @@ def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, task_id
     """
     places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
     end = _end(claimed.queue)
-    return int(client.eval(_WRITE_DOWN, len(places), *places, tag, claimed.raw, end, now, task_id))
+    return int(client.eval(_WRITE_DOWN, len(places), *places, tag, claimed.raw, end, now, keys.digest(claimed.raw)))
 
 
 def held(client: redis.Redis, tag: str) -> Held | None:
@@ -113,21 +112,26 @@ def held(client: redis.Redis, tag: str) -> Held | None:
     return unpack(entry) if entry else None
 
 
-def acknowledge(client: redis.Redis, tag: str, queue: str, task_id: str) -> None:
-    """Remove a delivery and its count, in one step that may be repeated: its result is stored."""
+def acknowledge(client: redis.Redis, tag: str, queue: str, digest: str) -> None:
+    """Remove a delivery and its message's count, in one step that may be repeated: its result is stored."""
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(queue))
-    client.eval(_ACKNOWLEDGE, len(places), *places, tag, task_id)
+    client.eval(_ACKNOWLEDGE, len(places), *places, tag, digest)
 
 
-def forget(pipe: redis.client.Pipeline, tag: str, queue: str, task_id: str) -> None:
+def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
     """The same as a part of a larger step: it is a dead letter now."""
     pipe.zrem(keys.UNACKED_INDEX, tag)
     pipe.hdel(keys.UNACKED, tag)
-    pipe.hdel(keys.deliveries(queue), task_id)
+    pipe.hdel(keys.deliveries(queue), digest)
 
 
 def give_back(
-    client: redis.Redis, tag: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: str = "", message: Held | None = None
+    client: redis.Redis,
+    tag: str,
+    side: Literal["RPUSH", "LPUSH"],
+    *,
+    uncounted: bool = False,
+    message: Held | None = None,
 ) -> bool:
     """Put a delivery back on its queue, in one step, if it is still there.
 
@@ -135,7 +139,7 @@ def give_back(
         client: of the broker.
         tag: the delivery.
         side: ``RPUSH``: it comes next; ``LPUSH``: after all that wait.
-        uncounted: task id of a delivery that is not to count, because nobody has begun with it.
+        uncounted: the delivery is not to count, because nobody has begun with it.
         message: what `held` says, if that is known.
 
     Returns:
@@ -145,14 +149,30 @@ def give_back(
     if message is None:
         return False
     places = (keys.UNACKED, keys.UNACKED_INDEX, message.queue, keys.deliveries(message.queue))
-    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, message.raw, side, uncounted))
+    count = keys.digest(message.raw) if uncounted else ""
+    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, message.raw, side, count))
 
 
-def overdue(client: redis.Redis, before: float, owners: Collection[str]) -> list[str]:
-    """Tags of deliveries that must go back, the latest first: of dead owners, and from before a moment."""
-    late: Any = client.zrange(keys.UNACKED_INDEX, "-inf", f"({before}", byscore=True)
-    tags = [tag.decode() for tag in late]
-    if owners:
-        every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
-        tags += [tag for tag in (tag.decode() for tag in every) if tag not in {*tags} and keys.owner_of(tag) in owners]
-    return tags[::-1]
+def put_off(client: redis.Redis, tag: str, overdue: float) -> None:
+    """Leave a delivery where it is, as one that is overdue: whoever looks for these gives it back.
+
+    Args:
+        client: of the broker.
+        tag: the delivery.
+        overdue: a moment (Unix time) from before which deliveries are overdue.
+    """
+    client.zadd(keys.UNACKED_INDEX, {tag: overdue}, xx=True)
+
+
+def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
+    """Tags of the deliveries to some owners, the latest first."""
+    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1, desc=True) if owners else []
+    return [tag for tag in (tag.decode() for tag in every) if keys.owner_of(tag) in owners]
+
+
+def overdue(client: redis.Redis, before: float, most: int) -> list[str]:
+    """Tags of the deliveries from before a moment, the oldest first."""
+    late: Any = (
+        client.zrange(keys.UNACKED_INDEX, "-inf", f"({before}", byscore=True, offset=0, num=most) if most else []
+    )
+    return [tag.decode() for tag in late]

@@ -2,14 +2,13 @@
 
 python -m benchmarks.workers --jobs 600 --rounds 3
 
-Every arrangement serves the same queue, on the same database, in turns. `threads` and `gevent` are measured to be
-compared with; what the worker promises, it promises for prefork and solo.
+Every arrangement serves the same queue, on the same database, in turns. `threads` are measured to be
+compared with; the worker refuses gevent and eventlet.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import statistics
 import time
@@ -57,12 +56,10 @@ class Arrangement:
 
 
 def arrangements() -> list[Arrangement]:
-    """What is compared; gevent only where it is installed (it is no dependency)."""
+    """What is compared."""
     found = [Arrangement(f"prefork, {n}", 1, ("--pool=prefork", f"--concurrency={n}"), n) for n in (1, 2, 4)]
     found += [Arrangement(f"solo × {n}", n, ("--pool=solo",), n) for n in (1, 2, 4)]
     found += [Arrangement(f"threads, {n}", 1, ("--pool=threads", f"--concurrency={n}"), n) for n in (2, 4)]
-    if importlib.util.find_spec("gevent") is not None:
-        found.append(Arrangement("gevent, 4", 1, ("--pool=gevent", "--concurrency=4"), 4))
     return found
 
 

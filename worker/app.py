@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.process import current_process
 from celery import Celery, signals
+from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
 from worker import codec, links, observe, results, tasks
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
+
+_GREENLETS = ("gevent", "eventlet")
 
 log = observe.logger("worker.app")
 
@@ -156,8 +159,10 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     def setup_logging(**_: Any) -> None:
         observe.configure(settings.log)
 
-    def before_start(conf: Any = None, **_: Any) -> None:
+    def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
+            given = options or {}
+            refuse_unsafe_pool(given.get("pool") or given.get("pool_cls") or conf.worker_pool)
             refuse_unsafe_start(settings)
             _start_metrics(settings, metrics)
 
@@ -184,6 +189,20 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.worker_before_create_process.connect(spare_start_up, weak=False)
     signals.worker_process_init.connect(after_fork, weak=False)
     signals.worker_process_shutdown.connect(before_exit, weak=False)
+
+
+def refuse_unsafe_pool(pool: Any) -> None:
+    """Stop this process where one job could have the others taken for a dead worker's; say where no job is ended."""
+    name = get_implementation(pool).__module__.rpartition(".")[2]
+    if name in _GREENLETS:
+        _exit(
+            SettingsError(
+                f"--pool={name}: a job that computes or waits for Postgres stops all else in such a worker, also what "
+                "shows that it is alive, so its jobs would run twice: use prefork, or several workers with solo"
+            )
+        )
+    if name != "prefork":
+        log.warning("no time limits of jobs: this pool ends none", pool=name)
 
 
 def refuse_unsafe_start(settings: Settings) -> None:

@@ -22,6 +22,14 @@ OVERRIDES = {"redis": "worker.results:Results", "rediss": "worker.results:Result
 
 logger = logging.getLogger("worker.results")
 
+# A success stands, whatever comes after it. Records begin with their status, as Celery composes them.
+_STORE = """
+if string.find(redis.call('GETRANGE', KEYS[1], 0, 19), '^{"status": ?"SUCCESS"') then return 0 end
+redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PUBLISH', KEYS[1], ARGV[2])
+return 1
+"""
+
 
 class Results(RedisBackend):
     """Results as the contract has them."""
@@ -62,6 +70,20 @@ class Results(RedisBackend):
         except (BackendStoreError, redis.RedisError, SoftTimeLimitExceeded) as error:
             logger.warning("record not stored", extra=_said(task_id, state, error))
             raise _back_to_the_queue() from None
+
+    def _store_result(
+        self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
+    ) -> Any:
+        """Store a record and tell who waits for it, unless the job has succeeded: one round trip, not Celery's two."""
+        meta = self._get_result_meta(result=result, state=state, traceback=traceback, request=request)
+        record = self.encode({**meta, "task_id": task_id})
+        seconds = self.failure_expires if state == FAILURE else self.expires
+        try:
+            self.client.eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
+        except redis.ResponseError:
+            # No scripts for this user; or Redis is read-only or full, which an older one words as the script's fault.
+            return super()._store_result(task_id, result, state, traceback, request, **options)
+        return result
 
     def mark_as_failure(self, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
         """Store a failure of a job; one of storing its result is none: the job goes back to its queue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worker.contract import SCHEMA_VERSION, Filters, RetrieveTopK
 from worker.core import vectors
@@ -19,13 +19,25 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres import Reader
     from worker.adapters.runs import Record
-    from worker.adapters.search import Corpus
+    from worker.adapters.search import Corpus, Found
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
     from worker.recording import Recording
 
 TASK = "retrieve_top_k"
 WORKER_VERSION = version("retrieval-worker")
+
+
+_AT_ONCE = 16
+"""Queries of a batch in one round trip: more would gain little, and be waited for the longer."""
+
+
+class _Cut(NamedTuple):
+    """An answer, what it says besides chunks and trace, and the candidates in it."""
+
+    answer: dict[str, Any]
+    header: dict[str, Any]
+    kept: list[Candidate]
 
 
 class Retrieval:
@@ -63,45 +75,52 @@ class Retrieval:
         query = vectors.decode(job.query_embedding)
         asker = self._corpora.asker(corpus, identify)
         if job.run is None:
-            return self._made(job, corpus, filters, query, asker).answer
+            return self._one(job, corpus, filters, query, asker).answer
         return self._recording.answer(
             TASK,
             job,
             asker,
-            make=lambda: self._made(job, corpus, filters, query, asker),
+            make=lambda: _made(self._one(job, corpus, filters, query, asker), corpus, query),
             replay=lambda record: self._from_record(record, asker),
         )
 
     def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, asker: Principal) -> dict[str, Any]:
         tracer = Tracer(self._clock)
-        queries = job.query_embeddings or []
         with tracer.stage("batch") as counts:
-            results = [
-                self._answer_or_error(job, corpus, filters, value, f"query_embeddings[{i}]", asker)
-                for i, value in enumerate(queries)
-            ]
-            counts |= {"queries": len(results), "failed": sum("error" in result for result in results)}
+            decoded = [_decoded(value, i) for i, value in enumerate(job.query_embeddings or [])]
+            queries = [query for query in decoded if not isinstance(query, InvalidJob)]
+            answers = iter(
+                [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, asker)]
+            )
+            results = [_failed(query) if isinstance(query, InvalidJob) else next(answers) for query in decoded]
+            counts |= {"queries": len(results), "failed": len(decoded) - len(queries)}
         return {"schema_version": SCHEMA_VERSION, "results": results, "trace": trace(tracer)}
 
-    def _answer_or_error(
-        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, value: Any, path: str, asker: Principal
-    ) -> dict[str, Any]:
-        """One query of a batch: what is wrong with it stays with it."""
-        try:
-            query = vectors.decode(value, path)
-        except InvalidJob as error:
-            return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
-        return self._made(job, corpus, filters, query, asker).answer
-
-    def _made(
+    def _one(
         self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
-    ) -> Made:
+    ) -> _Cut:
         """One query from vector to answer."""
+        return self._together(job, corpus, filters, [query], asker)[0]
+
+    def _together(
+        self,
+        job: RetrieveTopK,
+        corpus: Corpus,
+        filters: FilterSet,
+        queries: Sequence[vectors.Vector],
+        asker: Principal,
+    ) -> list[_Cut]:
+        """Several queries in one round trip; the time of their search is shared out among them."""
+        started = self._clock()
+        found = corpus.nearest_of_each(self._searched, asker, queries, job.clamped_k, filters, exact=job.exact)
+        each = (self._clock() - started) / len(queries)
+        return [self._cut(job, corpus, filters, one, each) for one in found]
+
+    def _cut(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: Found, seconds: float) -> _Cut:
+        """What was found for a query, as its answer."""
         tracer = Tracer(self._clock)
+        tracer.add("search", seconds, {"fetched": found.fetched, "found": len(found.candidates)})
         k = job.clamped_k
-        with tracer.stage("search") as counts:
-            found = corpus.nearest(self._searched, asker, query, k, filters, exact=job.exact)
-            counts |= {"fetched": found.fetched, "found": len(found.candidates)}
         with tracer.stage("cut") as counts:
             max_distance = corpus.settings.max_distance if job.max_distance is None else job.max_distance
             kept = within_distance(found.candidates, max_distance)
@@ -115,13 +134,7 @@ class Retrieval:
             "corpus": corpus.name,
         }
         search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
-        answer = {**header, "chunks": ranked(kept), "trace": trace(tracer, search)}
-        return Made(
-            answer,
-            header,
-            pins_of([(corpus.name, candidate) for candidate in kept]),
-            query_embedding=query.astype("<f4").tobytes(),
-        )
+        return _Cut({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
     def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
         """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
@@ -139,6 +152,28 @@ class Retrieval:
             header["status"] = _status(len(kept), header["k"])
             header["short_reason"] = header["short_reason"] or "changed"
         return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
+
+
+def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> Made:
+    """An answer with what is recorded of it."""
+    pins = pins_of([(corpus.name, candidate) for candidate in cut.kept])
+    return Made(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
+
+
+def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:
+    """A query of a batch: what is wrong with it stays with it."""
+    try:
+        return vectors.decode(value, f"query_embeddings[{i}]")
+    except InvalidJob as error:
+        return error
+
+
+def _groups(queries: Sequence[vectors.Vector]) -> list[Sequence[vectors.Vector]]:
+    return [queries[i : i + _AT_ONCE] for i in range(0, len(queries), _AT_ONCE)]
+
+
+def _failed(error: InvalidJob) -> dict[str, Any]:
+    return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
 
 
 def filter_set(filters: Filters | None) -> FilterSet:

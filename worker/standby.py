@@ -49,25 +49,35 @@ class Standby:
         self._usable()
 
     def read(
-        self, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None = None
+        self,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None = None,
+        *,
+        searches: int = 1,
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction; see `Database.read`."""
         standby = self._usable()
         if standby is not None:
-            rows = self._fresh_rows(standby, principal, statements, timeout_seconds)
+            rows = self._fresh_rows(standby, principal, statements, timeout_seconds, searches)
             if rows is not None:
                 return rows
-        return self._primary.read(principal, statements, timeout_seconds)
+        return self._primary.read(principal, statements, timeout_seconds, searches=searches)
 
     def _fresh_rows(
-        self, standby: Database, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None
+        self,
+        standby: Database,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None,
+        searches: int,
     ) -> list[list[Row]] | None:
         """What the standby answers; None where it does not, or is too far behind."""
         lag: float | None = None
         # Twice: of an idle primary all that comes seems as old as its last commit, until it is replayed at once.
         for _ in range(2):
             try:
-                (((lag,),), *rows) = standby.read(principal, [LAG, *statements], timeout_seconds)
+                (((lag,),), *rows) = standby.read(principal, [LAG, *statements], timeout_seconds, searches=searches)
             except (Unavailable, SettingsError) as error:
                 # A table or a right that was made a moment ago may not be there yet: the primary decides.
                 self._rest(error.message)

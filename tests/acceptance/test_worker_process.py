@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +20,7 @@ import psutil
 import psycopg
 import pytest
 import redis
+from celery import Celery
 
 from worker import devstack
 from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
@@ -98,6 +100,50 @@ def test_a_message_written_by_hand_is_answered(
     assert record["status"] == "SUCCESS"
     assert record["result"]["k"] == 12
     assert TopK.model_validate(record["result"]).chunks[1].chunk_id == "report-2023-mixing-desk-005"
+
+
+def test_a_solo_worker_answers_beside_another(
+    stack: devstack.Stack, client: Client, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """Two processes that are their own pools: each job is answered once, and nothing is left of them."""
+    environment = worker_environment()
+    with (
+        devstack.celery_worker(environment, tmp_path / "one.log", "--pool=solo", queues="retrieval"),
+        devstack.celery_worker(environment, tmp_path / "two.log", "--pool=solo", queues="retrieval"),
+        redis.Redis.from_url(stack.redis.url(0)) as broker,
+    ):
+        sent = [client.enqueue(JOB) for _ in range(20)]
+        assert [client.result(task_id, timeout=60).status for task_id in sent] == ["ok"] * 20  # type: ignore[union-attr] # of a search
+        wait_for(lambda: not broker.exists("unacked", "retrieval", "retrieval.deliveries"))
+    done = [log_events(tmp_path / f"{name}.log", "job done") for name in ("one", "two")]
+    assert sorted(line["task_id"] for lines in done for line in lines) == sorted(sent)
+
+
+def test_every_event_is_sent_before_a_worker_ends(
+    stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Events wait for each other, and for nothing once the worker is told to stop."""
+    heard: list[dict[str, Any]] = []
+    app = Celery(set_as_current=False)
+    app.conf.update(broker_read_url=stack.redis.url(0), broker_write_url=stack.redis.url(0))
+    with app.connection_for_read() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": heard.append})
+        thread = threading.Thread(target=receiver.capture, kwargs={"limit": None, "timeout": 120, "wakeup": False})
+        thread.start()
+        try:
+            with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+                wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
+                sent = [client.enqueue(JOB) for _ in range(5)]
+                for task_id in sent:
+                    client.result(task_id, timeout=60)
+                wait_for(lambda: not broker.exists("unacked"))
+            wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
+        finally:
+            receiver.should_stop = True
+            thread.join()
+    app.close()
+    for kind in ("task-received", "task-started", "task-succeeded"):
+        assert sorted(event["uuid"] for event in heard if event["type"] == kind) == sorted(sent)
 
 
 def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(

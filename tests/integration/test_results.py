@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
+    from worker.devstack import Stack
     from worker.settings import Settings
 
 CANARY = "canary-4711"
@@ -75,6 +76,48 @@ def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery]) -> N
         app.backend.store_failure(task_id, DeadLettered("delivered too often"))
     assert stored(app, answered)[0]["result"] == {"status": "ok"}
     assert stored(app, waiting)[0]["result"]["exc_type"] == "DeadLettered"
+
+
+@pytest.fixture(params=["script", "no scripts"])
+def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redis) -> Iterator[str]:
+    """The results' Redis, for a user who may run scripts, and for one who may not."""
+    url = stack.redis.url(0)
+    if request.param == "script":
+        yield url
+        return
+    broker.acl_setuser(
+        "plain", enabled=True, passwords=["+word"], keys=["*"], channels=["*"], categories=["+@all", "-@scripting"]
+    )
+    yield url.replace("redis://", "redis://plain:word@")
+    broker.acl_deluser("plain")
+
+
+def test_a_success_stands_and_is_told_once(
+    make_app: Callable[..., Celery], backend_url: str, broker: redis.Redis
+) -> None:
+    """Whatever was recorded before is replaced by it, nothing after it is; with scripts, and without."""
+    app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
+    key = app.backend.get_key_for_task(task_id)
+    with broker.pubsub(ignore_subscribe_messages=True) as heard:
+        heard.subscribe(key)
+        app.backend.store_result(task_id, Retry("later"), "RETRY")
+        app.backend.store_result(task_id, {"metadata": '{"status":"FAILURE"}'}, "SUCCESS")
+        app.backend.store_result(task_id, {"second": True}, "SUCCESS")
+        app.backend.mark_as_failure(task_id, InvalidJob("too late"))
+        record, text = stored(app, task_id)
+        broker.publish(key, "that is all")
+        told = list(iter(lambda: told_next(heard), "that is all"))
+    assert (record["status"], record["result"]) == ("SUCCESS", {"metadata": '{"status":"FAILURE"}'})
+    assert [json.loads(one)["status"] for one in told] == ["RETRY", "SUCCESS"]
+    assert told[-1] == text
+    assert 0 < broker.ttl(key) <= app.conf.result_expires
+
+
+def told_next(heard: redis.client.PubSub) -> str:
+    """The next message of a subscription, waited for."""
+    while (message := heard.get_message(timeout=10)) is None:
+        pass
+    return str(message["data"].decode())
 
 
 def test_a_record_that_can_not_be_stored_is_no_success(make_app: Callable[..., Celery]) -> None:

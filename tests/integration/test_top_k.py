@@ -287,6 +287,21 @@ def test_a_batch_answers_each_query_as_if_asked_alone(engine: Engine) -> None:
     assert TopKBatch.model_validate(batch).results[0].k == 11  # type: ignore[union-attr] # an answer, as asserted above
 
 
+def test_a_batch_of_several_round_trips_answers_in_the_order_asked(engine: Engine) -> None:
+    """Twenty queries are searched sixteen at a time; each answer is that of its own query, with its own trace."""
+    asked = [f"{word} {i}" for i in range(10) for word in ("hum on channel", "ribbon microphone")]
+    queries = lexical.embed(asked).tolist()
+    batch = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embeddings": queries}), lambda: asker("alice"))
+    alone = [
+        engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query}), lambda: asker("alice"))
+        for query in queries
+    ]
+    assert [{**one, "trace": None} for one in batch["results"]] == [{**one, "trace": None} for one in alone]
+    for one in batch["results"]:
+        assert [stage["stage"] for stage in one["trace"]["stages"]] == ["search", "cut"]
+    assert batch["trace"]["stages"][0]["counts"] == {"queries": 20, "failed": 0}
+
+
 def test_an_unmapped_filter_is_refused(
     make_settings: Callable[..., Settings], database: str, settings: Settings
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from celery import signals
 from kombu.utils.imports import symbol_by_name
 
-from worker.app import celery_settings, create_app
+from worker.app import celery_settings, create_app, refuse_unsafe_pool
 from worker.quiet import QuietConsumer
 from worker.tasks import RetrievalTask
 from worker.transport import SecureTransport, Transport
@@ -107,3 +107,18 @@ def test_two_apps_of_one_process_share_no_task(make_settings: Callable[..., Sett
     job = {str(i): i for i in range(50)}
     refusals = [str(app.tasks["retrieve_top_k"].apply((job,)).result) for app in apps]
     assert refusals == ["expected at most 16 fields, got 50", "expected at most 32 fields, got 50"]
+
+
+@pytest.mark.parametrize("name", ["gevent", "eventlet"])
+def test_a_pool_of_greenlets_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one sentence, and with the exit code of wrong settings; neither need be installed for it."""
+    pool = type("TaskPool", (), {"__module__": f"celery.concurrency.{name}"})
+    with pytest.raises(SystemExit, match="78"):
+        refuse_unsafe_pool(pool)
+    assert f"--pool={name}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["prefork", "solo", "threads"])
+def test_other_pools_are_not(name: str) -> None:
+    """What they do not hold is said, and does not stop the start."""
+    refuse_unsafe_pool(name)

@@ -51,7 +51,12 @@ class Reader(Protocol):
     """Where callers' statements are run: `Database`, or what stands in front of several."""
 
     def read(
-        self, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None = None
+        self,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None = None,
+        *,
+        searches: int = 1,
     ) -> list[list[Row]]:
         """See `Database.read`."""
 
@@ -91,7 +96,12 @@ class Database:
         self._pool.open()
 
     def read(
-        self, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None = None
+        self,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None = None,
+        *,
+        searches: int = 1,
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
 
@@ -99,6 +109,7 @@ class Database:
             principal: who asks.
             statements: each with its parameters.
             timeout_seconds: for each statement, where that is less than the settings say.
+            searches: how many of the statements may each take all of that time; the whole is waited for as long.
 
         Returns:
             The rows of each statement.
@@ -110,7 +121,7 @@ class Database:
             InternalError: anything else; the SQLSTATE is named, never a value.
         """
         limits = [] if timeout_seconds is None else [_timeout(min(timeout_seconds, self._timeout_seconds))]
-        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements)
+        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements, searches)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -128,11 +139,11 @@ class Database:
         return self._with_one_retry(_BEGIN_WRITE if write else _BEGIN_READ, [(_AUDIT_SETTING, "on")], statements)
 
     def _with_one_retry(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement]
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], searches: int = 1
     ) -> list[list[Row]]:
         with translated_errors():
             try:
-                return self._run(begin, settings, statements)
+                return self._run(begin, settings, statements, searches)
             except PoolTimeout:
                 raise
             except psycopg.OperationalError as error:
@@ -140,15 +151,15 @@ class Database:
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(begin, settings, statements)
+                return self._run(begin, settings, statements, searches)
 
     def _run(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement]
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], searches: int
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
                 # The server ends the statement first, if it can still be heard.
-                connection.patience = self._timeout_seconds + CHECK_SECONDS
+                connection.patience = self._timeout_seconds * searches + CHECK_SECONDS
                 with connection.pipeline():
                     connection.execute(begin, prepare=True)
                     self._state(connection, settings)
@@ -166,7 +177,7 @@ class Database:
             finally:
                 connection.patience = CHECK_SECONDS
             connection.used_at = time.monotonic()
-            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [_rows(cursor) for cursor in cursors]
 
     def _state(self, connection: PatientConnection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
@@ -176,6 +187,11 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+
+
+def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    """Of a statement that has any; `description` would say so, too, but makes an object for each column."""
+    return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
 
 
 def _timeout(seconds: float) -> tuple[str, str]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from datetime import date, time
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
@@ -89,9 +88,21 @@ def search(
 def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
-    parts = [one.statements() for one in searches]
-    results = iter(database.read(principal, [*chain.from_iterable(parts)], timeout_seconds))
-    return [one.read([next(results) for _ in part]) for one, part in zip(searches, parts, strict=True)]
+    statements: list[Statement] = []
+    places = [[_place(statements, wanted) for wanted in one.statements()] for one in searches]
+    results = database.read(principal, statements, timeout_seconds, searches=len(searches))
+    return [one.read([results[i] for i in where]) for one, where in zip(searches, places, strict=True)]
+
+
+def _place(statements: list[Statement], wanted: Statement) -> int:
+    """Where a statement stands among those that are sent; what says how to search a corpus holds until another does."""
+    if not wanted[1]:
+        plans = (i for i in reversed(range(len(statements))) if not statements[i][1])
+        last = next(plans, None)
+        if last is not None and statements[last] == wanted:
+            return last
+    statements.append(wanted)
+    return len(statements) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +178,27 @@ class Corpus:
         self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
     ) -> Found:
         """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
-        return search(database, principal, [Nearest(self, query, k, filters, exact=exact)])[0]
+        return self.nearest_of_each(database, principal, [query], k, filters, exact=exact)[0]
+
+    def nearest_of_each(
+        self,
+        database: Reader,
+        principal: Principal,
+        queries: Sequence[Vector],
+        k: int,
+        filters: FilterSet,
+        *,
+        exact: bool,
+    ) -> list[Found]:
+        """The same of several queries, in one round trip."""
+        return search(database, principal, [Nearest(self, query, k, filters, exact=exact) for query in queries])
 
     def statements_of(self, wanted: Nearest) -> list[Statement]:
         """The size of the corpus and HNSW's settings by it, then the search."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
         compose = statements.exact if wanted.exact else statements.nearest
-        return [(statements.plan(wanted.filters), values), (compose(wanted.filters, wanted.vectors), values)]
+        return [(statements.plan(wanted.filters), {}), (compose(wanted.filters, wanted.vectors), values)]
 
     def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
         """What index or exact search found; None where only exact search can tell.

@@ -30,3 +30,7 @@ class Tracer:
         finally:
             duration = round((self._clock() - start) * 1000, 3)
             self.stages.append({"stage": name, "duration_ms": duration, "counts": counts})
+
+    def add(self, name: str, seconds: float, counts: dict[str, int]) -> None:
+        """A stage that was timed together with others."""
+        self.stages.append({"stage": name, "duration_ms": round(seconds * 1000, 3), "counts": counts})

@@ -60,9 +60,8 @@ class QoS(kombu_redis.QoS):
             if refusal is not None:
                 self.channel.bury_delivered(delivery_tag, refusal)
             elif source:
-                with self.channel.conn_or_acquire() as client, client.pipeline() as pipe:
-                    unacked.forget(pipe, delivery_tag, *source)
-                    pipe.execute()
+                with self.channel.conn_or_acquire() as client:
+                    unacked.acknowledge(client, delivery_tag, *source)
         finally:
             virtual.QoS.ack(
                 self, delivery_tag

@@ -45,6 +45,13 @@ return redis.call('HINCRBY', KEYS[4], ARGV[5], 1)
 """
 
 
+_ACKNOWLEDGE = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[2])
+return redis.call('HDEL', KEYS[1], ARGV[1])
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A delivered message: the queue it is from, and its bytes."""
@@ -105,8 +112,14 @@ def held(client: redis.Redis, tag: str) -> Held | None:
     return unpack(entry) if entry else None
 
 
+def acknowledge(client: redis.Redis, tag: str, queue: str, digest: str) -> None:
+    """Remove a delivery and its message's count, in one step that may be repeated: its result is stored."""
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(queue))
+    client.eval(_ACKNOWLEDGE, len(places), *places, tag, digest)
+
+
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
-    """Remove a delivery and its message's count: it is answered, or a dead letter now."""
+    """The same as a part of a larger step: it is a dead letter now."""
     pipe.zrem(keys.UNACKED_INDEX, tag)
     pipe.hdel(keys.UNACKED, tag)
     pipe.hdel(keys.deliveries(queue), digest)

@@ -74,7 +74,9 @@ def changed_search(search: SearchSettings, **changes: Any) -> SearchSettings:
 
 
 @contextlib.contextmanager
-def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path | None) -> Iterator[Stage]:
+def stage(
+    dataset: Dataset, index: Index, *, postgres_version: int, keep: Path | None, tables: int = 1
+) -> Iterator[Stage]:
     """Start a server, fill it, yield it, stop it.
 
     Args:
@@ -82,6 +84,7 @@ def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path |
         index: how to index it.
         postgres_version: 16 or 18.
         keep: where the server's data stays for the next time; None: a temporary folder.
+        tables: how many tables of so many rows its buffers are sized for.
     """
     with contextlib.ExitStack() as exits:
         if keep is None:
@@ -89,7 +92,7 @@ def stage(dataset: Dataset, index: Index, *, postgres_version: int, keep: Path |
                 exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True))
             )
         server = exits.enter_context(
-            devstack.postgres(keep.resolve(), version=postgres_version, settings=server_settings(dataset.rows))
+            devstack.postgres(keep.resolve(), version=postgres_version, settings=server_settings(dataset.rows * tables))
         )
         admin = exits.enter_context(psycopg.connect(server.dsn(), autocommit=True))
         with steps() as progress:

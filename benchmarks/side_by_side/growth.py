@@ -1,0 +1,191 @@
+"""Curves: recall and time by ef_search, time by k, by visible share and by batch, and what exact ties cost."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import measure
+from benchmarks.side_by_side.figures import RECALL, Spread, ratio
+from benchmarks.side_by_side.rounds import recall
+from pgvector.psycopg import register_vector
+from psycopg import sql
+
+from worker.adapters.search import Nearest
+from worker.model import NO_FILTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import psycopg
+    from benchmarks.data import Progress, Vectors
+    from benchmarks.side_by_side.sides import Side
+    from benchmarks.stage import Stage
+    from benchmarks.truth import Distances
+
+EF_SEARCH = (40, 60, 100, 150, 200, 300, 400)
+KS = (10, 15, 30, 50)
+VISIBLE = (100, 50, 10, 1)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+OURS = "document_chunks"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mark of a curve.
+
+    Attributes:
+        x: what grows.
+        ms: median milliseconds of a query, or 0 where a rate was measured.
+        rate: queries a second, or 0.
+        recall: mean recall, where it was measured.
+    """
+
+    x: float
+    ms: float = 0.0
+    rate: float = 0.0
+    recall: float | None = None
+
+
+@dataclass
+class Growth:
+    """Everything beside the comparison.
+
+    Attributes:
+        ef: recall and time by ``hnsw.ef_search``, for each table.
+        curves: the others, by name.
+        figures: single figures for the goals.
+    """
+
+    ef: dict[str, list[Point]] = field(default_factory=dict)
+    curves: dict[str, list[Point]] = field(default_factory=dict)
+    figures: dict[str, Spread | float] = field(default_factory=dict)
+
+
+def by_ef(
+    admin: psycopg.Connection[Any],
+    tables: Mapping[str, str],
+    queries: Vectors,
+    distances: Distances,
+    k: int,
+    progress: Progress,
+) -> dict[str, list[Point]]:
+    """Recall and time of the plain query for each table and search width.
+
+    Args:
+        admin: without row-level security.
+        tables: their names, with SQL of a row's chunk id.
+        queries: shape (n, 768).
+        distances: shape (n, rows).
+        k: chunks wanted.
+        progress: told of each step.
+    """
+    register_vector(admin)
+    points: dict[str, list[Point]] = {table: [] for table in tables}
+    cases = [(ef, table) for ef in EF_SEARCH for table in tables]
+    for i, (ef, table) in enumerate(cases):
+        progress("recall by ef_search", i, len(cases))
+        admin.execute(f"SET hnsw.ef_search = {int(ef)}")
+        query = sql.SQL("SELECT {} FROM {} ORDER BY embedding <=> %s LIMIT {}").format(
+            sql.SQL(tables[table]), sql.Identifier(table), sql.Literal(k)
+        )
+        statement = query.as_bytes(None)
+        took, recalls = [], []
+        for vector, row in zip(queries, distances, strict=True):
+            started = time.perf_counter()
+            found = admin.execute(statement, (vector,), prepare=True).fetchall()
+            took.append((time.perf_counter() - started) * 1000)
+            recalls.append(recall([one for (one,) in found], row, k))
+        points[table].append(Point(ef, statistics.median(took), recall=statistics.fmean(recalls)))
+    admin.execute("RESET hnsw.ef_search")
+    progress("recall by ef_search", len(cases), len(cases))
+    return points
+
+
+def narrowest(points: Mapping[str, Sequence[Point]]) -> int:
+    """The lowest search width at which every table reaches the recall that is asked of all; else the widest."""
+    for marks in zip(*points.values(), strict=True):
+        if all((mark.recall or 0.0) >= RECALL for mark in marks):
+            return int(marks[0].x)
+    return EF_SEARCH[-1]
+
+
+def by_visible_share(on: Stage, queries: Vectors, growth: Growth) -> None:
+    """The shipped search by callers who see more or less, beside exact search."""
+    runs = measure.ask(
+        on,
+        [measure.Variant(measure.SHIPPED, on.corpus()), measure.Variant(measure.EXACT, on.corpus(), exact=True)],
+        VISIBLE,
+        queries,
+    )
+    lines = {percent: measure.judge(on, runs, percent, measure.SHIPPED) for percent in VISIBLE}
+    unfiltered = lines[100]["median_ms"]
+    growth.figures |= {"recall_mean": lines[100]["recall_mean"], "recall_worst": lines[100]["recall_worst"]}
+    for percent in VISIBLE[1:]:
+        line = lines[percent]
+        growth.figures |= {
+            f"visible_{percent}_rows": float(line["rows_min"]),
+            f"visible_{percent}_recall": line["recall_mean"],
+            f"visible_{percent}_times": line["median_ms"] / unfiltered,
+        }
+    growth.curves["visible share, %"] = [
+        Point(percent, line["median_ms"], recall=line["recall_mean"]) for percent, line in reversed(lines.items())
+    ]
+
+
+def by_k(on: Stage, queries: Vectors) -> list[Point]:
+    """The search itself (the job's contract keeps k within 10 and 15)."""
+    corpus, caller = on.corpus(), on.caller(100)
+    took: dict[int, list[float]] = {k: [] for k in KS}
+    for query in queries:
+        for k in KS:
+            took[k].append(
+                _ms(lambda k=k, query=query: corpus.nearest(on.database, caller, query, k, NO_FILTERS, exact=False))
+            )
+    return [Point(k, statistics.median(values)) for k, values in took.items()]
+
+
+def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Spread:
+    """The statement with exact ties beside the plain query, both in the worker's own transaction, in turns."""
+    corpus = on.corpus(ef_search_min=ef_search, ef_search_rows=1_000_000_000)
+    caller = on.caller(100)
+    statements = corpus.statements
+    plain = (
+        b"SELECT c.embedding <=> %(query)s AS distance, c.id, c.document_id, c.text_content, c.page, c.section,"
+        b" c.coordinates, c.metadata, c.chunk_hash FROM public.document_chunks AS c"
+        b" ORDER BY c.embedding <=> %(query)s LIMIT %(k)s"
+    )
+    exact, simple = [], []
+    for turn in range(rounds + 1):
+        took: tuple[list[float], list[float]] = ([], [])
+        for query in queries:
+            values = statements.values(query, k, NO_FILTERS)
+            asked = Nearest(corpus, query, k, NO_FILTERS).statements()
+            took[0].append(_ms(lambda asked=asked: on.database.read(caller, asked)))
+            # With the same first statement, which sets the search width.
+            beside = [(statements.plan, values), (plain, values)]
+            took[1].append(_ms(lambda beside=beside: on.database.read(caller, beside)))
+        if turn:  # the first one warms up
+            exact.append(statistics.median(took[0]))
+            simple.append(statistics.median(took[1]))
+    return ratio(exact, simple)
+
+
+def by_batch(sides: Iterable[tuple[int, Side]], count: int, rounds: int) -> list[Point]:
+    """Queries a second by how many are asked in one job; the sizes take turns."""
+    rates: dict[int, list[float]] = {}
+    for turn in range(rounds + 1):
+        for size, side in sides:
+            side.prepare(count)
+            seconds = side.run()
+            if turn:
+                rates.setdefault(size, []).append(count / seconds)
+    return [Point(size, rate=statistics.median(values)) for size, values in rates.items()]
+
+
+def _ms(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return (time.perf_counter() - started) * 1000

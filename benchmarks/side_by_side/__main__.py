@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 K = 15
 DATA = Path(__file__).parents[1] / ".data"
-PLOT = "images/side_by_side.svg"
 EVERYONE = (
     figures.BARE,
     figures.LISTS,
@@ -115,7 +114,7 @@ def play(order: Order) -> Outcome:
         tables = {growth.OURS: "id", **{peer.table: peer.chunk_id for peer in installed}}
         few = min(len(queries), 200)
         grown.ef = growth.by_ef(on.admin, tables, queries[:few], distances[:few], K, progress)
-        ef_search = order.ef_search or growth.narrowest(grown.ef)
+        ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
         root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
         server = exits.enter_context(redis_server(root / "redis"))
         exits.enter_context(_width(on.admin, ef_search))
@@ -136,7 +135,7 @@ def play(order: Order) -> Outcome:
             progress=progress,
         )
         if order.curves:
-            _grow(on, order, playing, site, grown, progress)
+            _grow(on, order, playing, site, grown, distances, progress)
         about = {
             **_about(order, on, ef_search),
             "load": load,
@@ -181,7 +180,13 @@ def _enter(
 
 
 def _grow(
-    on: Stage, order: Order, playing: Mapping[str, Side], site: Site, grown: growth.Growth, progress: Progress
+    on: Stage,
+    order: Order,
+    playing: Mapping[str, Side],
+    site: Site,
+    grown: growth.Growth,
+    distances: Distances,
+    progress: Progress,
 ) -> None:
     """The curves, on the same servers."""
     few = site.queries[: max(20, order.calls)]
@@ -199,6 +204,11 @@ def _grow(
     grown.curves["k (the search itself)"] = growth.by_k(on, few)
     progress("visible share", 0, None)
     growth.by_visible_share(on, few, grown)
+    progress("reading embeddings", 0, None)
+    grown.figures["decode"] = growth.decoding(few, order.rounds)
+    grown.curves["rows (plain query)"] = growth.by_rows(
+        on.admin, few, distances[: len(few)], K, site.ef_search, progress
+    )
 
 
 @contextlib.contextmanager
@@ -292,6 +302,8 @@ def run(
     wanted = tuple(name.strip() for name in only.split(","))
     if unknown := [name for name in wanted if name not in EVERYONE]:
         raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown[0]!r}")
+    if write:  # said before the long work begins
+        report.placed((write / "performance.md").read_text(encoding="utf-8"), rows, "")
     folder = None if temporary else (keep or DATA) / f"{rows}-{postgres}"
     order = Order(rows, seed, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder)
     outcome = play(order)
@@ -307,8 +319,8 @@ def run(
     if write:
         from benchmarks.side_by_side.plots import plot  # noqa: PLC0415 -- matplotlib is of the extra `bench`
 
-        report.write(write / "performance.md", section)
-        plot(outcome.sides, outcome.growth, write / PLOT)
+        report.write(write / "performance.md", rows, section)
+        plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows))
 
 
 run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"

@@ -120,6 +120,7 @@ class Goal:
         at_least: whether the limit is the lowest or the highest that is wanted.
         unit: printed behind figures.
         value: what was measured, with its spread where there is one; None: not in this run.
+        elsewhere: the command that measures it, where this one does not.
     """
 
     text: str
@@ -127,6 +128,7 @@ class Goal:
     at_least: bool
     unit: str
     value: Spread | float | None
+    elsewhere: str = ""
 
     @property
     def measured(self) -> float | None:
@@ -181,4 +183,9 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
                 ("time ÷ unfiltered", "times", times_bound, False, " ×"),
             )
         ),
+        Goal("embedding decode and check, times faster than json + pydantic", 12.0, True, " ×", further.get("decode")),
+        Goal("`pinned_replay`, 1,000 hashes", 8.0, False, " ms", None, "python -m benchmarks.pins"),
+        Goal("`pinned_replay`, 15 hashes", 0.3, False, " ms", None, "python -m benchmarks.pins"),
+        Goal("`build_citations`, times faster than plain json", 15.0, True, " ×", None, "python -m benchmarks.citing"),
+        Goal("hybrid's four searches ÷ one", 2.5, False, " ×", None, "make bench-hybrid"),
     ]

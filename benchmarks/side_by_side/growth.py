@@ -1,20 +1,26 @@
-"""Curves: recall and time by ef_search, time by k, by visible share and by batch, and what exact ties cost."""
+"""Curves: recall and time by ef_search, time by rows, k, visible share and batch; and what exact ties cost."""
 
 from __future__ import annotations
 
+import base64
+import json
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 from benchmarks import measure
+from benchmarks.data import build, chunk_id
 from benchmarks.side_by_side.figures import RECALL, Spread, ratio
 from benchmarks.side_by_side.rounds import recall
 from pgvector.psycopg import register_vector
 from psycopg import sql
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from worker.adapters.search import Nearest
-from worker.model import NO_FILTERS
+from worker.core.vectors import decode
+from worker.model import DIMENSIONS, NO_FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,27 +93,21 @@ def by_ef(
     cases = [(ef, table) for ef in EF_SEARCH for table in tables]
     for i, (ef, table) in enumerate(cases):
         progress("recall by ef_search", i, len(cases))
-        admin.execute(f"SET hnsw.ef_search = {int(ef)}")
-        query = sql.SQL("SELECT {} FROM {} ORDER BY embedding <=> %s LIMIT {}").format(
-            sql.SQL(tables[table]), sql.Identifier(table), sql.Literal(k)
-        )
-        statement = query.as_bytes(None)
-        took, recalls = [], []
-        for vector, row in zip(queries, distances, strict=True):
-            started = time.perf_counter()
-            found = admin.execute(statement, (vector,), prepare=True).fetchall()
-            took.append((time.perf_counter() - started) * 1000)
-            recalls.append(recall([one for (one,) in found], row, k))
-        points[table].append(Point(ef, statistics.median(took), recall=statistics.fmean(recalls)))
-    admin.execute("RESET hnsw.ef_search")
+        ms, mean = _plain(admin, table, tables[table], queries, distances, k, ef)
+        points[table].append(Point(ef, ms, recall=mean))
     progress("recall by ef_search", len(cases), len(cases))
     return points
 
 
-def narrowest(points: Mapping[str, Sequence[Point]]) -> int:
-    """The lowest search width at which every table reaches the recall that is asked of all; else the widest."""
+def narrowest(points: Mapping[str, Sequence[Point]], least: int) -> int:
+    """The lowest search width at which every table reaches the recall that is asked of all; else the widest.
+
+    Args:
+        points: as `by_ef` gives them.
+        least: of the width; below what this worker fetches, it would go on where a plain query stops, and find more.
+    """
     for marks in zip(*points.values(), strict=True):
-        if all((mark.recall or 0.0) >= RECALL for mark in marks):
+        if marks[0].x >= least and all((mark.recall or 0.0) >= RECALL for mark in marks):
             return int(marks[0].x)
     return EF_SEARCH[-1]
 
@@ -183,6 +183,90 @@ def by_batch(sides: Iterable[tuple[int, Side]], count: int, rounds: int) -> list
             if turn:
                 rates.setdefault(size, []).append(count / seconds)
     return [Point(size, rate=statistics.median(values)) for size, values in rates.items()]
+
+
+def by_rows(
+    admin: psycopg.Connection[Any],
+    queries: Vectors,
+    distances: Distances,
+    k: int,
+    ef_search: int,
+    progress: Progress,
+) -> list[Point]:
+    """The plain query on the first rows of the corpus, with an index of their own; and on all of it.
+
+    Args:
+        admin: without row-level security.
+        queries: shape (n, 768).
+        distances: of each query to every row, shape (n, rows).
+        k: chunks wanted.
+        ef_search: the same for all sizes.
+        progress: told of each step.
+    """
+    rows = distances.shape[1]
+    (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)").fetchone()
+    points = []
+    for size in (rows // 10, rows * 3 // 10):
+        progress(f"{size:,} rows", 0, None)
+        table = f"first_{size}"
+        admin.execute(f"DROP TABLE IF EXISTS {table}")
+        admin.execute(f"CREATE TABLE {table} (id text, embedding vector(768) STORAGE PLAIN)")
+        try:
+            admin.execute(
+                f"INSERT INTO {table} SELECT id, embedding FROM public.document_chunks WHERE id < %s", (chunk_id(size),)
+            )
+            parameters = definition[definition.index("USING") :]
+            build(admin, f"CREATE INDEX ON {table} {parameters}", size)
+            admin.execute(f"VACUUM (ANALYZE) {table}")
+            points.append(_point(admin, table, queries, distances[:, :size], k, ef_search))
+        finally:
+            admin.execute(f"DROP TABLE {table}")
+    return [*points, _point(admin, OURS, queries, distances, k, ef_search)]
+
+
+def _point(
+    admin: psycopg.Connection[Any], table: str, queries: Vectors, distances: Distances, k: int, ef_search: int
+) -> Point:
+    _plain(admin, table, "id", queries, distances, k, ef_search)  # warms up
+    ms, mean = _plain(admin, table, "id", queries, distances, k, ef_search)
+    return Point(distances.shape[1], ms, recall=mean)
+
+
+def _plain(
+    admin: psycopg.Connection[Any],
+    table: str,
+    chunk: str,
+    queries: Vectors,
+    distances: Distances,
+    k: int,
+    ef_search: int,
+) -> tuple[float, float]:
+    """Median milliseconds and mean recall of the plain query; ``chunk`` is SQL of a row's chunk id."""
+    admin.execute(f"SET hnsw.ef_search = {int(ef_search)}")
+    query = sql.SQL("SELECT {} FROM {} ORDER BY embedding <=> %s LIMIT {}").format(
+        sql.SQL(chunk), sql.Identifier(table), sql.Literal(k)
+    )
+    statement = query.as_bytes(None)
+    took, recalls = [], []
+    for vector, row in zip(queries, distances, strict=True):
+        started = time.perf_counter()
+        found = admin.execute(statement, (vector,), prepare=True).fetchall()
+        took.append((time.perf_counter() - started) * 1000)
+        recalls.append(recall([one for (one,) in found], row, k))
+    admin.execute("RESET hnsw.ef_search")
+    return statistics.median(took), statistics.fmean(recalls)
+
+
+def decoding(queries: Vectors, rounds: int) -> Spread:
+    """How much faster an embedding is read and checked than a JSON list by json and pydantic; they take turns."""
+    lists = [json.dumps(query.tolist()) for query in queries]
+    texts = [orjson.dumps(base64.b64encode(query.astype("<f4").tobytes()).decode()) for query in queries]
+    floats = TypeAdapter(Annotated[list[FiniteFloat], Field(min_length=DIMENSIONS, max_length=DIMENSIONS)])
+    plain, own = [], []
+    for _ in range(rounds):
+        plain.append(_ms(lambda: [floats.validate_python(json.loads(one)) for one in lists]))
+        own.append(_ms(lambda: [decode(orjson.loads(one)) for one in texts]))
+    return ratio(plain, own)
 
 
 def _ms(call: Callable[[], Any]) -> float:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from benchmarks.side_by_side.figures import Goal, Measured
 
-BEGIN, END = "<!-- side by side: begin -->", "<!-- side by side: end -->"
+MARKER = "<!-- side by side, {rows} rows: {edge} -->"
+PLOT = "images/side_by_side_{rows}.svg"
 
 TITLES = {
     BARE: "bare psycopg loop, 2 processes",
@@ -47,7 +48,7 @@ def document(
     parts = [
         introduction(about),
         *(f"Left out: {reason}." for reason in left_out),
-        "![Queries a second, latency and growth](images/side_by_side.svg)",
+        f"![Queries a second, latency and growth]({PLOT.format(rows=about['rows'])})",
         table(*rates(sides)),
         table(*costs(sides)),
         "Goals, and what this run says of them:",
@@ -118,7 +119,8 @@ def goal_lines(goals: Iterable[Goal]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for goal in goals:
         sign = "≥" if goal.at_least else "≤"
-        verdict = {True: "reached", False: "**missed**", None: "not in this run"}[goal.reached]
+        unknown = f"`{goal.elsewhere}`" if goal.elsewhere else "not in this run"
+        verdict = {True: "reached", False: "**missed**", None: unknown}[goal.reached]
         lines.append([goal.text, f"{sign} {goal.bound:g}{goal.unit}", _value(goal), verdict])
     return ["", "goal", "measured", ""], lines
 
@@ -147,19 +149,20 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def placed(text: str, section: str) -> str:
-    """A document with the section between its markers.
+def placed(text: str, rows: int, section: str) -> str:
+    """A document with the section for so many rows between its markers.
 
     Raises:
         SettingsError: the markers are not there.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SettingsError(f"docs: expected the markers {BEGIN} and {END}")
+    begin, end = (MARKER.format(rows=rows, edge=edge) for edge in ("begin", "end"))
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SettingsError(f"performance.md: expected the markers {begin} and {end}")
     return f"{before}{begin}\n\n{section}\n{end}{after}"
 
 
-def write(path: Path, section: str) -> None:
-    """Put the section into a document."""
-    path.write_text(placed(path.read_text(encoding="utf-8"), section), encoding="utf-8")
+def write(path: Path, rows: int, section: str) -> None:
+    """Put the section into a document; see `placed`."""
+    path.write_text(placed(path.read_text(encoding="utf-8"), rows, section), encoding="utf-8")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from benchmarks.data import Progress
     from benchmarks.side_by_side.figures import Measured
     from benchmarks.side_by_side.sides import Side, Site
+    from benchmarks.truth import Distances
 
 K = 15
 DATA = Path(__file__).parents[1] / ".data"

@@ -33,7 +33,7 @@ SAMPLE = {"chunk_id": "@chunk@", "text": "@text@", "document": "@document@", "se
 """One chunk that the library writes itself; the other rows are made of what it wrote, with their own values."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Peer:
     """A library that keeps vectors in Postgres.
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,7 +108,7 @@ def play(order: Order) -> Outcome:
         source = f"{on.dataset} {on.versions['hnsw']}"
         url = _url(on.admin)
         for peer, python in installed.items():
-            peers.load(on.admin, peer, python, url, source, progress)
+            peers.load(on.admin, peer, partial(peers.made_by_library, peer, python, url), source, progress)
         queries = on.dataset.queries(order.queries)
         progress("exact answers", 0, None)
         distances = brute_force(on.dataset, queries)

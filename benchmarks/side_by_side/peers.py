@@ -18,7 +18,7 @@ from psycopg import sql
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import psycopg
     from benchmarks.data import Progress
@@ -121,7 +121,7 @@ def _run(command: list[str], peer: Peer, **environment: str) -> None:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def load(admin: psycopg.Connection[Any], peer: Peer, python: Path, url: str, source: str, progress: Progress) -> None:
+def load(admin: psycopg.Connection[Any], peer: Peer, make: Callable[[], None], source: str, progress: Progress) -> None:
     """Fill a peer's table with the rows of ``public.document_chunks``, unless it holds just these already.
 
     The library makes the table and writes one row; the others are copied into the same form, which takes seconds
@@ -131,8 +131,7 @@ def load(admin: psycopg.Connection[Any], peer: Peer, python: Path, url: str, sou
     Args:
         admin: as a superuser, in autocommit mode.
         peer: whose table.
-        python: its interpreter.
-        url: of the database.
+        make: has the library make the table and write `SAMPLE`; see `made_by_library`.
         source: says what ``public.document_chunks`` holds.
         progress: told of each step.
     """
@@ -142,7 +141,7 @@ def load(admin: psycopg.Connection[Any], peer: Peer, python: Path, url: str, sou
         return
     progress(f"{peer.name}: copying rows", 0, None)
     admin.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(peer.table)))
-    _run([str(python), str(WORKERS / f"of_{peer.name}.py"), json.dumps(SAMPLE)], peer, **_of_making(url))
+    make()
     _copy(admin, peer)
     progress(f"{peer.name}: building the HNSW index", 0, None)
     rows, definition = admin.execute(
@@ -158,8 +157,19 @@ def load(admin: psycopg.Connection[Any], peer: Peer, python: Path, url: str, sou
     admin.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(peer.table), label))
 
 
-def _of_making(url: str) -> dict[str, str]:
-    return {"BENCH_URL": url, "BENCH_BROKER": "redis://not-used", "BENCH_RESULTS": "redis://not-used"}
+def made_by_library(peer: Peer, python: Path, url: str) -> None:
+    """Let the library make its table and write `SAMPLE` into it.
+
+    Args:
+        peer: which.
+        python: its interpreter.
+        url: of the database.
+
+    Raises:
+        SettingsError: it can't.
+    """
+    unused = {"BENCH_BROKER": "redis://not-used", "BENCH_RESULTS": "redis://not-used"}
+    _run([str(python), str(WORKERS / f"of_{peer.name}.py"), json.dumps(SAMPLE)], peer, BENCH_URL=url, **unused)
 
 
 def _copy(admin: psycopg.Connection[Any], peer: Peer) -> None:
@@ -167,7 +177,12 @@ def _copy(admin: psycopg.Connection[Any], peer: Peer) -> None:
     table, metadata = sql.Identifier(peer.table), sql.Identifier(peer.metadata)
     (written,) = admin.execute(sql.SQL("DELETE FROM {} RETURNING {}::text").format(table, metadata)).fetchone()
     made: sql.Composable = sql.Literal(written)
-    values = {"chunk_id": "id", "document": "document_id", "section": "section", "page": "page::text"}
+    values = {
+        "chunk_id": "id",
+        "document": "document_id",
+        "section": "coalesce(section, '')",
+        "page": "coalesce(page::text, 'null')",
+    }
     for field, column in values.items():
         made = sql.SQL("replace({}, {}, {})").format(made, sql.Literal(str(SAMPLE[field])), sql.SQL(column))
     cells = [sql.SQL(cell).format(metadata=sql.SQL("{}::json").format(made)) for cell in peer.columns.values()]

@@ -1,8 +1,11 @@
 """A small round of the comparison, end to end: real servers, real processes."""
 
+from operator import itemgetter
+
 import psutil
-from benchmarks.side_by_side import figures, report
+from benchmarks.side_by_side import figures, peers, report
 from benchmarks.side_by_side.__main__ import Order, play
+from psycopg.types.json import Jsonb
 
 SIDES = (figures.BARE, figures.LISTS, figures.ONE, figures.SIXTEEN)
 
@@ -40,3 +43,40 @@ def test_a_round_of_the_sides_that_need_no_other_environment():
     goals = figures.goals(outcome.sides)
     section = report.document(outcome.about, outcome.sides, goals, outcome.left_out)
     assert all(report.TITLES[name] in section for name in SIDES)
+
+
+def test_a_peers_rows_are_in_the_form_of_the_one_that_it_wrote(admin):
+    """Each with its own values; the one that was written to learn the form is gone, and kept data is used again."""
+    made = []
+
+    def make():
+        made.append(True)
+        admin.execute(
+            "CREATE TABLE langchain_chunks (langchain_id uuid PRIMARY KEY, content text NOT NULL,"
+            " embedding vector(768) NOT NULL, langchain_metadata json)"
+        )
+        metadata = {name: value for name, value in peers.SAMPLE.items() if name != "text"}
+        admin.execute(
+            "INSERT INTO langchain_chunks VALUES (gen_random_uuid(), %s, %s, %s)",
+            (peers.SAMPLE["text"], str([1.0] * 768), Jsonb({**metadata, "kept": "as it is"})),
+        )
+
+    langchain = peers.PEERS[0]
+    for _ in range(2):
+        peers.load(admin, langchain, make, "the sample", lambda *_: None)
+    assert made == [True]
+    theirs = admin.execute(
+        f"SELECT {langchain.chunk_id}, langchain_metadata ->> 'document', langchain_metadata ->> 'section',"
+        " (langchain_metadata ->> 'page')::int, content, embedding, langchain_metadata ->> 'kept'"
+        " FROM langchain_chunks"
+    ).fetchall()
+    ours = admin.execute(
+        "SELECT id, document_id, coalesce(section, ''), page, text_content, embedding, 'as it is'"
+        " FROM public.document_chunks"
+    ).fetchall()
+    by_id = itemgetter(0)
+    assert sorted(theirs, key=by_id) == sorted(ours, key=by_id)
+    (definition,) = admin.execute(
+        "SELECT indexdef FROM pg_indexes WHERE tablename = 'langchain_chunks' AND indexdef LIKE '%hnsw%'"
+    ).fetchone()
+    assert "m='16', ef_construction='200'" in definition

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,17 +78,20 @@ class Outcome:
         sides: by name.
         growth: curves and further figures.
         left_out: sides that could not take part, and why.
+        whole: how often a table was read without its index while the sides had their turns.
     """
 
     about: Mapping[str, Any]
     sides: Mapping[str, Measured]
     growth: growth.Growth
     left_out: list[str]
+    whole: Mapping[str, int]
 
     @property
     def problems(self) -> list[str]:
         """Why the sides must not be compared."""
-        return figures.differences(self.sides, K)
+        whole = [f"{table} was read {n} times without its index" for table, n in self.whole.items() if n]
+        return [*figures.differences(self.sides, K), *whole]
 
 
 def play(order: Order) -> Outcome:
@@ -122,28 +126,33 @@ def play(order: Order) -> Outcome:
         exits.enter_context(_width(on.admin, ef_search))
         site = sides.Site(root, server.port, _dsn(on), url, queries, K, ef_search)
         progress("starting the workers", 0, None)
-        exits.enter_context(_with_logs(root))
-        playing = _enter(exits, site, order, installed)
         client = exits.enter_context(site.client(sides.BROKER))
         meter = Meter(psutil.Process(on.admin.info.backend_pid).ppid(), client)
-        measured = measure(
-            playing,
-            meter,
-            distances,
-            k=K,
-            rounds=order.rounds,
-            count=order.count,
-            calls=order.calls,
-            progress=progress,
-        )
+        before = _read_whole(on.admin)
+        with contextlib.ExitStack() as workers:
+            workers.enter_context(_with_logs(root))
+            playing = _enter(workers, site, order, installed)
+            measured = measure(
+                playing,
+                meter,
+                distances,
+                k=K,
+                rounds=order.rounds,
+                count=order.count,
+                calls=order.calls,
+                progress=progress,
+            )
+            if order.curves:
+                _grow_batches(order, playing, grown, progress)
+        whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in tables}
         if order.curves:
-            _grow(on, order, playing, site, grown, distances, progress)
+            _grow(on, order, site, grown, distances, progress)
         about = {
             **_about(order, on, ef_search),
             "load": load,
             "redis": client.info()["redis_version"],
         }
-    return Outcome(about, measured, grown, left_out)
+    return Outcome(about, measured, grown, left_out, whole)
 
 
 def _installed(order: Order, progress: Progress) -> tuple[dict[peers.Peer, Path], list[str]]:
@@ -181,25 +190,22 @@ def _enter(
     return playing
 
 
-def _grow(
-    on: Stage,
-    order: Order,
-    playing: Mapping[str, Side],
-    site: Site,
-    grown: growth.Growth,
-    distances: Distances,
-    progress: Progress,
-) -> None:
-    """The curves, on the same servers."""
+def _grow_batches(order: Order, playing: Mapping[str, Side], grown: growth.Growth, progress: Progress) -> None:
+    """The curve for which the worker is needed."""
+    if figures.ONE not in playing:
+        return
+    one = playing[figures.ONE]
+    assert isinstance(one, sides.CelerySide)
+    batches = [(size, one.batched(size)) for size in growth.BATCHES]
+    progress("queries in one job", 0, None)
+    grown.curves["queries in one job"] = growth.by_batch(batches, order.count, min(3, order.rounds))
+    for _, side in batches:
+        side.close()
+
+
+def _grow(on: Stage, order: Order, site: Site, grown: growth.Growth, distances: Distances, progress: Progress) -> None:
+    """The other curves, on the same servers."""
     few = site.queries[: max(20, order.calls)]
-    if figures.ONE in playing:
-        one = playing[figures.ONE]
-        assert isinstance(one, sides.CelerySide)
-        batches = [(size, one.batched(size)) for size in growth.BATCHES]
-        progress("queries in one job", 0, None)
-        grown.curves["queries in one job"] = growth.by_batch(batches, order.count, min(3, order.rounds))
-        for _, side in batches:
-            side.close()
     progress("exact ties", 0, None)
     grown.figures["ties"] = growth.ties(on, few, K, order.rounds, site.ef_search)
     progress("rows wanted", 0, None)
@@ -226,14 +232,37 @@ def _with_logs(root: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _width(admin: psycopg.Connection[Any], ef_search: int) -> Iterator[None]:
-    """The same search width for every session of both roles; no side has to spend a round trip on it."""
-    for role in ("postgres", "retrieval_worker"):
-        admin.execute(f"ALTER ROLE {role} SET hnsw.ef_search = {int(ef_search)}")
+    """The same search width for every session of both roles; no side has to spend a round trip on it.
+
+    The libraries' tables keep vectors out of line and look small, and the planner would read them whole instead of
+    using their index, on corpora of some thousand rows.
+    """
+    wanted = {"postgres": {"hnsw.ef_search": ef_search, "enable_seqscan": "off"}}
+    wanted["retrieval_worker"] = {"hnsw.ef_search": ef_search}
+    for role, settings in wanted.items():
+        for name, value in settings.items():
+            admin.execute(f"ALTER ROLE {role} SET {name} = {value}")
     try:
         yield
     finally:
-        for role in ("postgres", "retrieval_worker"):
-            admin.execute(f"ALTER ROLE {role} RESET hnsw.ef_search")
+        for role, settings in wanted.items():
+            for name in settings:
+                admin.execute(f"ALTER ROLE {role} RESET {name}")
+
+
+def _read_whole(admin: psycopg.Connection[Any]) -> dict[str, int]:
+    """How often each table was read without an index, as far as sessions have told: idle ones tell when they end."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        (others,) = admin.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " AND application_name <> 'retrieval-worker'"
+        ).fetchone()
+        if not others:
+            break
+        time.sleep(0.05)
+    admin.execute("SELECT pg_stat_force_next_flush()")
+    return dict(admin.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
 
 
 def _dsn(on: Stage) -> str:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from benchmarks.stage import Stage, steps
+from benchmarks.data import build
+from benchmarks.stage import CORPUS, Stage, steps
 from benchmarks.truth import brute_force, leaked, recall_against, recall_by_distance
 
+from worker.adapters.search import Corpus
+from worker.calibrating import STEPS, Calibrating, Caller, as_toml, calibration
+from worker.errors import SettingsError
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from benchmarks.data import Progress, Vectors
 
-    from worker.adapters.search import Corpus, Found
+    from worker.adapters.search import Found
+    from worker.core.calibration import Goal
 
 K = 15
-SHIPPED, EXACT = "", "exact"
+SHIPPED, EXACT, CALIBRATED = "", "exact", "calibrated"
 
 
 @dataclass(frozen=True)
@@ -145,14 +151,24 @@ class Result:
 
     @property
     def shipped(self) -> list[Mapping[str, Any]]:
-        """The lines of the shipped settings, which are those that the goals are for."""
+        """The lines of the shipped settings."""
         return [line for line in self.lines if line["variant"] == SHIPPED]
+
+    @property
+    def judged(self) -> list[Mapping[str, Any]]:
+        """The lines that the goals are for: the shipped settings, and a calibration's."""
+        return [line for line in self.lines if line["variant"] in {SHIPPED, CALIBRATED}]
 
 
 def measure(
-    on: Stage, changes: Iterable[Mapping[str, float]], percents: Sequence[int], queries: int, check: int
+    on: Stage,
+    changes: Iterable[Mapping[str, float]],
+    percents: Sequence[int],
+    queries: int,
+    check: int,
+    further: Sequence[Variant] = (),
 ) -> Result:
-    """Measure the shipped search settings and changed ones.
+    """Measure the shipped search settings, changed ones and further ways to search.
 
     Args:
         on: where.
@@ -160,10 +176,11 @@ def measure(
         percents: the callers, by how much of the rows they see.
         queries: how many queries each is asked.
         check: how many of them are answered by brute force as well.
+        further: what else to measure.
     """
     shipped = on.corpus()
     changed = [Variant(_name(change), on.corpus(**change)) for change in changes]
-    by_plan, exactly = [Variant(SHIPPED, shipped), *changed], Variant(EXACT, shipped, exact=True)
+    by_plan, exactly = [Variant(SHIPPED, shipped), *changed, *further], Variant(EXACT, shipped, exact=True)
     asked = on.dataset.queries(queries)
     runs = ask(on, [*by_plan, exactly], percents, asked)
     lines = [judge(on, runs, percent, variant.name) for variant in by_plan for percent in percents]
@@ -176,6 +193,56 @@ def measure(
         "search": on.settings.search.model_dump(),
     }
     return Result(about, lines, check_exact(on, runs, percents, asked[:check]) if check else {})
+
+
+def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> Variant:
+    """Searched with what `retrieval-worker calibrate` would write, measured with queries of its own."""
+    calibrating = Calibrating(on.settings, CORPUS, timeout_seconds=600)
+    try:
+        callers = [Caller(f"{percent} % visible", on.caller(percent)) for percent in percents]
+        shares = {caller: calibrating.visible(caller) / on.dataset.rows for caller in callers}
+        asked = calibrating.sample(callers[0], queries, on.dataset.seed)
+        with steps() as progress:
+            counts: dict[str, int] = {}
+
+            def told(caller: str, ef_search: int) -> None:
+                step = f"calibrating: {caller}, " + (f"ef_search {ef_search}" if ef_search else "exact search")
+                counts[step] = counts.get(step, 0) + 1
+                progress(step, counts[step], len(asked))
+
+            lines = [*calibrating.measure(shares, asked, STEPS, goal, told)]
+        found = calibration(calibrating.rows, [line for line in lines if line.enough])
+    finally:
+        calibrating.close()
+    if found is None:
+        raise SettingsError("no caller's searches use the index: nothing to calibrate")
+    print(as_toml({CORPUS: found}))
+    types = on.database.types[CORPUS]
+    return Variant(CALIBRATED, Corpus(CORPUS, on.settings.corpora[CORPUS], on.settings.search, types, found))
+
+
+@contextlib.contextmanager
+def over_halfvec(on: Stage) -> Iterator[Variant]:
+    """Searched by an index over halfvec of the same parameters, which is made for this and dropped."""
+    (definition,) = on.admin.execute(
+        "SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)"
+    ).fetchone()
+    made = definition.replace("document_chunks_embedding_idx", _HALFVEC).replace(
+        "(embedding vector_cosine_ops)", "((embedding::halfvec(768)) halfvec_cosine_ops)"
+    )
+    with steps() as progress:
+        progress("building the index over halfvec", 0, None)
+        build(on.admin, made, on.dataset.rows)
+    try:
+        (size,) = on.admin.execute(f"SELECT pg_size_pretty(pg_relation_size('{_HALFVEC}'))").fetchone()
+        print(f"index over halfvec: {size}, over vector: {on.versions['index']}\n")
+        settings = on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})
+        yield Variant("halfvec", Corpus(CORPUS, settings, on.settings.search, on.database.types[CORPUS]))
+    finally:
+        on.admin.execute(f"DROP INDEX {_HALFVEC}")
+
+
+_HALFVEC = "document_chunks_halfvec_idx"
 
 
 def _name(change: Mapping[str, float]) -> str:

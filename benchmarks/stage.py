@@ -75,7 +75,12 @@ def changed_search(search: SearchSettings, **changes: Any) -> SearchSettings:
 
 @contextlib.contextmanager
 def stage(
-    dataset: Dataset, index: Index, *, postgres_version: int, keep: Path | None, tables: int = 1
+    dataset: Dataset,
+    index: Index,
+    *,
+    postgres_version: int,
+    keep: Path | None,
+    server: Mapping[str, str] | None = None,
 ) -> Iterator[Stage]:
     """Start a server, fill it, yield it, stop it.
 
@@ -84,20 +89,21 @@ def stage(
         index: how to index it.
         postgres_version: 16 or 18.
         keep: where the server's data stays for the next time; None: a temporary folder.
-        tables: how many tables of so many rows its buffers are sized for.
+        server: settings of the server; default such as fit the dataset.
     """
     with contextlib.ExitStack() as exits:
         if keep is None:
             keep = Path(
                 exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True))
             )
-        server = exits.enter_context(
-            devstack.postgres(keep.resolve(), version=postgres_version, settings=server_settings(dataset.rows * tables))
+        settings_of_server = server or server_settings(dataset.rows)
+        postgres = exits.enter_context(
+            devstack.postgres(keep.resolve(), version=postgres_version, settings=settings_of_server)
         )
-        admin = exits.enter_context(psycopg.connect(server.dsn(), autocommit=True))
+        admin = exits.enter_context(psycopg.connect(postgres.dsn(), autocommit=True))
         with steps() as progress:
             load(admin, dataset, index, progress)
-        settings = settings_for(server.dsn(user="retrieval_worker"))
+        settings = settings_for(postgres.dsn(user="retrieval_worker"))
         database = Database(settings)
         exits.callback(database.close)
         yield Stage(dataset, settings, database, admin, _versions(admin))

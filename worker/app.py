@@ -15,8 +15,9 @@ from kombu.entity import Queue
 
 from worker import codec, links, observe, results, tasks
 from worker import settings as settings_module
-from worker.adapters.durability import warnings
+from worker.adapters.durability import refuse_old_redis, warnings
 from worker.adapters.postgres import check
+from worker.adapters.replication import check_standby
 from worker.engine import Engine, spare_collections
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
@@ -26,6 +27,8 @@ from worker.transport.dead_letters import watcher
 from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worker.settings import Settings
 
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
@@ -183,16 +186,24 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
 
 def refuse_unsafe_start(settings: Settings) -> None:
-    """Stop this process where the database is set up so that rows could leak.
+    """Stop this process where the database is set up so that rows could leak, or Redis can't carry the jobs.
 
     A database that is away is no reason: every process checks again before its first answer.
     """
+    standby = settings.of_the_standby
+    _refuse("Redis", lambda: refuse_old_redis(settings))
+    _refuse("Postgres", lambda: check(settings))
+    if standby is not None:
+        _refuse("the standby", lambda: check_standby(standby))
+
+
+def _refuse(server: str, check_it: Callable[[], object]) -> None:
     try:
-        check(settings)
+        check_it()
     except SettingsError as error:
         _exit(error)
     except Unavailable as error:
-        log.warning("starting without Postgres", reason=error.message)
+        log.warning("starting without a server", server=server, reason=error.message)
 
 
 def warn_of_servers(settings: Settings) -> None:

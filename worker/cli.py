@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from worker.commands import dead, install, jobs, machine, pipeline, runs
+from worker.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 cli = typer.Typer(
@@ -22,7 +22,7 @@ for command in (
     *(machine.demo, machine.up),
     *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
     *(runs.verify, pipeline.trace, runs.tune),
-    *(install.migrate, install.load, install.doctor, install.contract),
+    *(install.migrate, install.load, install.doctor, calibrate.calibrate, install.contract),
 ):
     cli.command()(command)
 cli.add_typer(runs.runs, name="runs")

@@ -34,6 +34,11 @@ def known(recorded: RecordedPin) -> Known:
     return Known(pin.corpus or "", pin.chunk_id or "", pin.raw_hash or "")
 
 
+def nobody(settings: Settings) -> Principal:
+    """Who asks a public corpus: every setting that a policy may read is empty."""
+    return Principal(settings=tuple((name, "") for name in settings.principal.settings.values()))
+
+
 class Corpora:
     """The corpora that the settings name.
 
@@ -45,9 +50,9 @@ class Corpora:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.database = database
         self._default = settings.default_corpus
-        self._nobody = Principal(settings=tuple((name, "") for name in settings.principal.settings.values()))
+        self._nobody = nobody(settings)
         self._corpora = {
-            name: Corpus(name, corpus, settings.search, database.types[name])
+            name: Corpus(name, corpus, settings.search, database.types[name], settings.calibration.get(name))
             for name, corpus in settings.corpora.items()
         }
 

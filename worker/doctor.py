@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from worker.adapters.catalog import identifier
 from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.index_advice import index_findings
 from worker.adapters.postgres import check, connected, translated_errors
-from worker.errors import RetrievalError
+from worker.adapters.replication import LAG, check_standby
+from worker.errors import RetrievalError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psycopg
 
+    from worker.adapters.catalog import CorpusTypes
     from worker.settings import CorpusSettings, Settings
 
 
@@ -22,9 +25,11 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
 _EMBEDDING = """
-SELECT format_type(atttypid, atttypmod), attstorage::text FROM pg_attribute
+SELECT format_type(atttypid, atttypmod) FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attname = %s
 """
+
+_RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
 LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 """Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
@@ -34,41 +39,74 @@ _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvec
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything there is to say, in a fixed order."""
-    return [*_postgres(settings), *redis_findings(settings), *_authorisation(settings)]
+    return [*_postgres(settings), *_standby(settings), *redis_findings(settings), *_authorisation(settings)]
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
     try:
-        check(settings)
+        types = check(settings)
     except RetrievalError as error:
         yield Finding("problem", "Postgres", error.message)
         return
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        for name, corpus in settings.corpora.items():
-            yield from _corpus(connection, name, corpus)
+        for name in settings.corpora:
+            yield from _corpus(connection, settings, name, types[name])
 
 
-def _corpus(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[Finding]:
-    subject = f"corpus {name}"
+def _standby(settings: Settings) -> Iterator[Finding]:
+    """Whether searches may read elsewhere, and how old what they find there is now."""
+    standby = settings.of_the_standby
+    if standby is None:
+        return
+    try:
+        check_standby(standby)
+    except Unavailable:
+        yield Finding("advice", "standby", "it does not answer: searches ask the primary")
+        return
+    except RetrievalError as error:
+        yield Finding("problem", "standby", error.message)
+        return
+    with translated_errors(), connected(standby.database_connection_string.get_secret_value()) as connection:
+        yield from _lag(connection, standby.standby.max_lag_seconds)
+
+
+def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
+    (lag,) = connection.execute(*LAG).fetchone() or (None,)
+    in_recovery, silence = connection.execute(_RECOVERY).fetchone() or (False, 0)
+    if not in_recovery:
+        yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
+    elif lag is None or lag > most:
+        behind = "nobody knows how far" if lag is None else f"{lag:.1f} s"
+        yield Finding(
+            "advice",
+            "standby",
+            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({most:g}), so searches ask the "
+            "primary",
+        )
+    else:
+        yield Finding("ok", "standby", f"it answers searches, and is {lag:.1f} s behind its primary")
+    if in_recovery and not 0 < silence <= most:
+        yield Finding(
+            "advice",
+            "standby",
+            f"wal_receiver_timeout is {silence:g} s there: a dead link to its primary is seen only then, and what "
+            f"it answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+        )
+
+
+def _corpus(
+    connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
+) -> Iterator[Finding]:
+    corpus, subject = settings.corpora[name], f"corpus {name}"
     quoted = identifier(corpus.table).as_string(connection)
     column = corpus.columns.embedding
     row = connection.execute(_EMBEDDING, (quoted, column)).fetchone()
-    kind, storage = row or ("nothing", "")
+    kind = row[0] if row else "nothing"
     if kind != "vector(768)":
         yield Finding("problem", subject, f"{column} is {kind}, expected vector(768): searches would fail")
-    elif storage not in {"p", ""}:
-        yield Finding(
-            "advice",
-            subject,
-            f"embeddings are stored out of line, which makes exact search several times slower: "
-            f"ALTER TABLE {corpus.table} ALTER COLUMN {column} SET STORAGE PLAIN, then VACUUM FULL {corpus.table}",
-        )
-    if not _has_index(connection, quoted, "hnsw"):
-        yield Finding(
-            "advice", subject, f"no HNSW index: CREATE INDEX ON {corpus.table} USING hnsw ({column} vector_cosine_ops)"
-        )
+    yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, quoted, corpus)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")

@@ -23,11 +23,13 @@ from worker.citing import Citing
 from worker.corpora import Corpora
 from worker.exchange import Exchange
 from worker.feedback import Feedback
+from worker.hybrid import TASK as HYBRID
 from worker.hybrid import HybridRetrieval
 from worker.legs import Legs
 from worker.pipeline.execution import Executor
 from worker.pipeline.queries import QueryMaker
 from worker.pipeline.retrieval_pipeline import RetrievalPipeline
+from worker.pipeline.reusing import TASK as PIPELINE
 from worker.pipeline.reusing import Reuse
 from worker.pipeline.serving import PipelineJobs
 from worker.pipeline.sources import SourceBuilder
@@ -35,6 +37,7 @@ from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
+from worker.standby import Standby
 from worker.transforms import Transforms
 from worker.verifying import Verifying
 
@@ -86,17 +89,24 @@ class Engine:
 
     def __init__(self, settings: Settings, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
         self._database = Database(settings)
+        reading = settings.of_the_standby
+        self._standby = None if reading is None else Standby(self._database, reading)
+        searched = self._standby or self._database
         corpora = Corpora(settings, self._database)
         runs = Runs(self._database)
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         transforms = Transforms(settings, model)
-        self.retrieval = Retrieval(corpora, recording, clock)
-        self._legs = Legs(self._database, settings.pool.max_size)
+        self.retrieval = Retrieval(corpora, searched, recording, clock)
+        # What is kept is kept under the version that the primary has, so it must be found there.
+        self._legs = {
+            task: Legs(self._database if task in settings.cache.tasks else searched, settings.pool.max_size)
+            for task in (HYBRID, PIPELINE)
+        }
         self._cache = Cache(settings) if settings.cache.tasks else None
         caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
-            corpora, self._legs, embedder, transforms, caching, recording, settings.hybrid, clock
+            corpora, self._legs[HYBRID], embedder, transforms, caching, recording, settings.hybrid, clock
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
@@ -111,7 +121,7 @@ class Engine:
         builder = SourceBuilder(
             settings,
             corpora,
-            self._legs,
+            self._legs[PIPELINE],
             queries,
             rerankers(settings, model),
             self.replay,
@@ -129,7 +139,10 @@ class Engine:
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""
         self._remote.close()
-        self._legs.close()
+        for legs in self._legs.values():
+            legs.close()
         if self._cache is not None:
             self._cache.close()
+        if self._standby is not None:
+            self._standby.close()
         self._database.close()

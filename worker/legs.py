@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from worker.adapters.postgres import Database
+    from worker.adapters.postgres import Reader
     from worker.adapters.search import Search
     from worker.model import Principal
 
@@ -58,12 +58,12 @@ class Legs:
     """Runs legs.
 
     Args:
-        database: this process's connections.
+        database: where they search.
         at_once: searches that run at the same time; no more than the pool has connections.
         clock: for durations and the deadline, in seconds; no result depends on it but a leg that is late.
     """
 
-    def __init__(self, database: Database, at_once: int, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, database: Reader, at_once: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self._database = database
         # One search runs in the caller's own thread.
         self._threads = ThreadPoolExecutor(max_workers=max(1, at_once - 1), thread_name_prefix="leg")

@@ -55,14 +55,25 @@ ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.de
 """
 
 
-def migrate(connection: psycopg.Connection[Any], *, records_only: bool = False) -> None:
+LOCK_SECONDS = 10.0
+"""How long `migrate` waits for a lock: what comes after it in the queue for that lock waits as well, searches too."""
+
+
+def migrate(
+    connection: psycopg.Connection[Any], *, records_only: bool = False, lock_seconds: float = LOCK_SECONDS
+) -> None:
     """Install or update the worker's records, and the reference schema, whole, in one transaction.
 
     Args:
         connection: of a role that may create roles, schemas and extensions.
         records_only: leave the reference schema out, for a backend with tables of its own.
+        lock_seconds: how long to wait for a lock that somebody else holds.
+
+    Raises:
+        psycopg.errors.LockNotAvailable: it was held for longer; nothing is changed.
     """
     with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(int(lock_seconds * 1000)),))
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
             connection.execute((config_folder() / "schema.sql").read_bytes())

@@ -17,6 +17,7 @@ from worker.recording import Made, pins_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from worker.adapters.postgres import Reader
     from worker.adapters.runs import Record
     from worker.adapters.search import Corpus
     from worker.corpora import Corpora, Identify
@@ -32,12 +33,14 @@ class Retrieval:
 
     Args:
         corpora: what can be searched.
+        searched: where it is searched; records are read from the corpora's own database.
         recording: answers recorded jobs once.
         clock: for the trace only; no result depends on it.
     """
 
-    def __init__(self, corpora: Corpora, recording: Recording, clock: Callable[[], float]) -> None:
+    def __init__(self, corpora: Corpora, searched: Reader, recording: Recording, clock: Callable[[], float]) -> None:
         self._corpora = corpora
+        self._searched = searched
         self._recording = recording
         self._clock = clock
 
@@ -97,7 +100,7 @@ class Retrieval:
         tracer = Tracer(self._clock)
         k = job.clamped_k
         with tracer.stage("search") as counts:
-            found = corpus.nearest(self._corpora.database, asker, query, k, filters, exact=job.exact)
+            found = corpus.nearest(self._searched, asker, query, k, filters, exact=job.exact)
             counts |= {"fetched": found.fetched, "found": len(found.candidates)}
         with tracer.stage("cut") as counts:
             max_distance = corpus.settings.max_distance if job.max_distance is None else job.max_distance

@@ -25,7 +25,7 @@ from benchmarks.data import Dataset, Index
 from benchmarks.side_by_side import figures, growth, peers, report, sides
 from benchmarks.side_by_side.costs import Meter
 from benchmarks.side_by_side.rounds import measure
-from benchmarks.stage import Stage, progress_console, stage, steps
+from benchmarks.stage import Stage, progress_console, server_settings, stage, steps
 from benchmarks.truth import brute_force
 
 from worker.devstack import redis_server
@@ -106,7 +106,7 @@ def play(order: Order) -> Outcome:
                 Index(),
                 postgres_version=order.postgres,
                 keep=order.keep,
-                tables=1 + len(installed),
+                server=server_settings(order.rows * (1 + len(installed))),
             )
         )
         source = f"{on.dataset} {on.versions['hnsw']}"

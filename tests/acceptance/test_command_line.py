@@ -14,6 +14,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import psycopg
 import pytest
 
 from worker.client import Client, RetrieveTopK, RunRef, encode_embedding
@@ -128,7 +129,8 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "up", "query", "ask", "trace", "replay", "migrate", "load", "doctor", "contract", "tune"]
+    "command",
+    ["demo", "up", "query", "ask", "trace", "replay", "migrate", "load", "doctor", "contract", "tune", "calibrate"],
 )
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """--help says what a command does, with an example."""
@@ -148,6 +150,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
         (["ask", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
         (["trace", "desk", "r1", "--as", "alice"], 78, "DATABASE_CONNECTION_STRING"),
         (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
+        (["calibrate"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )
 def test_a_users_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
@@ -185,6 +188,22 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any) -> Non
         assert done.returncode == 0, done.stderr
         assert "105 chunks of 18 documents" in done.stdout
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
+
+
+def test_migrate_gives_up_on_a_lock_that_somebody_holds(stack: Stack, admin: Any, database: str) -> None:
+    """What waits behind it would wait as well. One line, nothing changed, and another time it works."""
+    dsn = stack.postgres.dsn(database)
+    admin.execute("DROP INDEX document_chunks_hash_idx")
+    there = "SELECT to_regclass('document_chunks_hash_idx') IS NOT NULL"
+    with psycopg.connect(dsn) as holder:
+        holder.execute("LOCK TABLE document_chunks IN ACCESS SHARE MODE")
+        done = run("migrate", "--dsn", dsn, "--lock-timeout", "0.2")
+        assert (done.returncode, done.stdout) == (69, "")
+        assert "--lock-timeout" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert admin.execute(there).fetchone() == (False,)
+    assert run("migrate", "--dsn", dsn).returncode == 0
+    assert admin.execute(there).fetchone() == (True,)
 
 
 def test_retrieve_cite_change_replay(

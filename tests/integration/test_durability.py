@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+import socketserver
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
-from worker.adapters.durability import Finding, redis_findings, role_findings, warnings
+from worker.adapters.durability import Finding, redis_findings, refuse_old_redis, role_findings, warnings
 from worker.adapters.postgres import Database
 from worker.devstack.redis import Redis, redis_server
 from worker.doctor import examine
+from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,6 +124,84 @@ def test_a_redis_that_is_away_is_a_problem_without_its_password(
     findings = [*redis_findings(make_settings(broker_url=url))]
     assert findings[0].level == "problem"
     assert "a-password" not in str(findings)
+
+
+# --- a Redis without BLMOVE ---------------------------------------------------------------------
+
+
+class OldRedis(socketserver.StreamRequestHandler):
+    """Answers as a Redis of the server's `version` does, to the little that is asked."""
+
+    def handle(self) -> None:
+        while count := self.rfile.readline():
+            words = []
+            for _ in range(int(count[1:])):
+                length = int(self.rfile.readline()[1:])
+                words.append(self.rfile.read(length + 2)[:-2].decode().upper())
+            self.wfile.write(self._answer(words))
+
+    def _answer(self, words: list[str]) -> bytes:
+        if words[0] == "PING":
+            return b"+PONG\r\n"
+        if words[0] == "INFO":
+            told = f"# Server\r\nredis_version:{self.server.version}\r\n".encode()
+            return b"$%d\r\n%s\r\n" % (len(told), told)
+        if words[0] == "SELECT":
+            return b"+OK\r\n"
+        return b"-ERR unknown command\r\n"
+
+
+@pytest.fixture
+def old_redis(request: pytest.FixtureRequest) -> Iterator[str]:
+    """URL of a Redis of the version that is asked for."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), OldRedis) as server:
+        server.daemon_threads = True
+        server.version = request.param
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize("old_redis", ["6.0.16", "5.0.7"], indirect=True)
+def test_a_redis_without_blmove_is_a_problem_and_stops_the_start(
+    make_settings: Callable[..., Settings], old_redis: str
+) -> None:
+    """Without it no job would ever be taken. Both say which version is needed, and what else could be done."""
+    settings = make_settings(broker_url=old_redis)
+    (problem,) = [finding for finding in redis_findings(settings) if finding.level == "problem"]
+    assert "since 6.2" in problem.text
+    assert ('worker.transport = "stock"' in problem.text) == ("6.0.16" in problem.text)
+    with pytest.raises(SettingsError, match=r"is too old.*BLMOVE"):
+        refuse_old_redis(settings)
+
+
+@pytest.mark.parametrize("old_redis", ["6.0.16"], indirect=True)
+def test_the_stock_transport_takes_an_older_redis(make_settings: Callable[..., Settings], old_redis: str) -> None:
+    """Celery's own pops with BRPOP."""
+    settings = make_settings(broker_url=old_redis, worker={"transport": "stock"})
+    refuse_old_redis(settings)
+    assert "problem" not in [finding.level for finding in redis_findings(settings)]
+
+
+@pytest.mark.parametrize("old_redis", ["6.2.0", "7.0.15", "10.1", "unstable", ""], indirect=True)
+def test_a_newer_redis_or_one_that_tells_nothing_is_taken(
+    make_settings: Callable[..., Settings], old_redis: str
+) -> None:
+    """A version is two numbers, not a text; whoever has none is not judged by it."""
+    settings = make_settings(broker_url=old_redis)
+    refuse_old_redis(settings)
+    assert "problem" not in [finding.level for finding in redis_findings(settings)]
+
+
+def test_a_redis_that_is_away_or_closed_stops_no_start(
+    make_settings: Callable[..., Settings], durable: Redis, operator: redis.Redis
+) -> None:
+    """The worker waits for the one, and works with the other."""
+    refuse_old_redis(make_settings(broker_url="redis://127.0.0.1:1/0"))
+    operator.execute_command("ACL", "SETUSER", "limited", "on", ">p", "+ping", "+client")
+    refuse_old_redis(make_settings(broker_url=f"redis://limited:p@127.0.0.1:{durable.port}/0"))
 
 
 # --- the role -----------------------------------------------------------------------------------

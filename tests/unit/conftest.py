@@ -24,7 +24,8 @@ SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the machine that runs the tests reaches the settings."""
-    ours = ("DATABASE_CONNECTION_STRING", "CELERY_BROKER_URL", "CELERY_RESULT_BACKEND")
+    postgres = ("DATABASE_CONNECTION_STRING", "DATABASE_READ_CONNECTION_STRING")
+    ours = (*postgres, "CELERY_BROKER_URL", "CELERY_RESULT_BACKEND")
     for name in list(os.environ):
         if name.upper().startswith(PREFIX) or name.upper() in ours:
             monkeypatch.delenv(name)

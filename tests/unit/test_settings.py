@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.calibrating import write
 from worker.errors import SettingsError
-from worker.settings import CONFIG_VARIABLE, PREFIX, config_folder, from_values, load, read_glossary
+from worker.settings import (
+    CONFIG_VARIABLE,
+    PREFIX,
+    calibration_file,
+    calibrations,
+    config_folder,
+    from_values,
+    load,
+    read_glossary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,3 +202,108 @@ def test_a_glossary_stands_beside_the_settings_or_is_the_shipped_one(
     assert "hybrid.glossary, glossary.toml: the setting kick" in refusal(lambda: read_glossary("glossary.toml"))
     assert "no-such.toml" in refusal(lambda: read_glossary("no-such.toml"))
     assert read_glossary("") == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"broker_url": f"sentinel://:{SECRET}@one:26379/0;sentinel://two:26379/0"}, "CELERY_BROKER_URL"),
+        ({"result_backend": "sentinel://one:26379/0"}, "CELERY_RESULT_BACKEND"),
+        ({"cache": {"url": "SENTINEL://one:26379/0"}}, "cache.url"),
+    ],
+)
+def test_a_sentinel_is_refused_with_what_to_do_instead(
+    values: dict[str, Any], changes: dict[str, Any], name: str
+) -> None:
+    """Kombu would take it for the queues, and nothing else of the worker would."""
+    said = refusal(lambda: from_values({**values, **changes}))
+    assert f"{name}: sentinel://" in said
+    assert "the address that leads to the master" in said
+
+
+def test_searches_read_the_primary_unless_another_string_is_set(values: dict[str, Any]) -> None:
+    """The same settings, connected elsewhere; none where nothing else is said."""
+    assert from_values(values).of_the_standby is None
+    standby = from_values({**values, "database_read_connection_string": "postgresql://standby/app"}).of_the_standby
+    assert standby is not None
+    assert standby.database_connection_string.get_secret_value() == "postgresql://standby/app"
+    assert standby.corpora == from_values(values).corpora
+
+
+# --- calibrations -------------------------------------------------------------------------------
+
+CALIBRATED = """
+[calibration.documents]
+rows = 100000
+points = [
+  { visible = 1.0, ef_search = 150, recall = 0.9961, worst = 0.8667 },
+  { visible = 0.1, ef_search = 40, recall = 0.999, worst = 0.8 },
+]
+"""
+
+
+@pytest.fixture
+def own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A settings file of one's own."""
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    file = tmp_path / "worker.toml"
+    file.write_text((config_folder() / "worker.toml").read_text())
+    return file
+
+
+def test_a_calibration_stands_beside_the_settings(own_file: Path) -> None:
+    """As `calibrate` writes it; the widest of its points is enough for all."""
+    assert load(own_file).calibration == {}
+    (own_file.parent / "calibration.toml").write_text(CALIBRATED)
+    found = load(own_file).calibration["documents"]
+    assert (found.rows, found.ef_search, len(found.points)) == (100_000, 150, 2)
+
+
+def test_a_calibration_in_the_settings_file_outranks_that_beside_it(own_file: Path) -> None:
+    """As with modes and profiles."""
+    (own_file.parent / "calibration.toml").write_text(CALIBRATED)
+    own_file.write_text(own_file.read_text() + CALIBRATED.replace("150", "222"))
+    assert load(own_file).calibration["documents"].ef_search == 222
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("calibration.documents", "calibration.gone"), "calibration.gone: there is no corpus gone"),
+        (("150", "2000"), "calibration.documents.points.0.ef_search"),
+        (("rows = 100000", "rows = 0"), "calibration.documents.rows"),
+        (("[calibration.documents]", "[calibration.documents"), "calibration.toml"),
+    ],
+)
+def test_a_wrong_calibration_stops_the_start(own_file: Path, change: tuple[str, str], said: str) -> None:
+    """It is named like any setting."""
+    (own_file.parent / "calibration.toml").write_text(CALIBRATED.replace(*change))
+    assert said in refusal(lambda: load(own_file))
+
+
+def test_calibrations_are_written_beside_a_file_of_ones_own_only(
+    monkeypatch: pytest.MonkeyPatch, own_file: Path
+) -> None:
+    """The shipped folder is the next release's."""
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    assert CONFIG_VARIABLE in refusal(calibration_file)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(own_file))
+    assert calibration_file() == own_file.parent / "calibration.toml"
+
+
+def test_what_is_written_is_read_again(own_file: Path) -> None:
+    """Whatever a corpus is called; a second one is added, the first one stays."""
+    path = own_file.parent / "calibration.toml"
+    path.write_text(CALIBRATED)
+    known = calibrations(path)
+    odd = 'a "corpus", größer\\'
+    write(path, {**known, odd: known["documents"]})
+    assert calibrations(path) == {**known, odd: known["documents"]}
+    assert f"there is no corpus {odd}" in refusal(lambda: load(own_file))
+    assert [file.name for file in own_file.parent.iterdir() if "calibration" in file.name] == ["calibration.toml"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """Nothing is written, and the line says where it was tried."""
+    assert "nowhere" in refusal(lambda: write(tmp_path / "nowhere" / "calibration.toml", {}))

@@ -13,7 +13,7 @@ import redis
 
 from worker.adapters.connections import LIMITS
 from worker.adapters.postgres import connected, translated_errors
-from worker.errors import RetrievalError
+from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 _ANSWER_SECONDS = 5
+_BLMOVE_SINCE, _HELLO_SINCE = (6, 2), (6, 0)
+"""Versions of Redis; without HELLO no transport works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,10 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
     """What the broker's Redis is set to, and whether results are kept apart from it."""
     broker = settings.broker_url.get_secret_value()
     try:
-        with redis.Redis.from_url(
-            broker, socket_connect_timeout=_ANSWER_SECONDS, socket_timeout=_ANSWER_SECONDS
-        ) as client:
+        with _asked(settings) as client:
             client.ping()
-            yield Finding("ok", "Redis", "it answers")
+            problem = _too_old(client, settings)
+            yield Finding("problem", "Redis", problem) if problem else Finding("ok", "Redis", "it answers")
             yield from _redis_settings(client)
     except (redis.RedisError, ValueError, TypeError) as error:
         # Its text may name the user; the class says whether it is the link, the password or the URL.
@@ -76,6 +77,46 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
             "Set CELERY_RESULT_BACKEND to another database or, so that results can't fill the queues' memory, another "
             "server",
         )
+
+
+def refuse_old_redis(settings: Settings) -> None:
+    """Refuse a broker on which the settings' transport can't work.
+
+    A Redis that is away, or says nothing of itself, is no reason.
+
+    Raises:
+        SettingsError: it is too old.
+    """
+    problem = None
+    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings) as client:
+        problem = _too_old(client, settings)
+    if problem:
+        raise SettingsError(problem)
+
+
+def _asked(settings: Settings) -> redis.Redis:
+    return redis.Redis.from_url(
+        settings.broker_url.get_secret_value(),
+        socket_connect_timeout=_ANSWER_SECONDS,
+        socket_timeout=_ANSWER_SECONDS,
+        protocol=2,  # so that a Redis before 6, which knows no other, can say its version
+    )
+
+
+def _too_old(client: redis.Redis, settings: Settings) -> str | None:
+    """What is to be done about a Redis that lacks a command of the reliable transport."""
+    try:
+        version = str(client.info("server").get("redis_version", ""))
+    except redis.ResponseError:  # also NoPermissionError
+        return None
+    found = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if settings.worker.transport == "stock" or len(found) < len(_BLMOVE_SINCE) or found >= _BLMOVE_SINCE:
+        return None
+    otherwise = ', or set worker.transport = "stock" (docs/reliability.md)' if found >= _HELLO_SINCE else ""
+    return (
+        f"Redis {version} is too old: the reliable transport moves jobs with BLMOVE, which Redis has since 6.2 "
+        f"(and every Valkey). Install a newer one{otherwise}"
+    )
 
 
 def _redis_settings(client: redis.Redis) -> Iterator[Finding]:

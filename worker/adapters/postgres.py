@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg import sql
@@ -39,6 +39,7 @@ _AUDIT_SETTING = "retrieval.audit"
 """States that records of all owners are checked; read by the same policies."""
 
 _CANCEL_SECONDS = 2.0
+_LIFETIME_SECONDS = 3600.0
 _QUESTION_SECONDS = 30.0
 _RECONNECT_SECONDS = 2.0
 _BEGIN_READ = sql.SQL("BEGIN READ ONLY")
@@ -46,18 +47,28 @@ _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
 
 
+class Reader(Protocol):
+    """Where callers' statements are run: `Database`, or what stands in front of several."""
+
+    def read(
+        self, principal: Principal, statements: Sequence[Statement], timeout_seconds: float | None = None
+    ) -> list[list[Row]]:
+        """See `Database.read`."""
+
+
 class Database:
     """The worker's connections to Postgres, made after fork.
 
     Args:
         settings: the worker's settings.
+        lifetime_seconds: how old a connection gets.
 
     Raises:
         SettingsError: the role or a corpus is set up so that rows could leak; see `catalog.inspect`.
         Unavailable: Postgres does not answer.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, lifetime_seconds: float = _LIFETIME_SECONDS) -> None:
         self._timeout_seconds = settings.search.statement_timeout_seconds
         # On a connection of its own: the pool would hide why it can't connect behind a time-out.
         self.types: Mapping[str, CorpusTypes] = check(settings)
@@ -67,6 +78,7 @@ class Database:
             min_size=1,
             max_size=settings.pool.max_size,
             timeout=settings.pool.timeout_seconds,
+            max_lifetime=lifetime_seconds,
             num_workers=1,
             # Then the next job connects at once. The pool's own pauses would double for five minutes.
             reconnect_timeout=_RECONNECT_SECONDS,

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
-    from worker.adapters.postgres import Database, Row, Statement
+    from worker.adapters.postgres import Database, Reader, Row, Statement
     from worker.core.vectors import Vector
     from worker.model import FilterSet, Principal
-    from worker.settings import CorpusSettings, SearchSettings
+    from worker.settings import Calibration, CorpusSettings, SearchSettings
 
 _INDEX, _EXACT = "index", "exact"
+_BLUR = {"vector": 0.0, "halfvec": 0.002}
+"""How much farther a chunk may be than another that an index of this kind takes for farther (cosine distance): of each
+number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query likewise."""
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 _JSON = (str, int, dict, type(None))
@@ -64,7 +67,7 @@ class Search(Protocol):
 
 
 def search(
-    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
 ) -> list[Found]:
     """Run searches for one caller in one transaction and one round trip; what an index left open, exactly in a second.
 
@@ -84,7 +87,7 @@ def search(
 
 
 def _run(
-    database: Database, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
     parts = [one.statements() for one in searches]
     results = iter(database.read(principal, [*chain.from_iterable(parts)], timeout_seconds))
@@ -134,6 +137,7 @@ class Corpus:
         settings: its table and columns.
         search: how to trade time for recall.
         types: types of its key columns, from the database.
+        calibration: what was measured of it, if anything was.
 
     Attributes:
         name: as given.
@@ -142,18 +146,25 @@ class Corpus:
         key: compares chunk ids as the database does.
     """
 
-    def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: CorpusSettings,
+        search: SearchSettings,
+        types: CorpusTypes,
+        calibration: Calibration | None = None,
+    ) -> None:
         self.name = name
         self.settings = settings
         self._over_fetch = search.over_fetch
-        self.statements = Statements(name, settings, search, types)
+        self.statements = Statements(name, settings, search, types, calibration)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
 
     # --- the search -----------------------------------------------------------------------------
 
     def nearest(
-        self, database: Database, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
+        self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
     ) -> Found:
         """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
         return search(database, principal, [Nearest(self, query, k, filters, exact=exact)])[0]
@@ -163,7 +174,7 @@ class Corpus:
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
         compose = statements.exact if wanted.exact else statements.nearest
-        return [(statements.plan, values), (compose(wanted.filters, wanted.vectors), values)]
+        return [(statements.plan(wanted.filters), values), (compose(wanted.filters, wanted.vectors), values)]
 
     def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
         """What index or exact search found; None where only exact search can tell.
@@ -177,9 +188,13 @@ class Corpus:
         candidates = self._candidates((row[3:] for row in rows), wanted.vectors)
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0)
-        tied_past_fetch = len(candidates) == wanted.k and 1.0 - (candidates[-1].similarity or 0.0) >= farthest
+        tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
         complete = fetched >= self._over_fetch and not tied_past_fetch
         return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)) if complete else None
+
+    def _reaches(self, candidate: Candidate, farthest: float) -> bool:
+        """Whether a chunk as near as a candidate may be among those that the index did not give."""
+        return 1.0 - (candidate.similarity or 0.0) >= farthest - _BLUR[self.settings.index]
 
     def found_exactly(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found:
         """What exact search found."""

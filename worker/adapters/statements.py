@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from worker.adapters.catalog import CorpusTypes
     from worker.core.vectors import Vector
     from worker.model import FilterSet
-    from worker.settings import CorpusSettings, SearchSettings
+    from worker.settings import Calibration, CorpusSettings, SearchSettings
 
 
 class Statements:
@@ -42,15 +42,24 @@ class Statements:
         settings: its table and columns.
         search: how to trade time for recall.
         types: types of its key columns, and where its rows are stored.
+        calibration: which search width brought how much, where that was measured.
 
     Attributes:
         settings: as given.
         filters: a job's filters as conditions.
     """
 
-    def __init__(self, name: str, settings: CorpusSettings, search: SearchSettings, types: CorpusTypes) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: CorpusSettings,
+        search: SearchSettings,
+        types: CorpusTypes,
+        calibration: Calibration | None = None,
+    ) -> None:
         self.settings = settings
         self._search = search
+        self._calibration = calibration
         self._types = types
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
@@ -59,21 +68,46 @@ class Statements:
         """The parameters of `exact` and `nearest`."""
         return {"query": query, "k": k, **self.filters.values(filters)}
 
-    @cached_property
-    def plan(self) -> bytes:
+    def plan(self, filters: FilterSet) -> bytes:
         """Size of the corpus, and HNSW's settings by it, until the end of the transaction."""
+        return self._filtered_plan if filters.given else self._unfiltered_plan
+
+    @cached_property
+    def _unfiltered_plan(self) -> bytes:
+        return self._plan([self._measured_width or self._width_by_size])
+
+    @cached_property
+    def _filtered_plan(self) -> bytes:
+        """Nobody measured what a filter leaves: the wider of both."""
+        measured = self._measured_width
+        return self._plan([self._width_by_size, *([measured] if measured else [])])
+
+    @property
+    def _width_by_size(self) -> tuple[int, int, int]:
+        """(least `ef_search`, how much of it for how many rows)."""
+        return self._search.ef_search_min, 1, self._search.ef_search_rows
+
+    @property
+    def _measured_width(self) -> tuple[int, int, int] | None:
+        """The same, as calibrated: what was enough for so many rows, and more in proportion as they become more."""
+        measured = self._calibration
+        return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
+
+    def _plan(self, widths: Iterable[tuple[int, int, int]]) -> bytes:
+        """Set the widest of the widths, up to the most that pgvector takes."""
         s = self._search
         return render(
-            "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({least}, rows / {per}))::text, true),"
+            "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true),"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
             " set_config('hnsw.max_scan_tuples', {tuples}, true),"
             " set_config('hnsw.scan_mem_multiplier', {memory}, true)"
             " FROM ({size}) AS size",
-            least=sql.Literal(s.ef_search_min),
-            per=sql.Literal(s.ef_search_rows),
+            widths=sql.SQL(", ").join(
+                [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in widths]
+            ),
             tuples=sql.Literal(str(s.max_scan_tuples)),
             memory=sql.Literal(str(s.scan_mem_multiplier)),
-            size=_estimated_rows(self._types.storage),
+            size=estimated_rows(self._types.storage),
         )
 
     def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
@@ -98,6 +132,28 @@ class Statements:
             vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
         """
         return self.cached(("index", vectors), filters, lambda: self._compose_nearest(filters, vectors))
+
+    # --- what `calibrate` asks ------------------------------------------------------------------
+
+    @cached_property
+    def embedded(self) -> bytes:
+        """How many visible chunks nearest-neighbour search can find."""
+        return render("SELECT count(*) FROM {table} AS c WHERE {embedded}", embedded=self._embedded, **self.names)
+
+    @cached_property
+    def sample(self) -> bytes:
+        """Embeddings of visible chunks, in an order that only ids and a seed decide."""
+        return render(
+            "SELECT c.{embedding} FROM {table} AS c WHERE {embedded}"
+            ' ORDER BY hashtextextended(c.{key}::text, %(seed)s::bigint), c.{key}::text COLLATE "C" LIMIT %(limit)s',
+            embedded=self._embedded,
+            key=sql.Identifier(self.settings.columns.id),
+            **self.names,
+        )
+
+    @property
+    def _embedded(self) -> sql.Composable:
+        return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}) > 0").format(**self.names)
 
     # --- pins: by what a chunk says, and by its id ----------------------------------------------
 
@@ -163,7 +219,7 @@ class Statements:
             near AS MATERIALIZED (
               SELECT {columns} FROM {table} AS c
                WHERE NOT (SELECT exact FROM choice) AND {where_near}
-               ORDER BY c.{embedding} <=> %(query)s LIMIT {over_fetch}
+               ORDER BY {nearness} LIMIT {over_fetch}
             ),
             hits AS (
               SELECT *, count(*) FILTER (WHERE distance < 'NaN') OVER () AS fetched,
@@ -177,6 +233,7 @@ class Statements:
             choice=self.choice(filters),
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
+            nearness=sql.SQL(_NEARNESS[self.settings.index]).format(**self.names),
             over_fetch=sql.Literal(self._search.over_fetch),
             columns=self._columns(vectors),
             **self.names,
@@ -188,7 +245,7 @@ class Statements:
         The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
         where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
         """
-        size = _estimated_rows(self._types.storage)
+        size = estimated_rows(self._types.storage)
         exact_rows = sql.Literal(self._search.exact_rows)
         documents = self.settings.documents
         if documents is None:
@@ -215,7 +272,7 @@ class Statements:
             exact_rows=exact_rows,
             factor=sql.Literal(self._search.narrow_factor),
             size=size,
-            documents_size=_estimated_rows(self._types.documents_storage),
+            documents_size=estimated_rows(self._types.documents_storage),
             id=sql.Identifier(documents.id),
             table=identifier(documents.table),
             where=all_of(
@@ -281,6 +338,11 @@ class Statements:
 
 
 _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
+# What the index is ordered by; all that it gives is compared exactly.
+_NEARNESS = {
+    "vector": "c.{embedding} <=> %(query)s",
+    "halfvec": "(c.{embedding}::halfvec(768)) <=> %(query)s::halfvec(768)",
+}
 _COLLATABLE = frozenset({"text", "character varying", "character", "name"})
 
 # Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
@@ -301,7 +363,8 @@ SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
 """
 
 
-def _estimated_rows(storage: Sequence[int]) -> sql.Composed:
+def estimated_rows(storage: Sequence[int]) -> sql.Composed:
+    """A query for the rows of some tables, by oid, as Postgres estimates them."""
     return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
 
 

@@ -30,19 +30,33 @@ def migrate(
     records_only: Annotated[
         bool, typer.Option("--records-only", help="Leave the reference tables out: the corpora are your own.")
     ] = False,
+    lock_timeout: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock that somebody holds.")
+    ] = 10.0,
     worker_password: Annotated[
         str, typer.Option(envvar="WORKER_PASSWORD", help="Set the worker's role this password.", show_default=False)
     ] = "",
 ) -> None:
     """Install or update the worker's role, its records and the reference schema (config/*.sql). Safe to repeat.
 
+    It changes tables that searches read. While it waits for their lock, searches wait for it: so it gives up soon
+    (exit code 69), with nothing changed.
+
     Example: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold]
     """
+    import psycopg
+
     from worker.loader import migrate as install
     from worker.loader import set_worker_password
 
     with _admin(dsn) as connection:
-        install(connection, records_only=records_only)
+        try:
+            install(connection, records_only=records_only, lock_seconds=lock_timeout)
+        except psycopg.errors.LockNotAvailable:
+            raise Unavailable(
+                f"another session held a table for more than {lock_timeout:g} s, and nothing is changed: try again "
+                "when it is done (pg_stat_activity shows who it is), or with a longer --lock-timeout"
+            ) from None
         if worker_password:
             set_worker_password(connection, worker_password)
     console.print("the schema is installed")

@@ -4,7 +4,7 @@ Used by the demo, ``retrieval-worker up``, the tests and the benchmarks. Every s
 ended by its own pid.
 """
 
-from worker.devstack.postgres import Postgres, postgres
+from worker.devstack.postgres import Postgres, base_backup, postgres
 from worker.devstack.redis import Redis, find_redis, redis_server
 from worker.devstack.stack import Stack, stack
 from worker.devstack.workers import celery_beat, celery_worker, flower, worker_environment
@@ -13,6 +13,7 @@ __all__ = [
     "Postgres",
     "Redis",
     "Stack",
+    "base_backup",
     "celery_beat",
     "celery_worker",
     "find_redis",

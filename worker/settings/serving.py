@@ -80,6 +80,7 @@ class CorpusSettings(Section):
     table: QualifiedName
     columns: Columns
     public: bool = False
+    index: Literal["vector", "halfvec"] = "vector"
     language: TextSearchConfiguration = "english"
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
@@ -101,11 +102,38 @@ class SearchSettings(Section):
     statement_timeout_seconds: Seconds = 20.0
 
 
+class CalibratedWidth(Section):
+    """The least search width of HNSW that brought a caller enough of what exact search finds."""
+
+    visible: float = Field(gt=0, le=1)
+    ef_search: int = Field(ge=15, le=1000)
+    recall: float = Field(ge=0, le=1)
+    worst: float = Field(ge=0, le=1)
+
+
+class Calibration(Section):
+    """What `retrieval-worker calibrate` measured on one corpus, by the share of it that a caller sees."""
+
+    rows: int = Field(ge=1)
+    points: list[CalibratedWidth] = Field(min_length=1)
+
+    @property
+    def ef_search(self) -> int:
+        """The width that is enough for all who were measured."""
+        return max(point.ef_search for point in self.points)
+
+
 class PoolSettings(Section):
     """Connections of one worker process."""
 
     max_size: int = Field(4, ge=1, le=64)
     timeout_seconds: Seconds = 5.0
+
+
+class StandbySettings(Section):
+    """What a standby must be to answer searches."""
+
+    max_lag_seconds: Seconds = 10.0
 
 
 class WorkerSettings(Section):

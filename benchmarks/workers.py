@@ -1,0 +1,162 @@
+"""More workers: jobs a second and the worker's CPU a job, by the kind of pool and the number of processes.
+
+python -m benchmarks.workers --jobs 600 --rounds 3
+
+Every arrangement serves the same queue, on the same database, in turns. `threads` and `gevent` are measured to be
+compared with; what the worker promises, it promises for prefork and solo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import psutil
+import psycopg
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from worker import devstack
+from worker.adapters.embedder import LexicalEmbedder
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+QUERY = encode_embedding(LexicalEmbedder().embed(["hum on channel 18"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+WARM = 20
+"""Jobs for each process before a measurement: all have their connection then."""
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """So many workers with these options.
+
+    Attributes:
+        name: in the table.
+        workers: `celery worker` processes.
+        options: of each.
+        at_once: jobs that all of them together can run at the same time.
+    """
+
+    name: str
+    workers: int
+    options: tuple[str, ...]
+    at_once: int
+
+
+def arrangements() -> list[Arrangement]:
+    """What is compared; gevent only where it is installed (it is no dependency)."""
+    found = [Arrangement(f"prefork, {n}", 1, ("--pool=prefork", f"--concurrency={n}"), n) for n in (1, 2, 4)]
+    found += [Arrangement(f"solo × {n}", n, ("--pool=solo",), n) for n in (1, 2, 4)]
+    found += [Arrangement(f"threads, {n}", 1, ("--pool=threads", f"--concurrency={n}"), n) for n in (2, 4)]
+    if importlib.util.find_spec("gevent") is not None:
+        found.append(Arrangement("gevent, 4", 1, ("--pool=gevent", "--concurrency=4"), 4))
+    return found
+
+
+@dataclass
+class Figures:
+    """Of one arrangement, one value a round."""
+
+    jobs_a_second: list[float] = field(default_factory=list)
+    cpu_ms_a_job: list[float] = field(default_factory=list)
+    failed: int = 0
+
+
+@contextlib.contextmanager
+def running(stack: devstack.Stack, wanted: Arrangement) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The workers of an arrangement, ready for jobs."""
+    environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__LEVEL="WARNING")
+    with contextlib.ExitStack() as exits:
+        yield [
+            exits.enter_context(
+                devstack.celery_worker(environment, stack.root / "workers.log", *wanted.options, queues="retrieval")
+            )
+            for _ in range(wanted.workers)
+        ]
+
+
+def cpu_seconds(workers: list[subprocess.Popen[bytes]]) -> float:
+    """Of all processes of these workers."""
+    families = [psutil.Process(worker.pid) for worker in workers]
+    processes = [one for family in families for one in (family, *family.children(recursive=True))]
+    return sum(times.user + times.system for times in (one.cpu_times() for one in processes))
+
+
+def send(client: Client, jobs: int) -> int:
+    """Send all, then wait for all; how many of them failed."""
+    failed = 0
+    for task_id in [client.enqueue(JOB) for _ in range(jobs)]:
+        try:
+            client.result(task_id, timeout=SECONDS)
+        except Exception:  # noqa: BLE001 -- whatever it is, it is counted, and shown
+            failed += 1
+    return failed
+
+
+def measure(stack: devstack.Stack, wanted: Arrangement, jobs: int, figures: Figures) -> None:
+    """One round: from the first job that is sent to the last answer."""
+    with (
+        running(stack, wanted) as workers,
+        contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client,
+    ):
+        send(client, WARM * wanted.at_once)
+        busy, start = cpu_seconds(workers), time.perf_counter()
+        figures.failed += send(client, jobs)
+        elapsed = time.perf_counter() - start
+        figures.jobs_a_second.append(jobs / elapsed)
+        figures.cpu_ms_a_job.append((cpu_seconds(workers) - busy) * 1000 / jobs)
+
+
+def main(
+    jobs: Annotated[int, typer.Option(help="Jobs a measurement.", min=10)] = 600,
+    rounds: Annotated[int, typer.Option(help="Rounds; the arrangements take turns in each.", min=1)] = 3,
+) -> None:
+    """Measure each arrangement in turn, several times; print medians and the spread."""
+    wanted = arrangements()
+    figures = {one: Figures() for one in wanted}
+    progress = Console(stderr=True)
+    with devstack.stack() as stack:
+        with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
+            migrate(connection)
+            load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
+        before = os.getloadavg()[0]
+        for n in range(1, rounds + 1):
+            for one in wanted:
+                measure(stack, one, jobs, figures[one])
+                progress.print(f"round {n}, {one.name}: {figures[one].jobs_a_second[-1]:.0f} jobs/s", highlight=False)
+    table = Table("pool", "jobs/s (median)", "lowest", "highest", "to prefork, 1", "worker CPU, ms a job", "failed")
+    base = statistics.median(figures[wanted[0]].jobs_a_second)
+    for one, of in figures.items():
+        rate = statistics.median(of.jobs_a_second)
+        table.add_row(
+            one.name,
+            f"{rate:.0f}",
+            f"{min(of.jobs_a_second):.0f}",
+            f"{max(of.jobs_a_second):.0f}",
+            f"{rate / base:.2f}",
+            f"{statistics.median(of.cpu_ms_a_job):.2f}",
+            str(of.failed),
+        )
+    console = Console(width=120)
+    console.print(table)
+    console.print(
+        f"{jobs} jobs a measurement, {rounds} rounds; sample corpus of 105 chunks; {os.cpu_count()} cores, "
+        f"load average {before:.1f} before and {os.getloadavg()[0]:.1f} after"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

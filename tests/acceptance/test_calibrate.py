@@ -1,0 +1,175 @@
+"""`retrieval-worker calibrate` as an operator types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from benchmarks.data import Dataset, Index
+from benchmarks.stage import Stage, stage
+
+from worker.settings import CONFIG_VARIABLE, config_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "worker.cli", "calibrate"]
+QUICK = ("--queries", "20", "--mean", "0.97", "--worst", "0.4", "--steps", "15,100,1000")
+POINT = "{ visible = 1.0, ef_search = 321, recall = 1.0, worst = 1.0 }"
+OWNERS = ("--claims", '{"tenant_id": "everyone"}', "--as", "owner-50")
+
+
+@pytest.fixture(scope="module")
+def on() -> Iterator[Stage]:
+    """3,000 rows under a sparse index."""
+    with stage(Dataset(3000), Index(m=4, ef_construction=16), postgres_version=18, keep=None) as filled:
+        yield filled
+
+
+@pytest.fixture
+def environment(on: Stage, tmp_path: Path) -> dict[str, str]:
+    """Of a worker with a settings file of its own on that database."""
+    file = tmp_path / "worker.toml"
+    file.write_text((config_folder() / "worker.toml").read_text())
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_WORKER_")}
+    dsn = on.settings.database_connection_string.get_secret_value()
+    own = {"DATABASE_CONNECTION_STRING": dsn, "CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}
+    return {**inherited, **own, CONFIG_VARIABLE: str(file)}
+
+
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+
+
+def said(stdout: str) -> dict[str, Any]:
+    """The setting that stands below the table."""
+    return tomllib.loads(stdout[stdout.index("[calibration") :])["calibration"]["documents"]
+
+
+def test_it_prints_a_table_and_the_setting_and_the_same_again(environment: dict[str, str], tmp_path: Path) -> None:
+    """Two callers, half and all of the rows: a line for each width that was tried, and a point for each."""
+    first, again = (run(environment, *OWNERS, *QUICK) for _ in range(2))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stdout == again.stdout
+    found = said(first.stdout)
+    assert [point["visible"] for point in found["points"]] == pytest.approx([1, 0.5], abs=0.02)
+    assert {point["ef_search"] for point in found["points"]} <= {15, 100, 1000}
+    assert all(point["recall"] >= 0.97 and point["worst"] >= 0.4 for point in found["points"])
+    assert found["rows"] == pytest.approx(3000, rel=0.02)
+    assert "owner-50" in first.stdout
+    assert "Traceback" not in first.stderr
+    assert not (tmp_path / "calibration.toml").exists()
+
+
+def test_it_writes_what_the_worker_reads(environment: dict[str, str], tmp_path: Path) -> None:
+    """Beside the settings file; those of other corpora stay."""
+    file = tmp_path / "calibration.toml"
+    file.write_text(
+        "[calibration.docs]\nrows = 5\npoints = [{ visible = 1, ef_search = 321, recall = 1, worst = 1 }]\n"
+    )
+    done = run(environment, *OWNERS, *QUICK, "--write")
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = tomllib.loads(file.read_text())["calibration"]
+    assert written["docs"] == {"rows": 5, "points": [tomllib.loads(f"point = {POINT}")["point"]]}
+    assert len(written["documents"]["points"]) == 2
+    assert str(file) in done.stdout
+    assert "restart" in done.stdout
+
+
+def test_vectors_of_ones_own_are_asked(on: Stage, environment: dict[str, str], tmp_path: Path) -> None:
+    """From NumPy or JSON, the same answer."""
+    queries = on.dataset.queries(12)
+    array, listed = tmp_path / "queries.npy", tmp_path / "queries.json"
+    np.save(array, queries)
+    listed.write_text(json.dumps(queries.tolist()))
+    first, other = (run(environment, *OWNERS, *QUICK, "--vectors", str(file)) for file in (array, listed))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "12 queries" in first.stdout
+    assert first.stdout == other.stdout
+
+
+def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(environment: dict[str, str], tmp_path: Path) -> None:
+    """Exit code 1, who has too little, and what would help."""
+    done = run(environment, *OWNERS, "--queries", "30", "--mean", "1", "--worst", "1", "--steps", "15", "--write")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "everyone" in done.stderr
+    assert "ef_construction" in done.stderr
+    assert not (tmp_path / "calibration.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ((), 2, "--as or --claims"),
+        (("--as", "stranger"), 1, "stranger sees no chunk"),
+        (("--as", "owner-1"), 0, "nothing to calibrate"),
+        (("--claims", "no JSON"), 2, "JSON object"),
+        (("--as", "owner-50", "--corpus", "nothing"), 78, "expected one of documents, docs, examples"),
+        (("--corpus", "docs"), 0, "always searched exactly"),
+        (("--as", "owner-50", "--steps", "15,many"), 2, "--steps"),
+        (("--as", "owner-50", "--steps", "5"), 2, "--steps"),
+        (("--as", "owner-50", "--vectors", "/no/such/file.npy"), 78, "No such file"),
+        (("--as", "owner-50", "--vectors", "/dev/null"), 1, "expected .npy"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    environment: dict[str, str], arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    """What is wrong, whose matter it is, and no stack trace."""
+    done = run({**environment, "COLUMNS": "300"}, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert sentence in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_settings_file_of_ones_own_nothing_is_written(environment: dict[str, str]) -> None:
+    """Said before anything is measured."""
+    del environment[CONFIG_VARIABLE]
+    done = run(environment, *OWNERS, *QUICK, "--write")
+    assert (done.returncode, done.stdout) == (78, "")
+    assert CONFIG_VARIABLE in done.stderr
+
+
+def test_a_database_that_is_away(environment: dict[str, str]) -> None:
+    """Exit code 69."""
+    environment["DATABASE_CONNECTION_STRING"] = "postgresql://nobody@127.0.0.1:1/x"
+    done = run(environment, *OWNERS)
+    assert (done.returncode, done.stdout) == (69, "")
+    assert "Postgres is away" in done.stderr
+
+
+def test_ctrl_c_ends_it_cleanly(on: Stage, environment: dict[str, str]) -> None:
+    """In the middle of a search: exit code 130, no stack trace, no session left."""
+    process = subprocess.Popen(
+        [*COMMAND, *OWNERS, "--queries", "10000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    # The stage's own pool is there too, under the same name: only a session that searches is the command's.
+    searching = "SELECT pid FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND query LIKE '%%<=>%%'"
+    deadline = time.monotonic() + 60
+    while not (sessions := on.admin.execute(searching).fetchall()):
+        assert time.monotonic() < deadline, process.communicate()[0]
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert "Traceback" not in rest
+    left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s)"
+    while on.admin.execute(left, ([pid for (pid,) in sessions],)).fetchone() != (0,):
+        assert time.monotonic() < deadline + 60
+        time.sleep(0.01)

@@ -1,0 +1,310 @@
+"""The search width of HNSW: by the size of a corpus, as calibrated, and over an index of halfvec."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from benchmarks.data import Dataset, Index
+from benchmarks.stage import CORPUS, Stage, stage
+
+from worker.adapters.index_advice import index_findings
+from worker.adapters.indexes import hnsw
+from worker.adapters.postgres import connected
+from worker.adapters.search import Corpus, Found, Nearest
+from worker.calibrating import Calibrating, Caller, calibration
+from worker.core.calibration import Goal
+from worker.errors import SettingsError
+from worker.model import NO_FILTERS, FilterSet
+from worker.settings import CalibratedWidth, Calibration
+
+from .large import executed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROWS = 3000
+"""Above `search.exact_rows`, so that the index is used; half of them are more than `narrow_factor` leaves to it."""
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def on(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """3,000 rows under an index so sparse that a narrow search misses much, on PostgreSQL 16 and 18."""
+    sparse, small = Index(m=4, ef_construction=16), {"shared_buffers": "8MB"}
+    with stage(Dataset(ROWS), sparse, postgres_version=request.param, keep=None, server=small) as filled:
+        yield filled
+
+
+def corpus(on: Stage, calibration: Calibration | None = None, **settings: Any) -> Corpus:
+    changed = on.settings.corpora[CORPUS].model_copy(update=settings)
+    return Corpus(CORPUS, changed, on.settings.search, on.database.types[CORPUS], calibration)
+
+
+def asked(on: Stage, corpus: Corpus, percent: int = 100, filters: FilterSet = NO_FILTERS, exact: bool = False) -> Found:
+    (query,) = on.dataset.queries(1)
+    return corpus.nearest(on.database, on.caller(percent), query, 15, filters, exact=exact)
+
+
+def calibrated(rows: int, *widths: int) -> Calibration:
+    points = [CalibratedWidth(visible=1, ef_search=width, recall=1, worst=1) for width in widths]
+    return Calibration(rows=rows, points=points)
+
+
+# --- the width ----------------------------------------------------------------------------------
+
+
+def test_without_a_calibration_the_width_is_by_size(on: Stage) -> None:
+    """The settings' rule, and the trace says what came of it."""
+    assert asked(on, corpus(on)).ef_search == on.settings.search.ef_search_min
+    assert asked(on, on.corpus(ef_search_min=15, ef_search_rows=10)).ef_search == pytest.approx(ROWS / 10, rel=0.02)
+
+
+def test_a_calibration_holds_for_the_size_that_it_was_made_at(on: Stage) -> None:
+    """The widest of its points, whatever the rule by size says, because the caller's share is not known."""
+    assert asked(on, corpus(on, calibrated(10 * ROWS, 40, 70, 60))).ef_search == 70
+
+
+def test_the_width_grows_with_the_corpus(on: Stage) -> None:
+    """Three times the rows: three times the width, up to the most that pgvector takes."""
+    assert asked(on, corpus(on, calibrated(ROWS // 3, 50))).ef_search == pytest.approx(150, rel=0.05)
+    assert asked(on, corpus(on, calibrated(ROWS // 100, 50))).ef_search == 1000
+
+
+def test_a_filter_has_the_wider_of_both(on: Stage) -> None:
+    """A calibration was made without filters."""
+    filters = FilterSet(pages=tuple(range(1, 10)))
+    rule = on.settings.search.ef_search_min
+    assert asked(on, corpus(on, calibrated(ROWS, 40)), filters=filters).ef_search == rule
+    assert asked(on, corpus(on, calibrated(ROWS, 900)), filters=filters).ef_search == pytest.approx(900, rel=0.02)
+
+
+# --- calibrating --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calibrating(on: Stage) -> Iterator[Calibrating]:
+    made = Calibrating(on.settings, CORPUS, 60)
+    yield made
+    made.close()
+
+
+def callers(on: Stage, calibrating: Calibrating, *percents: int) -> dict[Caller, float]:
+    found = [Caller(str(percent), on.caller(percent)) for percent in percents]
+    return {caller: calibrating.visible(caller) / ROWS for caller in found}
+
+
+def measured(calibrating: Calibrating, who: Mapping[Caller, float], goal: Goal, *steps: int) -> list[Any]:
+    queries = calibrating.sample(next(iter(who)), 30, seed=1)
+    return [*calibrating.measure(who, queries, steps, goal, lambda *_: None)]
+
+
+def test_each_caller_gets_the_least_width_that_is_enough(on: Stage, calibrating: Calibrating) -> None:
+    """The width rises until the recall is enough, and is not tried for who has enough."""
+    who = callers(on, calibrating, 100, 50)
+    lines = measured(calibrating, who, Goal(0.98, 0.6), 15, 60, 200, 1000)
+    for caller, visible in ((("100"), 1.0), ("50", 0.5)):
+        mine = [line for line in lines if line.caller == caller]
+        assert [line.ef_search for line in mine] == [15, 60, 200, 1000][: len(mine)]
+        assert [line.enough for line in mine] == [False] * (len(mine) - 1) + [True]
+        assert all(line.reached == line.quality.reaches(Goal(0.98, 0.6)) for line in mine)
+        (first, *_) = (line.ef_search for line in mine if line.reached)
+        assert mine[-1].reached
+        assert mine[-1].ef_search >= 2 * first or mine[-1].ef_search == 1000
+        assert {line.visible for line in mine} == {visible}
+    made = calibration(calibrating.rows, [line for line in lines if line.enough])
+    assert made is not None
+    assert made.ef_search == max(line.ef_search for line in lines)
+    assert made.ef_search > 15
+
+
+def test_the_width_that_was_calibrated_reaches_the_goal(on: Stage, calibrating: Calibrating) -> None:
+    """What is written is what was measured: a search with it finds as much."""
+    who, goal = callers(on, calibrating, 100), Goal(0.98, 0.6)
+    made = calibration(
+        calibrating.rows, [line for line in measured(calibrating, who, goal, 15, 60, 200, 1000) if line.enough]
+    )
+    searched, everything = corpus(on, made), corpus(on)
+    hits = 0
+    queries = calibrating.sample(next(iter(who)), 30, seed=1)
+    for query in queries:
+        found, true = (
+            one.nearest(on.database, on.caller(100), query, 15, NO_FILTERS, exact=one is everything)
+            for one in (searched, everything)
+        )
+        hits += len({c.chunk.id for c in found.candidates} & {c.chunk.id for c in true.candidates})
+    assert hits >= 0.98 * 15 * len(queries)
+
+
+def test_the_same_seed_asks_the_same(on: Stage, calibrating: Calibrating) -> None:
+    """Sample and questions follow from the rows and the seed; another seed asks something else."""
+    (who,) = callers(on, calibrating, 50)
+    first, again, other = (np.array(calibrating.sample(who, 20, seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert np.linalg.norm(first, axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_sample_is_of_what_its_caller_sees(on: Stage, calibrating: Calibrating) -> None:
+    """30 rows are visible to the owner of one percent, so a larger sample has 30."""
+    (who,) = callers(on, calibrating, 1)
+    assert calibrating.visible(who) == len(calibrating.sample(who, 1000, seed=1)) == ROWS // 100
+
+
+def test_who_is_searched_for_exactly_has_nothing_to_calibrate(on: Stage, calibrating: Calibrating) -> None:
+    """1 % visible: no index, recall 1, no point."""
+    (line,) = measured(calibrating, callers(on, calibrating, 1), Goal(), 15, 60)
+    assert (line.quality.mean, line.quality.by_index, line.enough) == (1.0, 0.0, True)
+    assert calibration(calibrating.rows, [line]) is None
+
+
+def test_a_corpus_without_a_usable_index_is_refused(on: Stage) -> None:
+    """Every width would be exact search, and all of them enough."""
+    corpora = {CORPUS: on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})}
+    with pytest.raises(SettingsError, match="no HNSW index"):
+        Calibrating(on.settings.model_copy(update={"corpora": corpora}), CORPUS, 60)
+    with pytest.raises(SettingsError, match="--corpus: expected one of"):
+        Calibrating(on.settings, "nothing", 60)
+
+
+def test_a_statement_may_take_longer_than_one_of_a_job(on: Stage) -> None:
+    """Exact search of a large corpus does; the settings' own limit would end it."""
+    impatient = on.settings.model_copy(update=searching(on, statement_timeout_seconds=0.001))
+    calibrating = Calibrating(impatient, CORPUS, 60)
+    assert calibrating.visible(Caller("all", on.caller(100))) == ROWS
+    calibrating.close()
+
+
+# --- advice -------------------------------------------------------------------------------------
+
+
+def advice(on: Stage, **changes: Any) -> list[str]:
+    """All that `doctor` says of the corpus's index."""
+    settings = on.settings.model_copy(update=changes)
+    with connected(settings.database_connection_string.get_secret_value()) as connection:
+        found = [*index_findings(connection, settings, CORPUS, on.database.types[CORPUS])]
+    assert {(finding.level, finding.subject) for finding in found} <= {("advice", f"corpus {CORPUS}")}
+    return [finding.text for finding in found]
+
+
+def searching(on: Stage, **changes: Any) -> Mapping[str, Any]:
+    return {"search": on.settings.search.model_copy(update=changes)}
+
+
+def execute(on: Stage, said: str) -> None:
+    """Run the SQL of a piece of advice as it stands."""
+    for command in re.findall(r"(?:CREATE|DROP) INDEX [^;]+", said):
+        on.admin.execute(command.encode())
+
+
+def test_a_sparse_index_and_one_that_is_too_large_are_named(on: Stage) -> None:
+    """Parameters, memory; each with what mends it. A corpus that is searched exactly anyway is left alone."""
+    parameters, size = advice(on)
+    assert "m = 4, ef_construction = 16" in parameters
+    assert "does not fit into shared_buffers (8 MB)" in size
+    assert advice(on, **searching(on, exact_rows=ROWS * 2)) == []
+
+
+def test_the_limits_of_an_iterative_scan_are_named(on: Stage) -> None:
+    """Memory for fewer rows than it may look at, and fewer rows than it needs."""
+    (memory,) = {*advice(on, **searching(on, scan_mem_multiplier=1.0))} - {*advice(on)}
+    assert memory.endswith("search.scan_mem_multiplier = 4")
+    (rows,) = {*advice(on, **searching(on, max_scan_tuples=1000, over_fetch=1000))} - {*advice(on)}
+    assert int(rows.rpartition(" ")[2]) == pytest.approx(1000 * ROWS**0.5 / 25, rel=0.02)
+    assert advice(on, **searching(on, scan_mem_multiplier=4.0)) == advice(on)
+
+
+def test_a_calibration_that_the_corpus_has_outgrown_is_named(on: Stage) -> None:
+    """At more than twice the rows; before that the width grows in proportion."""
+    assert advice(on, calibration={CORPUS: calibrated(ROWS // 2 + 100, 100)}) == advice(on)
+    (outgrown,) = {*advice(on, calibration={CORPUS: calibrated(ROWS // 3, 100)})} - {*advice(on)}
+    assert "calibrate --corpus documents --write" in outgrown
+
+
+def test_embeddings_out_of_line_are_named_and_brought_in(on: Stage) -> None:
+    """The command rewrites the table: nothing is left outside."""
+    outside = "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'document_chunks'::regclass"
+    on.admin.execute("ALTER TABLE document_chunks ALTER COLUMN embedding SET STORAGE EXTERNAL")
+    on.admin.execute("VACUUM FULL document_chunks")
+    assert on.admin.execute(outside).fetchone()[0] > ROWS * 3080
+    (said,) = {*advice(on)} - {*advice_of_the_index(on)}
+    for command in re.findall(r"(?:ALTER TABLE|VACUUM FULL) [^;]+", said):
+        on.admin.execute(command.encode())
+    assert on.admin.execute(outside).fetchone() == (0,)
+
+
+def advice_of_the_index(on: Stage) -> list[str]:
+    return [said for said in advice(on) if "index" in said or "search." in said]
+
+
+# --- halfvec ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def halfvec(on: Stage) -> Iterator[Corpus]:
+    """The corpus with an index over halfvec, made by the command that `doctor` gives."""
+    _, size = advice(on)
+    execute(on, size)
+    yield corpus(on, index="halfvec")
+    on.admin.execute(f"DROP INDEX {index_over_halfvec(on)}".encode())
+
+
+def index_over_halfvec(on: Stage) -> str:
+    with connected(on.settings.database_connection_string.get_secret_value()) as connection:
+        (found,) = (one for one in hnsw(connection, on.database.types[CORPUS].storage) if one.kind == "halfvec")
+    return found.name
+
+
+def used_indexes(on: Stage, corpus: Corpus, percent: int) -> set[str]:
+    (query,) = on.dataset.queries(1)
+    before, (statement, values) = Nearest(corpus, query, 15, NO_FILTERS).statements()
+    plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
+    rows = on.database.read(on.caller(percent), [before, plan])[1]
+    return {name for name in executed(rows[0][0][0]["Plan"]) if name.startswith("document_chunks_")}
+
+
+@pytest.mark.parametrize("percent", [100, 50])
+def test_an_index_over_halfvec_is_used_and_its_answers_are_exact(on: Stage, halfvec: Corpus, percent: int) -> None:
+    """The plan has it, under row-level security; distances are those of the vectors themselves."""
+    assert used_indexes(on, halfvec, percent) == {index_over_halfvec(on)}
+    found = asked(on, halfvec, percent)
+    true = {c.chunk.id: c.similarity for c in asked(on, halfvec, percent, exact=True).candidates}
+    assert found.method == "index"
+    assert len(found.candidates) == 15
+    assert {c.chunk.id: c.similarity for c in found.candidates} == true
+
+
+def test_the_other_index_is_not_used(on: Stage, halfvec: Corpus) -> None:
+    """Each setting has its own index."""
+    assert used_indexes(on, corpus(on), 100) == {"document_chunks_embedding_idx"}
+    assert used_indexes(on, halfvec, 100) == {index_over_halfvec(on)}
+
+
+def test_an_index_of_the_other_kind_is_named(on: Stage) -> None:
+    """It would never be used: the setting that uses it, or the command that makes the other one."""
+    changed = on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})
+    (said,) = advice(on, corpora={CORPUS: changed})
+    assert 'corpora.documents.index = "vector", or CREATE INDEX' in said
+    assert "halfvec_cosine_ops" in said
+
+
+def test_what_halfvec_can_not_tell_apart_is_searched_exactly(on: Stage, halfvec: Corpus) -> None:
+    """500 vectors that differ in the last bits: equal over halfvec, yet the answer is the exact one."""
+    (query,) = on.dataset.queries(1)
+    random = np.random.default_rng(3)
+    near = query + random.standard_normal((500, 768)).astype(np.float32) * np.float32(1e-5)
+    copies = [(f"copy{i:04d}", vector) for i, vector in enumerate(near)]
+    with on.admin.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO document_chunks (id, document_id, text_content, embedding)"
+            " VALUES (%s, 'd0000000', 'copy', %s)",
+            copies,
+        )
+    try:
+        found = asked(on, halfvec)
+        assert found.method == "exact"
+        true = asked(on, halfvec, exact=True)
+        assert [c.chunk.id for c in found.candidates] == [c.chunk.id for c in true.candidates]
+    finally:
+        on.admin.execute("DELETE FROM document_chunks WHERE id LIKE 'copy%'")

@@ -1,0 +1,57 @@
+"""The HNSW indexes that Postgres has of a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+# pgvector's defaults are those of an index without options of its own.
+_HNSW = """
+SELECT i.indrelid, c.oid::regclass::text, o.opcname,
+       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions) WHERE option_name = 'm'), 16),
+       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
+                  WHERE option_name = 'ef_construction'), 64),
+       pg_relation_size(c.oid)
+  FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid
+  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
+  JOIN pg_opclass o ON o.oid = i.indclass[0]
+ WHERE i.indrelid = ANY (%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
+   AND o.opcname = ANY (ARRAY['vector_cosine_ops', 'halfvec_cosine_ops'])
+ ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hnsw:
+    """A valid HNSW index by cosine distance over all rows of a table.
+
+    Attributes:
+        table: oid of the table.
+        name: as Postgres writes it.
+        kind: of what it holds: ``vector`` or ``halfvec``.
+        m: connections of a vertex.
+        ef_construction: candidates for them when it was built.
+        bytes: its size.
+    """
+
+    table: int
+    name: str
+    kind: str
+    m: int
+    ef_construction: int
+    bytes: int
+
+
+def hnsw(connection: psycopg.Connection[Any], tables: Sequence[int]) -> list[Hnsw]:
+    """The HNSW indexes of some tables, by oid (those of a partitioned corpus have one each)."""
+    rows = connection.execute(_HNSW, ([*tables],)).fetchall()
+    return [
+        Hnsw(table, name, opclass.removesuffix("_cosine_ops"), m, construction, size)
+        for table, name, opclass, m, construction, size in rows
+    ]

@@ -165,7 +165,7 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
             asked = Nearest(corpus, query, k, NO_FILTERS).statements()
             took[0].append(_ms(lambda asked=asked: on.database.read(caller, asked)))
             # With the same first statement, which sets the search width.
-            beside = [(statements.plan, values), (plain, values)]
+            beside = [asked[0], (plain, values)]
             took[1].append(_ms(lambda beside=beside: on.database.read(caller, beside)))
         if turn:  # the first one warms up
             exact.append(statistics.median(took[0]))

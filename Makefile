@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast guards lint format contract bench-recall bench-quality bench-hybrid chaos chaos-full clean test-containers
+.PHONY: help install demo up test test-fast guards lint format contract bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -49,6 +49,16 @@ format: $(INSTALLED)  ## let ruff format and mend
 contract: $(INSTALLED)  ## write docs/contract anew from the types
 	$(BIN)/retrieval-worker contract
 
+BENCH_ROWS ?= 100000
+
+bench: $(INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into docs/performance.md; BENCH_ROWS=300000
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.side_by_side --rows $(BENCH_ROWS) --write docs
+
+bench-quick: $(INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.side_by_side --rows 10000 --queries 80 --count 160 --calls 20
+
 bench-recall: $(INSTALLED)  ## recall against exact search on 100,000 rows
 	$(BIN)/python -m benchmarks.recall --rows 100000
 
@@ -68,4 +78,4 @@ chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into docs/reliabi
 	  --freezes 50 --others 50 --report docs/reliability.md
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) benchmarks/.peers benchmarks/.data .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

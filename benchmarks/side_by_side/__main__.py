@@ -1,0 +1,395 @@
+"""The command line: ``python -m benchmarks.side_by_side --help``."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import orjson
+import psutil
+import psycopg
+import typer
+from benchmarks.data import Dataset, Index
+from benchmarks.side_by_side import figures, growth, peers, report, sides
+from benchmarks.side_by_side.costs import Meter
+from benchmarks.side_by_side.rounds import measure
+from benchmarks.stage import Stage, progress_console, server_settings, stage, steps
+from benchmarks.truth import brute_force
+
+from worker.devstack import redis_server
+from worker.errors import RetrievalError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from benchmarks.data import Progress
+    from benchmarks.side_by_side.figures import Measured
+    from benchmarks.side_by_side.sides import Side, Site
+    from benchmarks.truth import Distances
+
+K = 15
+DATA = Path(__file__).parents[1] / ".data"
+EVERYONE = (
+    figures.BARE,
+    figures.LISTS,
+    figures.ONE,
+    figures.SIXTEEN,
+    figures.LANGCHAIN,
+    figures.LLAMAINDEX,
+    figures.NAIVE,
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be measured; see the command's options."""
+
+    rows: int
+    seed: int
+    queries: int
+    rounds: int
+    count: int
+    calls: int
+    wanted: tuple[str, ...]
+    curves: bool
+    ef_search: int | None
+    postgres: int
+    keep: Path | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured.
+
+    Attributes:
+        about: the machine, the corpus, the versions.
+        sides: by name.
+        growth: curves and further figures.
+        left_out: sides that could not take part, and why.
+        whole: how often a table was read without its index while the sides had their turns.
+    """
+
+    about: Mapping[str, Any]
+    sides: Mapping[str, Measured]
+    growth: growth.Growth
+    left_out: list[str]
+    whole: Mapping[str, int]
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the sides must not be compared."""
+        whole = [f"{table} was read {n} times without its index" for table, n in self.whole.items() if n]
+        return [*figures.differences(self.sides, K), *whole]
+
+
+def play(order: Order) -> Outcome:
+    """Make ready, measure, and leave nothing running."""
+    load = os.getloadavg()[0]
+    with contextlib.ExitStack() as exits:
+        progress = exits.enter_context(steps())
+        installed, left_out = _installed(order, progress)
+        on = exits.enter_context(
+            stage(
+                Dataset(order.rows, order.seed),
+                Index(),
+                postgres_version=order.postgres,
+                keep=order.keep,
+                server=server_settings(order.rows * (1 + len(installed))),
+            )
+        )
+        source = f"{on.dataset} {on.versions['hnsw']}"
+        url = _url(on.admin)
+        for peer, python in installed.items():
+            peers.load(on.admin, peer, partial(peers.made_by_library, peer, python, url), source, progress)
+        queries = on.dataset.queries(order.queries)
+        progress("exact answers", 0, None)
+        distances = brute_force(on.dataset, queries)
+        grown = growth.Growth()
+        tables = {growth.OURS: "id", **{peer.table: peer.chunk_id for peer in installed}}
+        few = min(len(queries), 200)
+        grown.ef = growth.by_ef(on.admin, tables, queries[:few], distances[:few], K, progress)
+        ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
+        root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
+        server = exits.enter_context(redis_server(root / "redis"))
+        exits.enter_context(_width(on.admin, ef_search))
+        site = sides.Site(root, server.port, _dsn(on), url, queries, K, ef_search)
+        progress("starting the workers", 0, None)
+        client = exits.enter_context(site.client(sides.BROKER))
+        meter = Meter(psutil.Process(on.admin.info.backend_pid).ppid(), client)
+        before = _read_whole(on.admin)
+        with contextlib.ExitStack() as workers:
+            workers.enter_context(_with_logs(root))
+            playing = _enter(workers, site, order, installed)
+            measured = measure(
+                playing,
+                meter,
+                distances,
+                k=K,
+                rounds=order.rounds,
+                count=order.count,
+                calls=order.calls,
+                progress=progress,
+            )
+            if order.curves:
+                _grow_batches(order, playing, grown, progress)
+        whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in tables}
+        if order.curves:
+            _grow(on, order, site, grown, distances, progress)
+        about = {
+            **_about(order, on, ef_search),
+            "load": load,
+            "redis": client.info()["redis_version"],
+        }
+    return Outcome(about, measured, grown, left_out, whole)
+
+
+def _installed(order: Order, progress: Progress) -> tuple[dict[peers.Peer, Path], list[str]]:
+    """The interpreters of the wanted peers; those that can't be installed are left out, and it is said."""
+    installed, left_out = {}, []
+    for peer in peers.PEERS:
+        if peer.name not in order.wanted:
+            continue
+        progress(f"{peer.name}: its environment", 0, None)
+        try:
+            installed[peer] = peers.python_of(peer)
+        except (SettingsError, OSError) as error:
+            left_out.append(str(error))
+    return installed, left_out
+
+
+def _enter(
+    exits: contextlib.ExitStack, site: Site, order: Order, installed: Mapping[peers.Peer, Path]
+) -> dict[str, Side]:
+    """Start whoever is wanted; in the order of the report."""
+    playing: dict[str, Side] = {}
+    if figures.BARE in order.wanted:
+        path = site.root / "queries.npy"
+        np.save(path, site.queries)
+        playing[figures.BARE] = exits.enter_context(sides.bare(site, path))
+    if figures.LISTS in order.wanted:
+        playing[figures.LISTS] = exits.enter_context(sides.lists(site))
+    if {figures.ONE, figures.SIXTEEN} & {*order.wanted}:
+        one, sixteen = exits.enter_context(sides.ours(site))
+        playing |= {figures.ONE: one, figures.SIXTEEN: sixteen}
+    for peer, python in installed.items():
+        playing[peer.name] = exits.enter_context(sides.in_celery(site, peer.name, python))
+    if figures.NAIVE in order.wanted:
+        playing[figures.NAIVE] = exits.enter_context(sides.in_celery(site, figures.NAIVE, Path(sys.executable)))
+    return playing
+
+
+def _grow_batches(order: Order, playing: Mapping[str, Side], grown: growth.Growth, progress: Progress) -> None:
+    """The curve for which the worker is needed."""
+    if figures.ONE not in playing:
+        return
+    one = playing[figures.ONE]
+    assert isinstance(one, sides.CelerySide)
+    batches = [(size, one.batched(size)) for size in growth.BATCHES]
+    progress("queries in one job", 0, None)
+    grown.curves["queries in one job"] = growth.by_batch(batches, order.count, min(3, order.rounds))
+    for _, side in batches:
+        side.close()
+
+
+def _grow(on: Stage, order: Order, site: Site, grown: growth.Growth, distances: Distances, progress: Progress) -> None:
+    """The other curves, on the same servers."""
+    few = site.queries[: max(20, order.calls)]
+    progress("exact ties", 0, None)
+    grown.figures["ties"] = growth.ties(on, few, K, order.rounds, site.ef_search)
+    progress("rows wanted", 0, None)
+    grown.curves["k (the search itself)"] = growth.by_k(on, few)
+    progress("visible share", 0, None)
+    growth.by_visible_share(on, few, grown)
+    progress("reading embeddings", 0, None)
+    grown.figures["decode"] = growth.decoding(few, order.rounds)
+    grown.curves["rows (plain query)"] = growth.by_rows(
+        on.admin, few, distances[: len(few)], K, site.ef_search, progress
+    )
+
+
+@contextlib.contextmanager
+def _with_logs(root: Path) -> Iterator[None]:
+    """Say what the workers logged last, where one of them does not answer: the logs go with the folder."""
+    try:
+        yield
+    except RetrievalError:
+        for log in sorted(root.glob("*.log")):
+            progress_console.print(f"{log.name}: {log.read_text(errors='replace')[-1000:]}", markup=False)
+        raise
+
+
+@contextlib.contextmanager
+def _width(admin: psycopg.Connection[Any], ef_search: int) -> Iterator[None]:
+    """The same search width for every session of both roles; no side has to spend a round trip on it.
+
+    The libraries' tables keep vectors out of line and look small, and the planner would read them whole instead of
+    using their index, on corpora of some thousand rows.
+    """
+    wanted = {"postgres": {"hnsw.ef_search": ef_search, "enable_seqscan": "off"}}
+    wanted["retrieval_worker"] = {"hnsw.ef_search": ef_search}
+    for role, settings in wanted.items():
+        for name, value in settings.items():
+            admin.execute(f"ALTER ROLE {role} SET {name} = {value}")
+    try:
+        yield
+    finally:
+        for role, settings in wanted.items():
+            for name in settings:
+                admin.execute(f"ALTER ROLE {role} RESET {name}")
+
+
+def _read_whole(admin: psycopg.Connection[Any]) -> dict[str, int]:
+    """How often each table was read without an index, as far as sessions have told: idle ones tell when they end."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        (others,) = admin.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " AND application_name <> 'retrieval-worker'"
+        ).fetchone()
+        if not others:
+            break
+        time.sleep(0.05)
+    admin.execute("SELECT pg_stat_force_next_flush()")
+    return dict(admin.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
+
+
+def _dsn(on: Stage) -> str:
+    return on.settings.database_connection_string.get_secret_value()
+
+
+def _url(admin: psycopg.Connection[Any]) -> str:
+    info = admin.info
+    return f"postgresql://{info.user}@/{info.dbname}?host={info.host}"
+
+
+def _about(order: Order, on: Stage, ef_search: int) -> dict[str, Any]:
+    return {
+        "command": shlex.join(["python", "-m", "benchmarks.side_by_side", *sys.argv[1:]]),
+        "rows": order.rows,
+        "seed": order.seed,
+        "queries": order.queries,
+        "rounds": order.rounds,
+        "count": order.count,
+        "calls": order.calls,
+        "k": K,
+        "ef_search": ef_search,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        **on.versions,
+    }
+
+
+# --- the command --------------------------------------------------------------------------------
+
+_EXAMPLES = """
+Examples:
+
+  python -m benchmarks.side_by_side --write docs
+
+  python -m benchmarks.side_by_side --rows 300000 --json 300000.json
+
+  python -m benchmarks.side_by_side --rows 10000 --only bare,one,langchain --no-curves
+
+Exit codes: 0 measured, 1 the sides' results differ (then nothing is compared) or the run failed, 2 wrong usage.
+"""
+
+
+def run(
+    rows: Annotated[int, typer.Option(help="Chunks in the corpus; a multiple of 1000.")] = 100_000,
+    queries: Annotated[int, typer.Option(min=1, help="Different queries.")] = 320,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 5,
+    count: Annotated[int, typer.Option(min=1, help="Queries of one turn.")] = 960,
+    calls: Annotated[int, typer.Option(min=1, help="Queries of a round that are asked one at a time.")] = 100,
+    only: Annotated[str, typer.Option(help="Only these sides.")] = ",".join(EVERYONE),
+    curves: Annotated[bool, typer.Option(help="Also measure growth with batch, k and visible share.")] = True,
+    ef_search: Annotated[
+        int | None, typer.Option(min=K, max=1000, help="Of every side; default the lowest with recall 0.995.")
+    ] = None,
+    postgres: Annotated[int, typer.Option(help="Major version of the server: 16 or 18.")] = 18,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Where loaded data stays for the next run; default benchmarks/.data.", file_okay=False),
+    ] = None,
+    temporary: Annotated[bool, typer.Option(help="Keep no data.")] = False,
+    seed: Annotated[int, typer.Option(help="Of vectors and queries.")] = 20,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write table and plot into this folder's performance.md.", file_okay=False)
+    ] = None,
+) -> None:
+    """This worker beside a bare loop, a bare Redis worker, LangChain, LlamaIndex and a naive worker, in turns."""
+    wanted = tuple(name.strip() for name in only.split(","))
+    if unknown := [name for name in wanted if name not in EVERYONE]:
+        raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown[0]!r}")
+    if write:  # said before the long work begins
+        report.placed((write / "performance.md").read_text(encoding="utf-8"), rows, "")
+    folder = None if temporary else (keep or DATA) / f"{rows}-{postgres}"
+    order = Order(rows, seed, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder)
+    outcome = play(order)
+    goals = figures.goals(outcome.sides, outcome.growth.figures)
+    if json_file:
+        _write_json(json_file, outcome, goals)
+    if outcome.problems:
+        for problem in outcome.problems:
+            progress_console.print(f"not compared: {problem}", style="red", highlight=False)
+        raise typer.Exit(1)
+    section = report.document(outcome.about, outcome.sides, goals, outcome.left_out)
+    print(section)
+    if write:
+        from benchmarks.side_by_side.plots import plot  # noqa: PLC0415 -- matplotlib is of the extra `bench`
+
+        report.write(write / "performance.md", rows, section)
+        plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows))
+
+
+run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"
+
+
+def _write_json(path: Path, outcome: Outcome, goals: list[figures.Goal]) -> None:
+    content = {
+        "about": outcome.about,
+        "sides": {name: dataclasses.asdict(one) for name, one in outcome.sides.items()},
+        "growth": dataclasses.asdict(outcome.growth),
+        "goals": [dataclasses.asdict(goal) | {"reached": goal.reached} for goal in goals],
+        "left_out": outcome.left_out,
+        "not_compared": outcome.problems,
+    }
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
+    path.write_bytes(orjson.dumps(content, default=figures.Spread._asdict, option=options) + b"\n")
+
+
+def main() -> None:
+    """Run the command; whatever is a user's or the machine's fault is one line, never a stack trace."""
+    # A polite `kill` unwinds like Ctrl-C, so that servers and workers are stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    command.command()(run)
+    try:
+        command(prog_name="python -m benchmarks.side_by_side")
+    except SettingsError as error:
+        _fail(error.message, 2)
+    except RetrievalError as error:
+        _fail(error.message)
+    except (OSError, psycopg.Error) as error:
+        _fail(f"{type(error).__name__}: {str(error).strip()}")
+
+
+def _fail(message: str, code: int = 1) -> None:
+    print(f"benchmarks.side_by_side: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Tables in Markdown, and their place in docs/performance.md."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.side_by_side.figures import (
+    BARE,
+    LANGCHAIN,
+    LISTS,
+    LLAMAINDEX,
+    NAIVE,
+    ONE,
+    SIXTEEN,
+    Spread,
+    percentile,
+    ratio,
+    spread,
+)
+
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from benchmarks.side_by_side.figures import Goal, Measured
+
+MARKER = "<!-- side by side, {rows} rows: {edge} -->"
+PLOT = "images/side_by_side_{rows}.svg"
+
+TITLES = {
+    BARE: "bare psycopg loop, 2 processes",
+    LISTS: "bare `BLMOVE` worker",
+    ONE: "**this worker, 1 query per job**",
+    SIXTEEN: "**this worker, 16 queries per job**",
+    LANGCHAIN: "LangChain PGVectorStore in Celery",
+    LLAMAINDEX: "LlamaIndex PGVectorStore in Celery",
+    NAIVE: "naive Celery worker",
+}
+
+
+def document(
+    about: Mapping[str, Any], sides: Mapping[str, Measured], goals: Sequence[Goal], left_out: Iterable[str]
+) -> str:
+    """The whole section."""
+    parts = [
+        introduction(about),
+        *(f"Left out: {reason}." for reason in left_out),
+        f"![Queries a second, latency and growth]({PLOT.format(rows=about['rows'])})",
+        table(*rates(sides)),
+        table(*costs(sides)),
+        "Goals, and what this run says of them:",
+        table(*goal_lines(goals)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def introduction(about: Mapping[str, Any]) -> str:
+    """What was measured, and on what."""
+    return (
+        f"`{about['command']}`: {about['rows']:,} clustered vectors of 768 dimensions (seed {about['seed']}), "
+        f"{about['queries']} different queries, k = {about['k']}, `ef_search` {about['ef_search']} on every side, "
+        f"HNSW {about['hnsw']}; {about['rounds']} rounds of {about['count']} "
+        f"queries in turns, then {about['calls']} queries one at a time. Two processes on each side, Redis "
+        f"{about['redis']}, PostgreSQL {about['postgres']}, pgvector {about['pgvector']}, Python {about['python']}, "
+        f"{about['cores']} cores; load average before the run {about['load']:.1f}. Task events are off on every side."
+    )
+
+
+def rates(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
+    """Throughput, ratios and latency."""
+    headings = ["side", "queries/s", "÷ bare loop", "÷ LangChain", "p50 ms", "p95 ms", "p99 ms", "recall@15", "worst"]
+    lines = []
+    for name, one in sides.items():
+        lines.append(
+            [
+                TITLES[name],
+                _spread(spread(one.rates), ".0f"),
+                *(_ratio(sides, name, other) for other in (BARE, LANGCHAIN)),
+                *(f"{percentile(one.latencies, share):.1f}" for share in (0.5, 0.95, 0.99)),
+                f"{statistics.fmean(one.recalls):.4f}",
+                f"{min(one.recalls):.2f}",
+            ]
+        )
+    return headings, lines
+
+
+def costs(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
+    """What one query costs."""
+    headings = [
+        "per query",
+        "worker CPU ms",
+        "Postgres CPU ms",
+        "Redis CPU ms",
+        "kB into Redis",
+        "kB out of Redis",
+        "MB a process at rest",
+        "MB after",
+    ]
+    lines = []
+    for name, one in sides.items():
+        figures = ("worker_ms", "postgres_ms", "redis_ms", "redis_in_kb", "redis_out_kb")
+        forms = (".2f", ".2f", ".3f", ".1f", ".1f")
+        lines.append(
+            [
+                TITLES[name].replace("**", ""),
+                *(format(one.cost(figure), form) for figure, form in zip(figures, forms, strict=True)),
+                f"{one.memory['at rest']:.0f}",
+                f"{one.memory['after']:.0f}",
+            ]
+        )
+    return headings, lines
+
+
+def goal_lines(goals: Iterable[Goal]) -> tuple[list[str], list[list[str]]]:
+    """Goal, measured, reached or missed."""
+    lines = []
+    for goal in goals:
+        sign = "≥" if goal.at_least else "≤"
+        unknown = f"`{goal.elsewhere}`" if goal.elsewhere else "not in this run"
+        verdict = {True: "reached", False: "**missed**", None: unknown}[goal.reached]
+        lines.append([goal.text, f"{sign} {goal.bound:g}{goal.unit}", _value(goal), verdict])
+    return ["", "goal", "measured", ""], lines
+
+
+def _value(goal: Goal) -> str:
+    if goal.value is None:
+        return "–"
+    form = ".3f" if not goal.unit else ".2f"
+    text = _spread(goal.value, form) if isinstance(goal.value, Spread) else format(goal.value, form)
+    return text + goal.unit
+
+
+def _ratio(sides: Mapping[str, Measured], name: str, other: str) -> str:
+    if other not in sides:
+        return "–"
+    return "1" if name == other else _spread(ratio(sides[name].rates, sides[other].rates), ".2f")
+
+
+def _spread(value: Spread, form: str) -> str:
+    return f"{value.median:{form}} ({value.low:{form}}–{value.high:{form}})"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [headings, ["---", *["--:"] * (len(headings) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def placed(text: str, rows: int, section: str) -> str:
+    """A document with the section for so many rows between its markers.
+
+    Raises:
+        SettingsError: the markers are not there.
+    """
+    begin, end = (MARKER.format(rows=rows, edge=edge) for edge in ("begin", "end"))
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SettingsError(f"performance.md: expected the markers {begin} and {end}")
+    return f"{before}{begin}\n\n{section}\n{end}{after}"
+
+
+def write(path: Path, rows: int, section: str) -> None:
+    """Put the section into a document; see `placed`."""
+    path.write_text(placed(path.read_text(encoding="utf-8"), rows, section), encoding="utf-8")

@@ -1,0 +1,53 @@
+"""The plain query by hand: what a bare loop, a bare Redis worker and a naive task send to Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector
+
+FIELDS = ("chunk_id", "document_id", "text", "page", "section", "coordinates", "metadata", "chunk_hash", "distance")
+
+NEAREST = """
+SELECT id, document_id, text_content, page, section, coordinates, metadata, encode(chunk_hash, 'hex'),
+       embedding <=> %s::vector AS distance
+  FROM public.document_chunks ORDER BY embedding <=> %s::vector LIMIT %s
+"""
+
+
+def statement(claims: dict[str, str]) -> str:
+    """The statement that says who asks, until the end of the transaction; its parameters are the claims' values."""
+    return "SELECT " + ", ".join(f"set_config('{name}', %s, true)" for name in claims)
+
+
+class Search:
+    """The plain nearest-neighbour query as cheap as psycopg has it.
+
+    One connection for ever, prepared statements, binary vectors, and a read-only transaction that states who asks in
+    one round trip.
+
+    Args:
+        dsn: of the database.
+        claims: who asks, by Postgres setting.
+        k: rows wanted.
+    """
+
+    def __init__(self, dsn: str, claims: dict[str, str], k: int) -> None:
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        register_vector(self._connection)
+        self._statement, self._claims, self._k = statement(claims), list(claims.values()), k
+
+    def nearest(self, query: Any) -> list[tuple[Any, ...]]:
+        """Rows of `FIELDS`, nearest first.
+
+        Args:
+            query: ``numpy.float32`` of shape (768,).
+        """
+        connection = self._connection
+        with connection.pipeline():
+            connection.execute("BEGIN READ ONLY", prepare=True)
+            connection.execute(self._statement, self._claims, prepare=True)
+            cursor = connection.execute(NEAREST, (query, query, self._k), prepare=True, binary=True)
+            connection.execute("COMMIT", prepare=True)
+        return cursor.fetchall()

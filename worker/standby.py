@@ -113,7 +113,8 @@ class Standby:
             types = self._database.types
         else:
             types = check_standby(self._settings)
-        if types != self._primary.types:
+        # Asked again where they differ: a partition may have come since this process began.
+        if types != self._primary.types and types != self._primary.types_now():
             raise SettingsError("DATABASE_READ_CONNECTION_STRING: expected a streaming standby of the primary")
         self._checked = True
 

@@ -24,7 +24,7 @@ REST_SECONDS = 15.0
 """How long the primary is asked alone after a standby was away or too far behind."""
 
 _LIFETIME_SECONDS = 60.0
-"""Then a connection is made anew: one that leads to the primary, for want of a standby, finds back to it."""
+"""Then a connection is made anew: one that leads to the primary, for want of a standby, finds a standby again."""
 
 
 class Standby:
@@ -84,7 +84,8 @@ class Standby:
                 return None
             if lag is not None and lag <= self._settings.standby.max_lag_seconds:
                 return rows
-        self._rest("nobody knows how far it is behind" if lag is None else f"it is {lag:.1f} s behind its primary")
+        unknown = "it is no standby, or nobody knows how far it is behind"
+        self._rest(unknown if lag is None else f"it is {lag:.1f} s behind its primary")
         return None
 
     def _usable(self) -> Database | None:

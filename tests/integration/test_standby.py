@@ -389,6 +389,18 @@ def test_a_promoted_standby_is_searched_and_written_to(failing: Pair, start: Cal
     assert {pin["verdict"] for pin in replay(engine, run=RUN)["pins"]} == {"exact"}
 
 
+def test_a_standby_promoted_beside_its_primary_is_not_read(
+    failing: Pair, search_side: Callable[[Settings], Standby]
+) -> None:
+    """It would show for ever what was revoked since: the primary answers."""
+    only = f"postgresql://retrieval_worker@127.0.0.1:{failing.standby.link.port}/postgres"
+    reads = search_side(failing.settings(database_read_connection_string=only))
+    assert on_standby(reads)
+    failing.standby.execute("SELECT pg_promote()")
+    failing.write("UPDATE documents SET owner_id = 'nobody', visibility = 'private'")
+    assert reads.read(asker("alice"), [(b"SELECT count(*) FROM documents WHERE owner_id <> 'nobody'", {})]) == [[(0,)]]
+
+
 def test_a_server_that_is_no_copy_of_the_primary_is_not_read(
     both: Pair, stack: devstack.Stack, database: str, search_side: Callable[[Settings], Standby]
 ) -> None:

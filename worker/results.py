@@ -79,7 +79,7 @@ class Results(RedisBackend):
         record = self.encode({**meta, "task_id": task_id})
         seconds = self.failure_expires if state == FAILURE else self.expires
         try:
-            self.client.eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
+            self._put(task_id, record, seconds)
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which an older one words as the script's fault.
             return super()._store_result(task_id, result, state, traceback, request, **options)
@@ -97,10 +97,16 @@ class Results(RedisBackend):
         Raises:
             redis.RedisError: it could not be stored.
         """
-        if self._get_task_meta_for(task_id)["status"] == SUCCESS:
-            return
         meta = self._get_result_meta(self.encode_result(error, FAILURE), FAILURE, None, None)
-        self._set(self.get_key_for_task(task_id), self.encode({**meta, "task_id": task_id}))
+        record = self.encode({**meta, "task_id": task_id})
+        try:
+            self._put(task_id, record, self.failure_expires)
+        except redis.ResponseError:  # as in `_store_result`
+            if self._get_task_meta_for(task_id)["status"] != SUCCESS:
+                self._set(self.get_key_for_task(task_id), record)
+
+    def _put(self, task_id: str, record: str | bytes, seconds: int) -> None:
+        self.client.eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
         """A result's record; the trace stays in the worker's log."""

@@ -125,30 +125,32 @@ class Database:
             SettingsError: a right, a table or a column is missing.
             InternalError: anything else; the SQLSTATE is named, never a value.
         """
-        limits = [] if timeout_seconds is None else [_timeout(min(timeout_seconds, self._timeout_seconds))]
-        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements, searches)
+        seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
+        limits = [] if timeout_seconds is None else [_timeout(seconds)]
+        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements, seconds * searches)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
 
         Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
         """
-        return self._with_one_retry(_BEGIN_WRITE, [(OWNER_SETTING, owner)], statements)
+        return self._with_one_retry(_BEGIN_WRITE, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """The same, reading only."""
-        return self._with_one_retry(_BEGIN_READ, [(OWNER_SETTING, owner)], statements)
+        return self._with_one_retry(_BEGIN_READ, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
         """The same on the records of every owner, for checks that tell nobody what a record holds."""
-        return self._with_one_retry(_BEGIN_WRITE if write else _BEGIN_READ, [(_AUDIT_SETTING, "on")], statements)
+        begin = _BEGIN_WRITE if write else _BEGIN_READ
+        return self._with_one_retry(begin, [(_AUDIT_SETTING, "on")], statements, self._timeout_seconds)
 
     def _with_one_retry(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], searches: int = 1
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
     ) -> list[list[Row]]:
         with translated_errors():
             try:
-                return self._run(begin, settings, statements, searches)
+                return self._run(begin, settings, statements, patience)
             except PoolTimeout:
                 raise
             except psycopg.OperationalError as error:
@@ -156,15 +158,15 @@ class Database:
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(begin, settings, statements, searches)
+                return self._run(begin, settings, statements, patience)
 
     def _run(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], searches: int
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
                 # The server ends the statement first, if it can still be heard.
-                connection.patience = self._timeout_seconds * searches + CHECK_SECONDS
+                connection.patience = patience + CHECK_SECONDS
                 with connection.pipeline():
                     connection.execute(begin, prepare=True)
                     self._state(connection, settings)

@@ -24,7 +24,7 @@ REST_SECONDS = 15.0
 """How long the primary is asked alone after a standby was away or too far behind."""
 
 _LIFETIME_SECONDS = 60.0
-"""Then a connection is made anew: one that leads to the primary, for want of a standby, finds back to it."""
+"""Then a connection is made anew: one that leads to the primary, for want of a standby, finds a standby again."""
 
 
 class Standby:
@@ -84,7 +84,8 @@ class Standby:
                 return None
             if lag is not None and lag <= self._settings.standby.max_lag_seconds:
                 return rows
-        self._rest("nobody knows how far it is behind" if lag is None else f"it is {lag:.1f} s behind its primary")
+        unknown = "it is no standby, or nobody knows how far it is behind"
+        self._rest(unknown if lag is None else f"it is {lag:.1f} s behind its primary")
         return None
 
     def _usable(self) -> Database | None:
@@ -113,7 +114,8 @@ class Standby:
             types = self._database.types
         else:
             types = check_standby(self._settings)
-        if types != self._primary.types:
+        # Asked again where they differ: a partition may have come since this process began.
+        if types != self._primary.types and types != self._primary.types_now():
             raise SettingsError("DATABASE_READ_CONNECTION_STRING: expected a streaming standby of the primary")
         self._checked = True
 

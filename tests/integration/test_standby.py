@@ -22,6 +22,7 @@ from worker.core import lexical
 from worker.doctor import examine
 from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
+from worker.settings import read_values
 from worker.standby import REST_SECONDS, Standby
 
 if TYPE_CHECKING:
@@ -388,6 +389,18 @@ def test_a_promoted_standby_is_searched_and_written_to(failing: Pair, start: Cal
     assert {pin["verdict"] for pin in replay(engine, run=RUN)["pins"]} == {"exact"}
 
 
+def test_a_standby_promoted_beside_its_primary_is_not_read(
+    failing: Pair, search_side: Callable[[Settings], Standby]
+) -> None:
+    """It would show for ever what was revoked since: the primary answers."""
+    only = f"postgresql://retrieval_worker@127.0.0.1:{failing.standby.link.port}/postgres"
+    reads = search_side(failing.settings(database_read_connection_string=only))
+    assert on_standby(reads)
+    failing.standby.execute("SELECT pg_promote()")
+    failing.write("UPDATE documents SET owner_id = 'nobody', visibility = 'private'")
+    assert reads.read(asker("alice"), [(b"SELECT count(*) FROM documents WHERE owner_id <> 'nobody'", {})]) == [[(0,)]]
+
+
 def test_a_server_that_is_no_copy_of_the_primary_is_not_read(
     both: Pair, stack: devstack.Stack, database: str, search_side: Callable[[Settings], Standby]
 ) -> None:
@@ -395,6 +408,40 @@ def test_a_server_that_is_no_copy_of_the_primary_is_not_read(
     reads = search_side(both.settings(database_read_connection_string=stack.postgres.dsn(database, "retrieval_worker")))
     (((name,),),) = reads.read(asker("alice"), [(b"SELECT current_database()", {})])
     assert name == "postgres"
+
+
+@pytest.fixture
+def partitioned(both: Pair) -> Iterator[Settings]:
+    """The settings of a corpus whose table has one partition."""
+    both.write(
+        "CREATE TABLE parts (LIKE document_chunks) PARTITION BY LIST (document_id);"
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN ('one');"
+        "ALTER TABLE parts ENABLE ROW LEVEL SECURITY; GRANT SELECT ON parts TO retrieval_worker"
+    )
+    both.catch_up()
+    corpora: dict[str, Any] = read_values()["corpora"]
+    documents = {**corpora["documents"], "table": "public.parts"}
+    yield both.settings(
+        database_read_connection_string=f"postgresql://retrieval_worker@127.0.0.1:{both.standby.link.port}/postgres",
+        corpora={**corpora, "documents": documents},
+        pool={"timeout_seconds": 1},
+    )
+    both.write("DROP TABLE parts")
+
+
+def test_a_new_partition_makes_the_standby_no_other_server(
+    both: Pair, partitioned: Settings, search_side: Callable[[Settings], Standby], clock: Clock
+) -> None:
+    """It came after the process began; once the standby was away, both are looked at as they are now."""
+    reads = search_side(partitioned)
+    assert on_standby(reads)
+    both.write("CREATE TABLE parts_2 PARTITION OF parts FOR VALUES IN ('two')")
+    both.catch_up()
+    both.standby.link.refuse(True)
+    assert not on_standby(reads)
+    both.standby.link.refuse(False)
+    clock.now += REST_SECONDS
+    assert on_standby(reads)
 
 
 # --- doctor -------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from worker.transport.channel import OTHERS_BETWEEN, OVERDUE_A_PROCESS
 from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from worker.devstack import Stack
 
 
@@ -269,6 +271,32 @@ def test_an_acknowledgement_that_redis_does_not_hear_costs_no_place(url: str, br
             worker.got[0].ack()
         away["port"] = port
         worker.channel.pool.reset()
+        assert worker.take(2) == ["first", "second"]
+        assert places(broker) == {"unacked": 2}
+
+
+@pytest.fixture
+def full(broker: redis.Redis) -> Iterator[Callable[[bool], None]]:
+    """Has Redis refuse whatever takes memory."""
+
+    def fill(is_full: bool) -> None:
+        broker.config_set("maxmemory", "1" if is_full else "0")
+
+    yield fill
+    fill(False)
+
+
+def test_a_full_redis_that_puts_nothing_off_costs_no_place(
+    url: str, broker: redis.Redis, full: Callable[[bool], None]
+) -> None:
+    """A process died while Redis was full: the message comes back later; the worker goes on with the next."""
+    broker.lpush(QUEUE, envelope("first"), envelope("second"))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)
+        full(True)
+        with pytest.raises(redis.ResponseError):
+            worker.got[0].reject(requeue=True)
+        full(False)
         assert worker.take(2) == ["first", "second"]
         assert places(broker) == {"unacked": 2}
 

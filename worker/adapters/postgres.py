@@ -74,6 +74,7 @@ class Database:
     """
 
     def __init__(self, settings: Settings, lifetime_seconds: float = _LIFETIME_SECONDS) -> None:
+        self._settings = settings
         self._timeout_seconds = settings.search.statement_timeout_seconds
         # On a connection of its own: the pool would hide why it can't connect behind a time-out.
         self.types: Mapping[str, CorpusTypes] = check(settings)
@@ -94,6 +95,10 @@ class Database:
             kwargs={"autocommit": True},
         )
         self._pool.open()
+
+    def types_now(self) -> Mapping[str, CorpusTypes]:
+        """What `types` would be if the process began now; raises as `check` does."""
+        return check(self._settings)
 
     def read(
         self,

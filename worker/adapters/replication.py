@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAG: Statement = (
     b"""
-SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0
+SELECT (CASE WHEN NOT pg_is_in_recovery() THEN NULL
              WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver)
              THEN 0
              ELSE greatest(0, extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()))
@@ -26,8 +26,9 @@ SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0
 )
 """Seconds of what the primary has committed that may not be here yet: an upper bound; NULL where nobody knows.
 
-None where all that was received is replayed and the stream stands: the last commit of an idle primary is old, and yet
-nothing is missing. Where the link to the primary carries nothing any more, it stands for `wal_receiver_timeout`.
+Nobody does of a server that is no standby: it may have been promoted while its primary lives on. Zero where all that
+was received is replayed and the stream stands: the last commit of an idle primary is old, and yet nothing is missing.
+Where the link to the primary carries nothing any more, it stands for `wal_receiver_timeout`.
 """
 
 

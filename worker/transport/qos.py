@@ -76,13 +76,16 @@ class QoS(kombu_redis.QoS):
             self.ack(delivery_tag)
             return
         self._condemned.pop(delivery_tag, None)
-        with self.channel.conn_or_acquire() as client:
-            if delivery_tag in self._spared:
-                unacked.give_back(client, delivery_tag, "LPUSH", uncounted=True)
-            else:
-                unacked.put_off(client, delivery_tag, self.channel.overdue_before())
+        spared = delivery_tag in self._spared
         self._spared.discard(delivery_tag)
-        virtual.QoS.ack(self, delivery_tag)
+        try:
+            with self.channel.conn_or_acquire() as client:
+                if spared:
+                    unacked.give_back(client, delivery_tag, "LPUSH", uncounted=True)
+                else:
+                    unacked.put_off(client, delivery_tag, self.channel.overdue_before())
+        finally:
+            virtual.QoS.ack(self, delivery_tag)  # as in `ack`: a full Redis refuses to put off
 
     def restore_unacked(self, client: Any = None) -> list[Any]:
         """Give back what nobody has begun with, or what this worker was told to end; it counts as not delivered."""

@@ -7,14 +7,13 @@ The searches are a worker's: its login role, its connections, its statements, ro
 
 from __future__ import annotations
 
-import signal
 import statistics
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
+from benchmarks.command import as_command
 from benchmarks.data import CHUNKS_PER_DOCUMENT, LOTS, Dataset, Index
 from benchmarks.recall import show
 from benchmarks.stage import CORPUS, stage
@@ -23,7 +22,6 @@ from worker.adapters.fulltext import Matching
 from worker.adapters.postgres import Database
 from worker.adapters.search import Corpus, search
 from worker.doctor import LEAKPROOF
-from worker.errors import RetrievalError
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
@@ -105,9 +103,4 @@ def run(
 
 
 if __name__ == "__main__":
-    # A polite `kill` unwinds like Ctrl-C, so that the server is stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        typer.run(run)
-    except RetrievalError as error:
-        sys.exit(error.message)
+    as_command(run, "benchmarks.fulltext")

@@ -8,14 +8,13 @@ The searches are a worker's: its login role, its connections, its statements, ro
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from pathlib import Path  # noqa: TC003 -- typer reads it at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-import psycopg
 import typer
+from benchmarks.command import as_command
 from benchmarks.data import VISIBLE_PERCENT, Dataset, Index
 from benchmarks.measure import K, Result, calibrated, measure, over_halfvec
 from benchmarks.stage import changed_search, stage
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from worker.core.calibration import Goal
-from worker.errors import RetrievalError, SettingsError
+from worker.errors import SettingsError
 from worker.settings import SearchSettings
 
 if TYPE_CHECKING:
@@ -236,26 +235,5 @@ def write(path: Path, result: Result, problems: Sequence[str]) -> None:
     path.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def main() -> None:
-    """Run the command; whatever is a user's or the machine's fault is one line, never a stack trace."""
-    # A polite `kill` unwinds like Ctrl-C, so that the server is stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    command.command()(run)
-    try:
-        command(prog_name="python -m benchmarks.recall")
-    except SettingsError as error:
-        _fail(error.message, 2)
-    except RetrievalError as error:
-        _fail(error.message)
-    except (OSError, psycopg.Error) as error:
-        _fail(f"{type(error).__name__}: {str(error).strip()}")
-
-
-def _fail(message: str, code: int = 1) -> None:
-    print(f"benchmarks.recall: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
-
-
 if __name__ == "__main__":
-    main()
+    as_command(run, "benchmarks.recall")

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 screen = Console(stderr=True)
 cli = typer.Typer(
+    add_completion=False,
     pretty_exceptions_enable=False,
-    help="Kill workers, Redis, Postgres and the network between, and balance every job's answer.",
+    help="Kill workers, Redis, Postgres and the network between, and balance every job's answer.\n\n"
+    "Examples:\n\n  python -m chaos --seed 7\n\n  python -m chaos --jobs 500 --worker-kills 4 --logs logs\n\n"
+    "  python -m chaos poison --help\n\n"
+    "Exit codes: 0 nothing lost and nothing wrong, 1 something was, 2 wrong usage, 78 can't run here.",
 )
 PATIENCE = {"reliable": 60.0, "stock": 150.0}
 """Stock Celery looks every 100 s for what dead workers held."""

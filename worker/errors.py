@@ -51,7 +51,7 @@ class TimedOut(RetrievalError):
 
 
 class DeadLettered(RetrievalError):
-    """The message can't be run (it expired, or it killed its worker too often): look at why."""
+    """The message can't be run (it expired, no worker has its task, or it killed its worker too often): look at why."""
 
 
 class SettingsError(RetrievalError):

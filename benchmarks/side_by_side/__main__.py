@@ -7,7 +7,6 @@ import dataclasses
 import os
 import platform
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import orjson
 import psutil
-import psycopg
 import typer
+from benchmarks.command import as_command
 from benchmarks.data import Dataset, Index
 from benchmarks.side_by_side import figures, growth, peers, report, sides
 from benchmarks.side_by_side.costs import Meter
@@ -34,6 +33,7 @@ from worker.errors import RetrievalError, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import psycopg
     from benchmarks.data import Progress
     from benchmarks.side_by_side.figures import Measured
     from benchmarks.side_by_side.sides import Side, Site
@@ -370,26 +370,5 @@ def _write_json(path: Path, outcome: Outcome, goals: list[figures.Goal]) -> None
     path.write_bytes(orjson.dumps(content, default=figures.Spread._asdict, option=options) + b"\n")
 
 
-def main() -> None:
-    """Run the command; whatever is a user's or the machine's fault is one line, never a stack trace."""
-    # A polite `kill` unwinds like Ctrl-C, so that servers and workers are stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    command.command()(run)
-    try:
-        command(prog_name="python -m benchmarks.side_by_side")
-    except SettingsError as error:
-        _fail(error.message, 2)
-    except RetrievalError as error:
-        _fail(error.message)
-    except (OSError, psycopg.Error) as error:
-        _fail(f"{type(error).__name__}: {str(error).strip()}")
-
-
-def _fail(message: str, code: int = 1) -> None:
-    print(f"benchmarks.side_by_side: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(code)
-
-
 if __name__ == "__main__":
-    main()
+    as_command(run, "benchmarks.side_by_side")

@@ -130,7 +130,10 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "up", "query", "ask", "trace", "replay", "migrate", "load", "doctor", "contract", "tune", "calibrate"],
+    [
+        *("demo", "up", "query", "search", "ask", "trace", "cite", "replay", "verify", "tune"),
+        *("migrate", "load", "doctor", "calibrate", "contract"),
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """--help says what a command does, with an example."""
@@ -145,6 +148,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
         (["no-such-command"], 2, "No such command"),
         (["demo", "--postgres", "12"], 78, "expected 16 or 18"),
         (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 69, "Postgres does not answer"),
+        (["migrate", "--dsn", "nonsense"], 78, "no connection string"),
         (["load", "/no/such/file.json", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 78, "/no/such/file.json"),
         (["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
         (["ask", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),

@@ -36,7 +36,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Of the sample of chunks that queries are made near.")] = 20,
     mean: Annotated[float, typer.Option(min=0, max=1, help="Goal: mean recall@15.")] = MEAN,
     worst: Annotated[float, typer.Option(min=0, max=1, help="Goal: recall@15 of the worst query.")] = WORST,
-    steps: Annotated[str, typer.Option(help="Values of ef_search to try.")] = "",
+    steps: Annotated[str, typer.Option(help="Values of ef_search to try, as 100,200,400; default 40 to 1000.")] = "",
     timeout: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds for one statement.")] = 300.0,
     to_file: Annotated[
         bool, typer.Option("--write", help="Write calibration.toml beside the settings file; else print it.")
@@ -180,6 +180,6 @@ def _table(title: str, lines: list[Line]) -> Table:
             f"{reached.mean:.4f}",
             f"{reached.worst:.3f}",
             f"{reached.by_index:.0%}",
-            "chosen" if line.enough else "reached" if line.reached else "missed",
+            "missed" if not line.reached else "chosen" if line.enough and reached.by_index else "reached",
         )
     return table

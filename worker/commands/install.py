@@ -42,7 +42,8 @@ def migrate(
     It changes tables that searches read. While it waits for their lock, searches wait for it: so it gives up soon
     (exit code 69), with nothing changed.
 
-    Example: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold]
+    Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
+    [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold]
     """
     import psycopg
 
@@ -107,6 +108,8 @@ def _admin(dsn: str) -> Iterator[Any]:
     except psycopg.errors.InsufficientPrivilege:
         raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None
     except psycopg.Error as error:
+        if error.sqlstate is None:  # libpq's own: its words may quote the password
+            raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None
         raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
 
 

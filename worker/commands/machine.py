@@ -66,7 +66,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
 
 [bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
   export CELERY_BROKER_URL={stack.redis.url(0)} CELERY_RESULT_BACKEND={stack.redis.url(1)}
-  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
   retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1

@@ -74,8 +74,10 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
         if ready():
             return
         time.sleep(0.02)
+    ended = process.poll()
+    what = f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
     tail = log.read_text(errors="replace")[-800:].strip()
-    raise SettingsError(f"{name} did not start within {START_SECONDS:.0f} s; its log ends: {tail}")
+    raise SettingsError(f"{name} {what}; its log ends: {tail}")
 
 
 def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:

@@ -51,16 +51,18 @@ class Properties(Result):
     """Kombu's properties. Other properties may be there.
 
     Attributes:
-        delivery_tag: a new id (a UUID) for every push: the worker keeps unacknowledged messages under it.
+        delivery_tag: a new id (a UUID) for every push, which makes it a message of its own.
         delivery_info: where the message goes.
         body_encoding: `base64` if the body is base64 of the JSON text; null or absent if it is the text.
         correlation_id: the task id again.
+        priority: refused, except 0.
     """
 
     delivery_tag: Annotated[str, Field(min_length=1)]
     delivery_info: DeliveryInfo
     body_encoding: Literal["base64"] | None = None
     correlation_id: str | None = None
+    priority: Literal[0] | None = None
 
 
 def body_schema(job: Schema) -> Schema:

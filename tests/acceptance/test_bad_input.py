@@ -210,9 +210,10 @@ def test_a_running_job_is_shown_without_its_values(worker: Worker) -> None:
 def wait_for_waiting_query(watcher: psycopg.Connection[Any]) -> str:
     """The text of the worker's query, once it waits for the lock."""
     watcher.execute("SET statement_timeout = '20s'")
-    row = None
-    while row is None:
-        row = watcher.execute("""
-            SELECT query FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-        """).fetchone()
+    waiting = "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while watcher.execute(waiting).fetchone() is None:
+        pass
+    # Asked again: Postgres reads what a session runs a moment before it reads what the session waits for.
+    row = watcher.execute(waiting).fetchone()
+    assert row is not None
     return str(row[0])

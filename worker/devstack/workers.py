@@ -64,12 +64,21 @@ def celery_worker(
     app.conf.update(broker_read_url=broker, broker_write_url=broker)
     process, file = spawn_python(command, environment, log)
     try:
-        wait_until(lambda: bool(app.control.ping([name], timeout=0.25)), process, "the worker", log)
+        wait_until(lambda: _answers(app, name), process, "the worker", log)
         yield process
     finally:
         stop(process, signal.SIGTERM)
         app.close()
         file.close()
+
+
+def _answers(app: Celery, name: str) -> bool:
+    """Whether a worker is there. Asked on a new connection each time: one that is kept may be closed meanwhile."""
+    with app.connection_for_write() as connection:
+        try:
+            return bool(app.control.ping([name], timeout=0.25, connection=connection))
+        except connection.connection_errors:
+            return False
 
 
 @contextlib.contextmanager

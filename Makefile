@@ -75,7 +75,7 @@ chaos: $(INSTALLED)  ## nothing lost under faults: 5,000 jobs, 60 kills and more
 chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into docs/reliability.md
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
-	  --freezes 50 --others 50 --report docs/reliability.md
+	  --freezes 50 --others 10 --report docs/reliability.md
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) benchmarks/.peers benchmarks/.data .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -34,8 +34,11 @@ _EVENTS_AT_ONCE = 256
 logger = logging.getLogger("worker.quiet")
 
 
-def _known_fields(cls: type[Job]) -> set[str]:
-    return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
+def _fields(cls: type[Job]) -> set[str]:
+    return set(cls.model_fields).union(*(_fields(child) for child in cls.__subclasses__()))
+
+
+_KNOWN_FIELDS = _fields(Job)
 
 
 def summarise(args: Any) -> str:
@@ -47,7 +50,7 @@ def summarise(args: Any) -> str:
     job = args[0] if isinstance(args, list | tuple) and args else None
     if not isinstance(job, dict):
         return "(no job)"
-    known = sorted(_known_fields(Job) & job.keys())
+    known = sorted(_KNOWN_FIELDS & job.keys())
     unknown = len(job) - len(known)
     return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
 

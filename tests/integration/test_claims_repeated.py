@@ -61,13 +61,13 @@ def claim(stack: devstack.Stack, broker: redis.Redis) -> Iterator[tuple[Claim, A
 
 
 def test_a_claim_whose_answer_is_lost_takes_no_second_message(claim: tuple[Claim, Any], broker: redis.Redis) -> None:
-    """The first is in the list of an owner who is abandoned with its connection, so it comes back."""
+    """The first is a delivery of an owner who is abandoned with its connection, so it comes back."""
     broker.lpush("retrieval", "1", "2")
     claiming, link = claim
-    place = keys.inflight("retrieval", claiming.owner)
+    tag = keys.tag(claiming.owner, 1)
     link.deafen()
     with pytest.raises(redis.TimeoutError):
-        claiming.take_now()
-    assert broker.lrange(place, 0, -1) == [b"1"]
+        claiming.take_now(1)
+    assert held(broker) == {tag.encode(): unacked.pack("retrieval", b"1")}
     assert broker.lrange("retrieval", 0, -1) == [b"2"]
     assert not claiming.owner

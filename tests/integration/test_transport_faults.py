@@ -105,7 +105,7 @@ def test_what_a_dropped_connection_took_comes_back(
     with Worker(url) as worker:
         worker.claim.connect(broker)
         owner = worker.claim.owner
-        assert worker.claim.take_now() is not None
+        assert worker.claim.take_now(1) is not None
         worker.claim.drop()
         worker.drain(lambda: not broker.exists(keys.owner_key(owner)))
         worker.maintain()
@@ -154,7 +154,8 @@ def test_a_worker_that_counted_as_dead_does_not_deliver_what_was_taken_back(url:
     with Worker(url) as frozen, Worker(url) as other:
         client = broker
         frozen.claim.connect(client)
-        raw = frozen.claim.take_now()
+        place = keys.inflight(QUEUE, frozen.claim.owner)
+        raw = client.lmove(QUEUE, place, "RIGHT", "LEFT")
         declare_dead(broker)
         other.maintain()
         frozen.channel._settle(frozen.claim, raw, client)
@@ -175,6 +176,31 @@ def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis
             if broker.ttl(keys.owner_key(worker.claim.owner)) > 6:
                 renewed.set()
         assert renewed.is_set()
+
+
+def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, broker: redis.Redis) -> None:
+    """What is done is done; the message that came with it is a dead owner's, and comes back."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
+    proxy = Proxy(stack.redis.port)
+    try:
+        with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+            worker.take(1)
+            first = worker.claim.owner
+            (done,) = broker.hkeys(keys.UNACKED)
+            proxy.mute.set()  # open connections hear no answer any more; new ones do
+            worker.channel.pool.disconnect(inuse_connections=False)
+            worker.got[0].ack()
+            assert worker.claim.owner == ""
+            assert not broker.hexists(keys.UNACKED, done)
+            assert places(broker) == {"unacked": 1}
+            broker.delete(keys.owner_key(first))
+            worker.drain(lambda: worker.claim.owner != "")
+            worker.maintain()
+            assert worker.take(2) == ["job-0", "job-1"]
+            worker.got[1].ack()
+            assert places(broker) == {}
+    finally:
+        proxy.close()
 
 
 def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis) -> None:
@@ -211,7 +237,7 @@ def test_redis_killed_after_a_claim_loses_nothing(tmp_path: Path) -> None:
         client.lpush(QUEUE, envelope("claimed"), envelope("delivered"), envelope("waiting"))
         with Worker(first.url(), prefetch=1) as worker:
             worker.claim.connect(client)
-            worker.claim.take_now()
+            client.lmove(QUEUE, keys.inflight(QUEUE, worker.claim.owner), "RIGHT", "LEFT")
             worker.claim.drop()
             assert worker.take(1) == ["delivered"]
             first.process.kill()

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections import deque
 from datetime import UTC, datetime
 from functools import partial
 from queue import Empty
@@ -20,7 +21,7 @@ from kombu.utils import json as kombu_json
 from worker import observe
 from worker.errors import DeadLettered, InternalError
 from worker.transport import dead_letters, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, collect_priorities
+from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
 from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
@@ -69,6 +70,7 @@ class Channel(kombu_redis.Channel):
         self._deliveries = self._accounted = 0
         self._paused_until = self._maintained = float("-inf")
         self._turn = 0
+        self._taken: deque[Taken] = deque()
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
             raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
@@ -111,12 +113,34 @@ class Channel(kombu_redis.Channel):
 
     def _close_claim(self, claim: Claim) -> None:
         with self.conn_or_acquire() as client:
+            for taken in [one for one in self._taken if one.claim is claim and claim.reliable]:
+                self._taken.remove(taken)
+                with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
+                    unacked.give_back(client, taken.tag, "RPUSH", uncounted=True)
             claim.close(client)
 
     # --- claims -------------------------------------------------------------------------------------
 
+    @property
+    def on_hand(self) -> int:
+        """Messages that were taken and not looked at yet."""
+        return len(self._taken)
+
+    def settle(self, done: unacked.Done) -> None:
+        """Acknowledge a delivery; where there is room and nothing waits for a message, the next one comes with it."""
+        claims = list(self._claims.values())
+        if claims and self._may_claim() and all(claim.reliable and claim.idle for claim in claims):
+            with contextlib.suppress(*BROKEN):  # the claim has a new owner then; what is done is said again
+                self._take_next(claims, done)
+                return
+        with self.conn_or_acquire() as client:
+            unacked.acknowledge(client, done)
+
     def claim_more(self) -> None:
         """Take what is there while there is room, in turns; then wait at every queue."""
+        if self._taken:
+            with self.conn_or_acquire() as client:
+                self._hand_over(client)
         if not self._claims or not self._may_claim():
             return
         claims = list(self._claims.values())
@@ -124,7 +148,7 @@ class Channel(kombu_redis.Channel):
             for claim in claims:
                 if not claim.ready:
                     claim.connect(client)
-                    self.connection.cycle.watch(self, claim)
+                self.connection.cycle.watch(self, claim)
             if len(claims) > 1 and all(claim.since is None for claim in claims):
                 self._take_turns(claims, client)
         if self._may_claim():
@@ -139,12 +163,33 @@ class Channel(kombu_redis.Channel):
         """Where several queues have messages, each is next in its turn; none is taken that would have to go back."""
         empty = 0
         while empty < len(claims) and self._may_claim():
-            claim = claims[self._turn % len(claims)]
-            self._turn += 1
-            raw = claim.take_now()
-            empty = 0 if raw is not None else empty + 1
-            if raw is not None:
-                self._settle(claim, raw, client)
+            empty = 0 if self._take_next(claims) else empty + 1
+            self._hand_over(client)
+
+    def _take_next(self, claims: list[Claim], done: unacked.Done = unacked.NOTHING) -> bool:
+        """Ask the queue whose turn it is; whether it had a message."""
+        claim = claims[self._turn % len(claims)]
+        self._turn += 1
+        taken = claim.take_now(self._deliveries + 1, done)
+        if taken is None:
+            return False
+        self._deliveries += 1
+        self._taken.append(taken)
+        return True
+
+    def _hand_over(self, client: redis.Redis) -> None:
+        """What becomes of messages that were taken without waiting."""
+        while self._taken:
+            taken = self._taken.popleft()
+            if not taken.tag:
+                self._deliver_plain(taken.claim.queue, taken.raw)
+                continue
+            found = inspection.inspect(taken.raw, self.rules, _now())
+            message = unacked.Held(taken.claim.queue, taken.raw)
+            if isinstance(found, Refusal):
+                self._give_up(taken.tag, found, client, count=taken.count - 1)
+            else:
+                self._deliver(message, found, taken.tag, taken.count, client)
 
     def on_claim(self, claim: Claim) -> bool:
         """A claim was answered; whether with a message."""
@@ -168,7 +213,7 @@ class Channel(kombu_redis.Channel):
             if isinstance(found, Refusal):
                 self._bury_claimed(claim, raw, found, client)
             else:
-                self._deliver(claim, raw, found, client)
+                self._write_down(claim, raw, found, client)
         except BROKEN:
             claim.drop()  # whether Redis has heard the last command is not known
             raise
@@ -181,14 +226,19 @@ class Channel(kombu_redis.Channel):
             return
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
-    def _deliver(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
-        """Write a delivery down, and hand it on."""
+    def _write_down(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
+        """Note a delivery, and hand it on."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         claimed = unacked.Held(claim.queue, raw)
         count = unacked.write_down(client, tag, claimed, keys.inflight(claim.queue, claim.owner), time.time())
-        if not count:
-            return
+        if count:
+            self._deliver(claimed, found, tag, count, client)
+
+    def _deliver(
+        self, claimed: unacked.Held, found: inspection.Delivery, tag: str, count: int, client: redis.Redis
+    ) -> None:
+        """Hand on a delivery that is written down."""
         if count > self.rules.max_deliveries:
             given_up = DeadLettered(
                 f"the job was delivered {count} times without an answer: it may be killing its worker"
@@ -196,7 +246,7 @@ class Channel(kombu_redis.Channel):
             self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
             return
         try:
-            self.connection._deliver(payload(found, claimed, tag, count), claim.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, tag, count), claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
@@ -233,23 +283,31 @@ class Channel(kombu_redis.Channel):
             pipe.lrem(keys.inflight(claim.queue, claim.owner), 1, raw)  # type: ignore[arg-type] # bytes, too
             pipe.execute()
 
-    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis) -> None:
+    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> None:
         """From the unacknowledged to the dead letters, or to the end of the queue."""
         if self._answer(refusal):
-            self.bury_delivered(tag, refusal)
+            self.bury_delivered(tag, refusal, count)
         else:
             unacked.give_back(client, tag, "LPUSH", uncounted=True)
 
-    def bury_delivered(self, tag: str, refusal: Refusal) -> None:
-        """From the unacknowledged to the dead letters, in one step; its failure is stored already."""
+    def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
+        """From the unacknowledged to the dead letters, in one step; its failure is stored already.
+
+        Args:
+            tag: the delivery.
+            refusal: why.
+            count: how often the message was delivered; default what is written down.
+        """
         with self.conn_or_acquire() as client:
             message = unacked.held(client, tag)
             if message is None:
                 return
             digest = keys.digest(message.raw)
-            count: Any = client.hget(keys.deliveries(message.queue), digest)
+            if count is None:
+                written: Any = client.hget(keys.deliveries(message.queue), digest)
+                count = int(written or 1)
             with client.pipeline() as pipe:
-                self._compose(pipe, message.queue, message.raw, refusal, int(count or 1))
+                self._compose(pipe, message.queue, message.raw, refusal, count)
                 unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
 

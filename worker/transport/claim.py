@@ -8,13 +8,15 @@ still move arrives in a list that is recognised as a dead one's.
 from __future__ import annotations
 
 import select
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import redis
 from kombu.transport.redis import Channel
 
 from worker import observe
-from worker.transport import keys
+from worker.transport import keys, unacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,23 @@ _PRIORITIES = (3, 6, 9)
 
 WAIT_SECONDS = 1
 """How long Redis holds an unanswered claim."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A message that was taken without waiting.
+
+    Attributes:
+        claim: by which.
+        raw: the message.
+        tag: of its delivery, which is written down already; "": it is not.
+        count: how often it was delivered, with this time.
+    """
+
+    claim: Claim
+    raw: bytes
+    tag: str = ""
+    count: int = 0
 
 
 class Claim:
@@ -59,6 +78,11 @@ class Claim:
     def ready(self) -> bool:
         """Whether there is a connection."""
         return self.connection is not None and self.connection._sock is not None  # noqa: SLF001 -- kombu's own way
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is a connection on which nothing waits."""
+        return self.ready and self.since is None
 
     def connect(self, client: redis.Redis) -> None:
         """Connect, as a new owner.
@@ -97,15 +121,22 @@ class Claim:
         self.since = None
         return answer  # type: ignore[no-any-return] # bytes or None
 
-    def take_now(self) -> bytes | None:
-        """A message that is there already; None at once if there is none."""
-        return self._ask("LMOVE", self.queue, keys.inflight(self.queue, self.owner), "RIGHT", "LEFT")
+    def take_now(self, number: int, done: unacked.Done = unacked.NOTHING) -> Taken | None:
+        """A message that is there already, written down as delivered; None at once if there is none.
 
-    def _ask(self, *command: str) -> bytes | None:
+        Args:
+            number: of the delivery; another one each time that a message was taken.
+            done: a delivery to acknowledge in the same step.
+        """
+        tag = keys.tag(self.owner, number)
+        answer: Any = self._ask(*unacked.taking(self.queue, tag, time.time(), done))
+        return None if answer is None else Taken(self, answer[0], tag, answer[1])
+
+    def _ask(self, *command: Any) -> Any:
         """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""
         try:
             self.connection.send_command(*command)
-            return self._client.parse_response(self.connection, command[0])  # type: ignore[no-any-return] # bytes or None
+            return self._client.parse_response(self.connection, command[0])
         except BaseException:
             self.drop()
             raise
@@ -162,9 +193,11 @@ class Pop(Claim):
         answer: Any = super().read()
         return answer[1] if answer else None
 
-    def take_now(self) -> bytes | None:
+    def take_now(self, number: int, done: unacked.Done = unacked.NOTHING) -> Taken | None:
         """A message that is there already."""
-        return self._ask("RPOP", self.queue)
+        del number, done
+        raw: Any = self._ask("RPOP", self.queue)
+        return None if raw is None else Taken(self, raw)
 
     def give_back(self, client: redis.Redis, *, last: bool = False) -> None:
         """Put the message just read back: nobody has it any more."""

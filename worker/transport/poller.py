@@ -40,6 +40,9 @@ class ClaimingPoller(MultiChannelPoller):
         for fileno in self._fd_to_chan:
             if fileno not in loop.readers:
                 loop.add_reader(fileno, on_readable, fileno)
+        # A job has ended in this process (Celery's solo pool): its acknowledgement must not wait for the next event.
+        if loop._ready:  # noqa: SLF001 -- nothing public tells it
+            loop._waker.wake()  # noqa: SLF001 -- the same
 
     def on_readable(self, fileno: int) -> Any:
         """A connection has something to say."""

@@ -167,7 +167,6 @@ class Corpus:
     ) -> None:
         self.name = name
         self.settings = settings
-        self._over_fetch = search.over_fetch
         self.statements = Statements(name, settings, search, types, calibration)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
@@ -197,8 +196,12 @@ class Corpus:
         """The size of the corpus and HNSW's settings by it, then the search."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
-        compose = statements.exact if wanted.exact else statements.nearest
-        return [(statements.plan(wanted.filters), {}), (compose(wanted.filters, wanted.vectors), values)]
+        search = (
+            statements.exact(wanted.filters, wanted.vectors)
+            if wanted.exact
+            else statements.nearest(wanted.filters, wanted.k, wanted.vectors)
+        )
+        return [(statements.plan(wanted.filters, exact=wanted.exact), {}), (search, values)]
 
     def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
         """What index or exact search found; None where only exact search can tell.
@@ -213,7 +216,7 @@ class Corpus:
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
-        complete = fetched >= self._over_fetch and not tied_past_fetch
+        complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
         return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)) if complete else None
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:

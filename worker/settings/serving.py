@@ -92,7 +92,7 @@ class CorpusSettings(Section):
 class SearchSettings(Section):
     """How nearest-neighbour search trades time for recall."""
 
-    over_fetch: int = Field(60, ge=15, le=1000)
+    over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
     narrow_factor: float = Field(25.0, ge=0)
     ef_search_min: int = Field(400, ge=15, le=1000)

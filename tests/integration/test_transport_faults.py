@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from kombu.asynchronous import Hub
 
 from worker.devstack.redis import redis_server
 from worker.transport import keys, owners, unacked
@@ -93,6 +94,25 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monke
     monkeypatch.setattr("worker.transport.channel.MAINTENANCE_SECONDS", 0.2)
     with Worker(url) as worker:
         worker.drain(lambda: worker.ids == ["job"], seconds=60)
+
+
+def test_a_new_worker_looks_for_the_dead_at_once(
+    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any of its timers: where all workers were killed, nobody else looks."""
+    for module in ("channel", "transport"):
+        monkeypatch.setattr(f"worker.transport.{module}.MAINTENANCE_SECONDS", 3600)
+    broker.lpush(QUEUE, envelope("job"))
+    victim(url, "written down")
+    declare_dead(broker)
+    hub = Hub()
+    with Worker(url) as worker:
+        worker.connection.register_with_event_loop(hub)
+        deadline = time.monotonic() + 15
+        while worker.ids != ["job"]:
+            assert time.monotonic() < deadline
+            hub.run_once()
+        hub.close()
 
 
 def test_what_a_dropped_connection_took_comes_back(

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 log = observe.logger("worker.transport")
 
-BEAT_SECONDS = 4.0
-LIFE_SECONDS = 15
-"""How long an owner that is not heard of counts as alive."""
+BEAT_SECONDS = 3.0
+LIFE_SECONDS = 12
+"""How long an owner that is not heard of counts as alive. Whoever stands still for longer, or can't reach Redis, is taken
+for dead: what it had runs twice, nothing is lost. Two renewals that fail within their time limits are no death."""
 
 FORGET_SECONDS = 900.0
 """How long a dead owner's list is looked at: a command of its last connection may arrive late."""

@@ -300,7 +300,7 @@ class Channel(kombu_redis.Channel):
         """How many overdue deliveries one round may give back.
 
         They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
-        take the workers' time from all others. While nobody waits, one for each message that this worker may hold at once.
+        take the workers' time from all others. While nobody waits: one for each message that this worker may hold.
         """
         earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
         self._accounted = self._deliveries - rest

@@ -25,8 +25,8 @@ log = observe.logger("worker.transport")
 
 BEAT_SECONDS = 3.0
 LIFE_SECONDS = 12
-"""How long an owner that is not heard of counts as alive. Whoever stands still for longer, or can't reach Redis, is taken
-for dead: what it had runs twice, nothing is lost. Two renewals that fail within their time limits are no death."""
+"""How long an owner that is not heard of counts as alive. Whoever stands still for longer, or can't reach Redis, counts
+as dead: what it had runs twice, nothing is lost. One renewal that fails within its time limits is no death."""
 
 FORGET_SECONDS = 900.0
 """How long a dead owner's list is looked at: a command of its last connection may arrive late."""

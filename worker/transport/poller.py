@@ -19,8 +19,8 @@ class ClaimingPoller(MultiChannelPoller):
     def on_poll_start(self) -> None:
         """Before the event loop waits.
 
-        Who has just begun looks at once for what the dead hold: where all were killed, nobody else does. And a timer that
-        came a moment too early is no reason to look only the next time it comes.
+        Who has just begun looks at once for what the dead hold: where all were killed, nobody else does. And a timer
+        that comes a moment too early is no reason to look only the next time it comes.
         """
         for channel in list(self._channels):
             channel.maintain()

@@ -89,6 +89,11 @@ class Channel(kombu_redis.Channel):
             client = self._kept
         return contextlib.nullcontext(client)
 
+    def _once_client(self) -> redis.Redis:
+        """A client that tries a command once: several tries take longer than an owner may be silent."""
+        parameters = self._connparams() | {"retry_on_timeout": False, "health_check_interval": 0}
+        return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
+
     # --- consumers ----------------------------------------------------------------------------------
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **options: Any) -> Any:
@@ -96,7 +101,7 @@ class Channel(kombu_redis.Channel):
         consumed = super().basic_consume(queue, no_ack, *args, **options)
         if queue not in self.active_fanout_queues and queue not in self._claims:
             if self._heart is None:
-                self._heart = owners.Heart(self.Client(connection_pool=self._get_pool()), time.time, _process_name())
+                self._heart = owners.Heart(self._once_client(), time.time, _process_name())
             kind = Pop if no_ack else Claim
             self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
         return consumed

@@ -119,6 +119,13 @@ class Proxy:
         self._open: list[Any] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def await_connections(self, count: int, seconds: float = 15.0) -> None:
+        """Until so many have been made."""
+        deadline = time.monotonic() + seconds
+        while len(self._open) < 2 * count:
+            assert time.monotonic() < deadline, "nobody connected in time"
+            time.sleep(0.01)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:

@@ -11,7 +11,7 @@ import redis
 from kombu import Connection, Producer
 
 from worker.transport import keys, unacked
-from worker.transport.channel import OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.channel import OTHERS_BETWEEN
 
 from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
 
@@ -157,10 +157,10 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
 
 def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
     """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many."""
-    most = 2 * OVERDUE_A_PROCESS
+    most = 2
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
-    with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
+    with Worker(url) as worker, Worker(url, OTHER, prefetch=most) as other:
         worker.take(len(poisoned))
         worker.consumer.cancel()
         for message in worker.got:
@@ -305,7 +305,7 @@ def test_what_is_no_message_among_the_unacknowledged_is_ignored(url: str, broker
     """Somebody else writes to Redis: no reason to end, and what comes after it is put back."""
     broker.hset(keys.UNACKED, mapping={"a": "rubbish", "b": "[1]", "c": unacked.pack(QUEUE, envelope("job"))})
     broker.zadd(keys.UNACKED_INDEX, {"a": 1, "b": 2, "c": 0})
-    with Worker(url) as worker:
+    with Worker(url, prefetch=2) as worker:
         worker.maintain()
         assert worker.take(1) == ["job"]
         worker.maintain()

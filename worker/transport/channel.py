@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 log = observe.logger("worker.transport")
 
-MAINTENANCE_SECONDS = 4.0
-OVERDUE_A_PROCESS = 2
-"""So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
+MAINTENANCE_SECONDS = 2.0
+"""How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
 
 OTHERS_BETWEEN = 100
 """While others wait, it gives back one for so many that it has delivered."""
@@ -90,6 +89,11 @@ class Channel(kombu_redis.Channel):
             client = self._kept
         return contextlib.nullcontext(client)
 
+    def _once_client(self) -> redis.Redis:
+        """A client that tries a command once: several tries take longer than an owner may be silent."""
+        parameters = self._connparams() | {"retry_on_timeout": False, "health_check_interval": 0}
+        return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
+
     # --- consumers ----------------------------------------------------------------------------------
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **options: Any) -> Any:
@@ -97,7 +101,7 @@ class Channel(kombu_redis.Channel):
         consumed = super().basic_consume(queue, no_ack, *args, **options)
         if queue not in self.active_fanout_queues and queue not in self._claims:
             if self._heart is None:
-                self._heart = owners.Heart(self.Client(connection_pool=self._get_pool()), time.time, _process_name())
+                self._heart = owners.Heart(self._once_client(), time.time, _process_name())
             kind = Pop if no_ack else Claim
             self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
         return consumed
@@ -301,12 +305,12 @@ class Channel(kombu_redis.Channel):
         """How many overdue deliveries one round may give back.
 
         They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
-        take the workers' time from all others.
+        take the workers' time from all others. While nobody waits: one for each message that this worker may hold.
         """
         earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
         self._accounted = self._deliveries - rest
         others_wait = any(client.llen(queue) for queue in self._claims)
-        return earned if others_wait else OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
+        return earned if others_wait else self.qos.prefetch_count or 1
 
     def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
         message = unacked.held(client, tag)

@@ -128,7 +128,7 @@ class QuietConsumer(Consumer):
         """Connect; the transport tells senders of what it refuses through the result backend."""
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
-            connection.transport.answer = self.app.backend.store_failure
+            connection.transport.answer = self.app.backend.store_failures
         return connection
 
     def on_send_event_buffered(self) -> None:

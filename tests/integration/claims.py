@@ -55,7 +55,7 @@ class Worker:
         self.got: list[Any] = []
         self.failures: dict[str, RetrievalError] = {}
         self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
-        self.connection.transport.answer = self.failures.__setitem__
+        self.connection.transport.answer = self.failures.update
         self.channel: Channel = self.connection.channel()
         self.channel.basic_qos(0, prefetch, False)
         self.consumer = Consumer(self.channel, [Queue(name, routing_key=name) for name in queues or (QUEUE,)])

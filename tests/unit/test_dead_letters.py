@@ -31,7 +31,7 @@ def message(job: Any, *, encoded: bool = False, **headers: Any) -> bytes:
 
 
 def fields(raw: bytes, **rules: Any) -> dict[str, Any]:
-    return compose(raw, REFUSAL, 3, Rules(**rules), NOW)
+    return compose(raw, REFUSAL, Rules(**rules), NOW)
 
 
 EMBEDDING = {"query_embedding": "AAeyJ0123456789abcdef+/" * 40, "k": 12}

@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -25,11 +25,17 @@ from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from worker.errors import RetrievalError
 
+    Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
+
 log = observe.logger("worker.transport")
+
+AT_A_STRETCH = 256
+"""So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
+jobs that end, and of being told to end itself."""
 
 MAINTENANCE_SECONDS = 4.0
 OVERDUE_A_PROCESS = 2
@@ -42,7 +48,7 @@ SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
 
 PAUSE_SECONDS = 1.0
-"""How long nothing is claimed after a failure could not be told to its sender."""
+"""How long nothing is claimed after failures could not be told to their senders."""
 
 
 class Channel(kombu_redis.Channel):
@@ -125,8 +131,9 @@ class Channel(kombu_redis.Channel):
                 if not claim.ready:
                     claim.connect(client)
                     self.connection.cycle.watch(self, claim)
-            if len(claims) > 1 and all(claim.since is None for claim in claims):
-                self._take_turns(claims, client)
+            idle = [claim for claim in claims if claim.since is None]
+            if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
+                self._take_turns(idle, client)
         if self._may_claim():
             for claim in claims:
                 if claim.since is None and claim.ready:
@@ -136,15 +143,18 @@ class Channel(kombu_redis.Channel):
         return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
 
     def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
-        """Where several queues have messages, each is next in its turn; none is taken that would have to go back."""
-        empty = 0
-        while empty < len(claims) and self._may_claim():
+        """Where several queues have messages, each is next in its turn.
+
+        None is taken that would have to go back, unless many are refused: then so many that one of them may be good.
+        """
+        empty = taken = 0
+        while empty < len(claims) and taken < AT_A_STRETCH and self._may_claim():
             claim = claims[self._turn % len(claims)]
             self._turn += 1
-            raw = claim.take_now()
-            empty = 0 if raw is not None else empty + 1
-            if raw is not None:
-                self._settle(claim, raw, client)
+            messages = claim.take_now()
+            empty = 0 if messages else empty + 1
+            taken += len(messages)
+            self._settle(claim, messages, client)
 
     def on_claim(self, claim: Claim) -> bool:
         """A claim was answered; whether with a message."""
@@ -152,23 +162,29 @@ class Channel(kombu_redis.Channel):
         if raw is None:
             return False
         with self.conn_or_acquire() as client:
-            self._settle(claim, raw, client)
+            self._settle(claim, [raw], client)
         return True
 
-    def _settle(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
-        """What becomes of a message that was just taken."""
+    def _settle(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
+        """What becomes of messages that were just taken: good ones are delivered while there is room."""
         if not claim.reliable:
-            self._deliver_plain(claim.queue, raw)
+            for raw in taken:
+                self._deliver_plain(claim.queue, raw)
             return
         try:
-            if not self._may_claim():  # another queue's message came first
-                claim.give_back(client)
-                return
-            found = inspection.inspect(raw, self.rules, _now())
-            if isinstance(found, Refusal):
-                self._bury_claimed(claim, raw, found, client)
-            else:
-                self._deliver(claim, raw, found, client)
+            no_room: list[bytes] = []
+            refused: list[tuple[bytes, Refusal]] = []
+            for raw in taken:
+                found = inspection.inspect(raw, self.rules, _now())
+                if isinstance(found, Refusal):
+                    refused.append((raw, found))
+                elif self._may_claim():
+                    self._deliver(claim, raw, found, client)
+                else:  # another message came first
+                    no_room.append(raw)
+            if no_room:
+                claim.give_back(client, no_room)
+            claim.settled(self._bury_claimed(claim, refused, client) if refused else 0)
         except BROKEN:
             claim.drop()  # whether Redis has heard the last command is not known
             raise
@@ -207,35 +223,43 @@ class Channel(kombu_redis.Channel):
 
     # --- dead letters -------------------------------------------------------------------------------
 
-    def _answer(self, refusal: Refusal) -> bool:
-        """Tell a sender, before its message is removed; whether that is done."""
-        answer: Callable[[str, RetrievalError], None] | None = self.connection.answer
-        if answer is None or refusal.id is None:
+    def _answer(self, refusals: Sequence[Refusal]) -> bool:
+        """Tell senders, before their messages are removed; whether that is done."""
+        answer: Answer | None = self.connection.answer
+        failures = [(refusal.id, refusal.error) for refusal in refusals if refusal.id is not None]
+        if answer is None or not failures:
             return True
         try:
-            answer(refusal.id, refusal.error)
+            answer(failures)
         except Exception as error:  # noqa: BLE001 -- of any result backend
-            log.warning("failure not stored yet", error=type(error).__name__, reason=refusal.reason)
+            log.warning("failures not stored yet", error=type(error).__name__, messages=len(failures))
             self._paused_until = time.monotonic() + PAUSE_SECONDS
             return False
         return True
 
-    def _bury_claimed(self, claim: Claim, raw: bytes, refusal: Refusal, client: redis.Redis) -> None:
-        """From this owner's list to the dead letters; to the end of the queue if the sender can't be told now."""
-        if not self._answer(refusal):
-            claim.give_back(client, last=True)
-            return
-        digest = keys.digest(raw)
-        count: Any = client.hget(keys.deliveries(claim.queue), digest)
-        with client.pipeline() as pipe:
-            self._compose(pipe, claim.queue, raw, refusal, int(count or 0))
-            pipe.hdel(keys.deliveries(claim.queue), digest)
-            pipe.lrem(keys.inflight(claim.queue, claim.owner), 1, raw)  # type: ignore[arg-type] # bytes, too
-            pipe.execute()
+    def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
+        """From this owner's list to the dead letters; to the end of the queue if their senders can't be told now.
+
+        Returns:
+            How many were buried.
+        """
+        if not self._answer([refusal for _, refusal in refused]):
+            claim.give_back(client, [raw for raw, _ in refused], last=True)
+            return 0
+        place, now = keys.inflight(claim.queue, claim.owner), _now()
+        letters = [dead_letters.compose(raw, refusal, self.rules, now) for raw, refusal in refused]
+        with client.pipeline(transaction=False) as pipe:
+            for (raw, _), letter in zip(refused, letters, strict=True):
+                dead_letters.bury(pipe, claim.queue, place, raw, letter, self.rules)
+            counts = pipe.execute()
+        for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
+            if count is not None:
+                self._say_buried(claim.queue, refusal, letter, count)
+        return len(refused)
 
     def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis) -> None:
         """From the unacknowledged to the dead letters, or to the end of the queue."""
-        if self._answer(refusal):
+        if self._answer([refusal]):
             self.bury_delivered(tag, refusal)
         else:
             unacked.give_back(client, tag, "LPUSH", uncounted=True)
@@ -247,23 +271,24 @@ class Channel(kombu_redis.Channel):
             if message is None:
                 return
             digest = keys.digest(message.raw)
-            count: Any = client.hget(keys.deliveries(message.queue), digest)
+            count = int(client.hget(keys.deliveries(message.queue), digest) or 1)
+            letter = dead_letters.compose(message.raw, refusal, self.rules, _now())
             with client.pipeline() as pipe:
-                self._compose(pipe, message.queue, message.raw, refusal, int(count or 1))
+                dead_letters.add(pipe, message.queue, letter, count, self.rules)
                 unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
+            self._say_buried(message.queue, refusal, letter, count)
 
-    def _compose(self, pipe: Any, queue: str, raw: bytes, refusal: Refusal, count: int) -> None:
-        fields = dead_letters.compose(raw, refusal, count, self.rules, _now())
-        dead_letters.add(pipe, queue, fields, self.rules)
+    @staticmethod
+    def _say_buried(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
         log.error(
             "message dead-lettered",
             queue=queue,
             reason=refusal.reason,
-            error=fields["error"],
+            error=letter["error"],
             task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
-            digest=fields["digest"],
-            bytes=len(raw),
+            digest=letter["digest"],
+            bytes=letter["bytes"],
             deliveries=count,
         )
 

@@ -10,20 +10,18 @@ from worker.transport.channel import MAINTENANCE_SECONDS, Channel
 from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from worker.errors import RetrievalError
+    from worker.transport.channel import Answer
 
 
 class Transport(kombu_redis.Transport):
     """Kombu's Redis transport, over claims.
 
     Attributes:
-        answer: stores a failure under a task id; set by whoever consumes.
+        answer: stores failures, each under its task's id; set by whoever consumes.
     """
 
     Channel = Channel
-    answer: Callable[[str, RetrievalError], None] | None = None
+    answer: Answer | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -11,7 +11,8 @@ import redis
 from kombu import Connection, Producer
 
 from worker.transport import keys, unacked
-from worker.transport.channel import OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
 
@@ -91,6 +92,76 @@ def test_a_message_that_comes_when_there_is_no_room_goes_back(url: str, broker: 
         busy.drain(lambda: (broker.llen(OTHER) == 1 and len(busy.got) == 1) or len(busy.got) + broker.llen(QUEUE) == 2)
         left = {"first", "second"} - {*busy.ids}
         assert idle.take(1) == [*left]
+
+
+# --- a flood of what is refused ---------------------------------------------------------------------
+
+
+def test_a_flood_of_refused_messages_is_taken_many_at_a_time(url: str, broker: redis.Redis) -> None:
+    """The good ones among them come in their order, no more than there is room for."""
+    sent = [envelope(f"{number}", task="unknown" if number % 10 else "retrieve_top_k") for number in range(300)]
+    broker.lpush(QUEUE, *sent)
+    with Worker(url, prefetch=1) as worker:
+        most = 0
+        for count in range(1, 31):
+            worker.take(count)
+            assert broker.hlen(keys.UNACKED) == 1
+            most = max(most, worker.claim.burst)
+            worker.got[-1].ack()
+        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 270)
+        assert worker.ids == [f"{number}" for number in range(0, 300, 10)]
+    assert worker.failures.keys() == {f"{number}" for number in range(300) if number % 10}
+    assert places(broker) == {"dead": 270}
+    assert most > 5
+
+
+def test_what_is_taken_at_a_time_is_bounded_and_soon_little_again(url: str, broker: redis.Redis) -> None:
+    """A flood makes it more, step by step; the first good message that comes alone makes it one."""
+    broker.lpush(QUEUE, *(envelope(f"{number}", task="unknown") for number in range(3000)))
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.claim.burst == BURST)
+        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 3000)
+        broker.lpush(QUEUE, envelope("good"))
+        worker.take(1)
+        assert worker.claim.burst == 1
+
+
+def test_a_burst_of_large_messages_is_taken_in_parts(url: str, broker: redis.Redis) -> None:
+    """However many small ones were refused before: the worker holds no more at a time than so many bytes and one."""
+    large = [b"rubbish %d " % number + b"x" * (BURST_BYTES // 2) for number in range(5)]
+    broker.lpush(QUEUE, *large)
+    with Worker(url) as worker:
+        worker.claim.connect(broker)
+        worker.claim.settled(taken=50, refused=50)
+        assert worker.claim.take_now() == large[:2]
+
+
+def test_a_flood_leaves_the_event_loop_its_turn(url: str, broker: redis.Redis) -> None:
+    """Jobs that end are heard of, and so is whoever ends the worker."""
+    for queue in (QUEUE, OTHER):
+        broker.lpush(queue, *(envelope(f"{queue}-{number}", task="unknown") for number in range(2 * AT_A_STRETCH)))
+    with Worker(url, QUEUE, OTHER) as worker:
+        worker.channel.claim_more()
+        buried = broker.xlen(keys.dead(QUEUE)) + broker.xlen(keys.dead(OTHER))
+        assert AT_A_STRETCH <= buried < AT_A_STRETCH + BURST
+
+
+def test_failures_that_can_not_be_stored_are_tried_one_by_one(url: str, broker: redis.Redis) -> None:
+    """One that no result store takes does not keep the others from being told."""
+
+    def particular(failures: Any) -> None:
+        if any(task_id == "odd" for task_id, _ in failures):
+            raise ValueError
+        worker.failures.update(failures)
+
+    refused = [*(f"before-{number}" for number in range(3)), "odd", *(f"after-{number}" for number in range(3))]
+    broker.lpush(QUEUE, *(envelope(name, task="unknown") for name in refused))
+    with Worker(url) as worker:
+        worker.connection.transport.answer = particular
+        worker.claim.settled(taken=len(refused), refused=len(refused))
+        worker.drain(lambda: len(worker.failures) == len(refused) - 1, seconds=60)
+        worker.drain(lambda: places(broker) == {"queue": 1, "dead": len(refused) - 1})
+        assert ids(broker) == ["odd"]
 
 
 @pytest.mark.parametrize("priority", [1, 9])

@@ -184,7 +184,8 @@ class Channel(kombu_redis.Channel):
                     no_room.append(raw)
             if no_room:
                 claim.give_back(client, no_room)
-            claim.settled(self._bury_claimed(claim, refused, client) if refused else 0)
+            buried = self._bury_claimed(claim, refused, client) if refused else 0
+            claim.settled(len(taken), buried)
         except BROKEN:
             claim.drop()  # whether Redis has heard the last command is not known
             raise

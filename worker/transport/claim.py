@@ -141,9 +141,10 @@ class Claim:
             self.drop()
             raise
 
-    def settled(self, refused: int) -> None:
-        """Note how many of the messages just taken were refused."""
-        self.burst = min(1 + refused, BURST)
+    def settled(self, taken: int, refused: int) -> None:
+        """Note how many of the messages just taken were refused; if all were, no fewer are taken next time."""
+        least = self.burst if refused == taken else 1
+        self.burst = min(max(1 + refused, least), BURST)
 
     def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
         """Put messages just taken back on the queue, as the next ones in their order, or as the last."""

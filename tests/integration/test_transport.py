@@ -227,7 +227,10 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
 
 
 def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
-    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many."""
+    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many.
+
+    It may be one that serves another queue: what counts is who waits in theirs.
+    """
     most = 2 * OVERDUE_A_PROCESS
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
@@ -238,20 +241,39 @@ def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: red
             message.reject(requeue=True)
         assert places(broker) == {"unacked": most + 2}
         broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
+        broker.lpush(QUEUE, envelope("healthy"))
+        other.maintain()
+        assert ids(broker) == ["healthy"], "others wait"
         for count in range(1, OTHERS_BETWEEN + 1):
             other.take(count)
             other.got[-1].ack()
-        assert broker.llen(OTHER) > 0
         for _ in range(2):
             other.maintain()
-            assert ids(broker) == poisoned[:1], "one for so many others"
-        broker.delete(OTHER)
+            assert ids(broker) == ["healthy", poisoned[0]], "one for so many others"
+        broker.delete(QUEUE)
         other.maintain()
-        assert ids(broker) == poisoned[: most + 1]
+        assert ids(broker) == poisoned[1 : most + 1], "none waits"
         worker.connection.release()
-        assert ids(broker) == poisoned[: most + 1], "what was put off is not given back twice"
+        assert ids(broker) == poisoned[1 : most + 1], "what was put off is not given back twice"
     counts = broker.hgetall(keys.deliveries(QUEUE))
     assert {*counts.values()} == {b"1"}
+
+
+def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
+    """Nobody waits there, so it costs nobody anything."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(5)))
+    broker.lpush(OTHER, envelope("idle"))
+    with Worker(url) as busy, Worker(url, OTHER) as idle:
+        for worker, count in ((busy, 5), (idle, 1)):
+            worker.take(count)
+            worker.consumer.cancel()
+            for message in worker.got:
+                message.reject(requeue=True)
+        broker.lpush(QUEUE, envelope("healthy"))
+        with Worker(url, "third queue") as third:
+            third.maintain()
+        assert ids(broker) == ["healthy"]
+        assert ids(broker, OTHER) == ["idle"]
 
 
 def test_messages_under_one_id_are_counted_each(url: str, broker: redis.Redis) -> None:

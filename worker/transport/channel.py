@@ -38,11 +38,15 @@ AT_A_STRETCH = 256
 jobs that end, and of being told to end itself."""
 
 MAINTENANCE_SECONDS = 4.0
+OVERDUE_SECONDS = 1.0
 OVERDUE_A_PROCESS = 2
 """So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
 
 OTHERS_BETWEEN = 100
-"""While others wait, it gives back one for so many that it has delivered."""
+"""While others wait in their queue, it gives back one for so many that it has delivered."""
+
+OVERDUE_LOOKED_AT = 64
+"""Among so many, the oldest, it looks for some of a queue where none waits."""
 
 SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
@@ -73,7 +77,7 @@ class Channel(kombu_redis.Channel):
         self._heart: owners.Heart | None = None
         self._kept: redis.Redis | None = None
         self._deliveries = self._accounted = 0
-        self._paused_until = self._maintained = float("-inf")
+        self._paused_until = self._maintained = self._looked = float("-inf")
         self._turn = 0
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
@@ -299,43 +303,60 @@ class Channel(kombu_redis.Channel):
         """Put back what dead workers and late deliveries hold; every few seconds, by every worker."""
         if not any(claim.reliable for claim in self._claims.values()):
             return
-        if time.monotonic() - self._maintained < MAINTENANCE_SECONDS:
+        now = time.monotonic()
+        for_all = now - self._maintained >= MAINTENANCE_SECONDS
+        if not for_all and now - self._looked < OVERDUE_SECONDS:
             return
-        self._maintained = time.monotonic()
+        self._looked = now
         try:
             with self.conn_or_acquire() as client:
-                self._put_back(client)
+                if for_all:
+                    self._maintained = now
+                    self._put_back(client)
+                self._put_back_overdue(client)
         except BROKEN as error:
             log.warning("nothing put back this time", error=type(error).__name__)
 
     def _put_back(self, client: redis.Redis) -> None:
         dead = owners.bury(client, time.time())
-        returned = sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead}))
-        late = unacked.overdue(client, self.overdue_before(), self._most_overdue(client))
-        returned += sum(self._give_back(tag, "LPUSH", client) for tag in late)
-        if returned:
-            log.warning("deliveries put back", messages=returned)
+        tags = unacked.of_owners(client, {*dead})
+        _say_put_back(sum(self._give_back(tag, unacked.held(client, tag), "RPUSH", client) for tag in tags))
         for queue, claim in self._claims.items():
             if claim.reliable:
                 collect_priorities(client, queue)
+
+    def _put_back_overdue(self, client: redis.Redis) -> None:
+        """Put some overdue deliveries back, behind those that wait in their queues.
+
+        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
+        take the workers' time from all others. Where none waits, nobody is kept from anything.
+        """
+        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
+        self._accounted = self._deliveries - rest
+        most = OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
+        waited_at: dict[str, bool] = {}
+        returned = 0
+        for tag in unacked.overdue(client, self.overdue_before(), OVERDUE_LOOKED_AT):
+            message = unacked.held(client, tag)
+            if message is not None:
+                if message.queue not in waited_at:
+                    waited_at[message.queue] = client.llen(message.queue) > 0
+                if waited_at[message.queue]:
+                    if not earned:
+                        continue
+                    earned -= 1
+            returned += self._give_back(tag, message, "LPUSH", client)
+            if returned >= most:
+                break
+        _say_put_back(returned)
 
     def overdue_before(self) -> float:
         """Deliveries from before this moment (Unix time) are overdue."""
         return time.time() - self.visibility_timeout
 
-    def _most_overdue(self, client: redis.Redis) -> int:
-        """How many overdue deliveries one round may give back.
-
-        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
-        take the workers' time from all others.
-        """
-        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
-        self._accounted = self._deliveries - rest
-        others_wait = any(client.llen(queue) for queue in self._claims)
-        return earned if others_wait else OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
-
-    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
-        message = unacked.held(client, tag)
+    def _give_back(
+        self, tag: str, message: unacked.Held | None, side: Literal["RPUSH", "LPUSH"], client: redis.Redis
+    ) -> bool:
         if message is not None:
             return unacked.give_back(client, tag, side, message=message)
         try:
@@ -386,6 +407,11 @@ class Channel(kombu_redis.Channel):
             if self._heart is not None:
                 self._heart.stop()
         super().close()
+
+
+def _say_put_back(messages: int) -> None:
+    if messages:
+        log.warning("deliveries put back", messages=messages)
 
 
 def _process_name() -> str:

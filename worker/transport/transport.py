@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.transport import redis as kombu_redis
 
-from worker.transport.channel import MAINTENANCE_SECONDS, Channel
+from worker.transport.channel import OVERDUE_SECONDS, Channel
 from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Transport(kombu_redis.Transport):
         for timer in self._timers:
             timer.cancel()
         works = (cycle.maybe_restore_messages, cycle.maybe_check_brpop_health)
-        self._timers = [loop.call_repeatedly(MAINTENANCE_SECONDS, work) for work in works]
+        self._timers = [loop.call_repeatedly(OVERDUE_SECONDS, work) for work in works]
 
 
 class SecureTransport(Transport):

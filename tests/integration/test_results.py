@@ -83,7 +83,7 @@ def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redi
 
 
 def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], backend_url: str) -> None:
-    """A message that comes again after its answer may be given up; whoever asked keeps the answer; of many at once, too."""
+    """A message that comes again after its answer may be given up; whoever asked keeps the answer. So of many."""
     app, answered, waiting = make_app(result_backend=backend_url), str(uuid.uuid4()), str(uuid.uuid4())
     app.backend.store_result(answered, {"status": "ok"}, "SUCCESS")
     error = DeadLettered("delivered too often")

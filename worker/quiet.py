@@ -6,6 +6,7 @@ the body of whatever it can't run. Here all of these see the names of a job's fi
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from typing import Any
@@ -34,11 +35,9 @@ _EVENTS_AT_ONCE = 256
 logger = logging.getLogger("worker.quiet")
 
 
-def _fields(cls: type[Job]) -> set[str]:
-    return set(cls.model_fields).union(*(_fields(child) for child in cls.__subclasses__()))
-
-
-_KNOWN_FIELDS = _fields(Job)
+@functools.cache
+def _known_fields(cls: type[Job]) -> set[str]:
+    return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
 
 
 def summarise(args: Any) -> str:
@@ -50,7 +49,7 @@ def summarise(args: Any) -> str:
     job = args[0] if isinstance(args, list | tuple) and args else None
     if not isinstance(job, dict):
         return "(no job)"
-    known = sorted(_KNOWN_FIELDS & job.keys())
+    known = sorted(_known_fields(Job) & job.keys())
     unknown = len(job) - len(known)
     return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
 
@@ -131,7 +130,7 @@ class QuietConsumer(Consumer):
         """Connect; the transport tells senders of what it refuses through the result backend."""
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
-            connection.transport.answer = self.app.backend.store_failure
+            connection.transport.answer = self.app.backend.store_failures
         return connection
 
     def on_send_event_buffered(self) -> None:

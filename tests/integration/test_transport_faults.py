@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from kombu.asynchronous import Hub
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker.devstack.redis import redis_server
 from worker.transport import keys, owners, unacked
@@ -51,12 +54,12 @@ raw = claim.read()
 if step == "claimed": die()
 if step == "told":
     worker.connection.transport.answer = lambda *_: die()
-    channel._settle(claim, raw.replace(b"retrieve_top_k", b"unknown"), client)
+    channel._settle(claim, [raw.replace(b"retrieve_top_k", b"unknown")], client)
 if step == "written down":
     place = keys.inflight(claim.queue, claim.owner)
     unacked.write_down(client, keys.tag(claim.owner, 1), unacked.Held(claim.queue, raw), place, time.time())
     die()
-channel._settle(claim, raw, client)
+channel._settle(claim, [raw], client)
 (message,) = worker.got
 die()
 """
@@ -95,6 +98,24 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monke
         worker.drain(lambda: worker.ids == ["job"], seconds=60)
 
 
+def test_a_new_worker_looks_for_the_dead_at_once(
+    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any of its timers: where all workers were killed, nobody else looks."""
+    monkeypatch.setattr("worker.transport.transport.OVERDUE_SECONDS", 3600)
+    broker.lpush(QUEUE, envelope("job"))
+    victim(url, "written down")
+    declare_dead(broker)
+    hub = Hub()
+    with Worker(url) as worker:
+        worker.connection.register_with_event_loop(hub)
+        deadline = time.monotonic() + 15
+        while worker.ids != ["job"]:
+            assert time.monotonic() < deadline
+            hub.run_once()
+        hub.close()
+
+
 def test_what_a_dropped_connection_took_comes_back(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +126,7 @@ def test_what_a_dropped_connection_took_comes_back(
     with Worker(url) as worker:
         worker.claim.connect(broker)
         owner = worker.claim.owner
-        assert worker.claim.take_now(1) is not None
+        assert worker.claim.take_now() == [envelope("job")]
         worker.claim.drop()
         worker.drain(lambda: not broker.exists(keys.owner_key(owner)))
         worker.maintain()
@@ -154,8 +175,7 @@ def test_a_worker_that_counted_as_dead_does_not_deliver_what_was_taken_back(url:
     with Worker(url) as frozen, Worker(url) as other:
         client = broker
         frozen.claim.connect(client)
-        place = keys.inflight(QUEUE, frozen.claim.owner)
-        raw = client.lmove(QUEUE, place, "RIGHT", "LEFT")
+        raw = frozen.claim.take_now()
         declare_dead(broker)
         other.maintain()
         frozen.channel._settle(frozen.claim, raw, client)
@@ -176,6 +196,28 @@ def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis
             if broker.ttl(keys.owner_key(worker.claim.owner)) > 6:
                 renewed.set()
         assert renewed.is_set()
+
+
+def test_a_renewal_that_failed_is_tried_again_at_once(
+    stack: Stack, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when the next one is due: an owner lives for only so many."""
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
+    proxy = Proxy(stack.redis.port)
+    client = redis.Redis(port=proxy.port, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+    heart = owners.Heart(client, time.time, "here")
+    key = keys.owner_key(heart.add(broker, QUEUE))
+    try:
+        proxy.await_connections(1)
+        proxy.mute.set()
+        broker.delete(key)
+        while not broker.exists(key):  # by a command whose answer is not heard
+            time.sleep(0.01)
+        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)
+        proxy.await_connections(2)
+    finally:
+        heart.stop()
+        proxy.close()
 
 
 def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, broker: redis.Redis) -> None:
@@ -237,7 +279,7 @@ def test_redis_killed_after_a_claim_loses_nothing(tmp_path: Path) -> None:
         client.lpush(QUEUE, envelope("claimed"), envelope("delivered"), envelope("waiting"))
         with Worker(first.url(), prefetch=1) as worker:
             worker.claim.connect(client)
-            client.lmove(QUEUE, keys.inflight(QUEUE, worker.claim.owner), "RIGHT", "LEFT")
+            worker.claim.take_now()
             worker.claim.drop()
             assert worker.take(1) == ["delivered"]
             first.process.kill()

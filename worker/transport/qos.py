@@ -67,7 +67,7 @@ class QoS(kombu_redis.QoS):
         if refusal is not None:
             self.channel.bury_delivered(delivery_tag, refusal)
         elif done is not None:
-            self.channel.settle(done)
+            self.channel.acknowledge(done)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Give a message back behind all others, or forget it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from kombu import Connection, Producer
+from kombu.asynchronous import Hub
 
 from worker.transport import keys, unacked
 from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
@@ -368,6 +369,36 @@ def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.
         assert (done["cmdstat_eval"]["calls"], "cmdstat_blmove" in done) == (10, False)
         assert broker.hvals(keys.UNACKED) == [unacked.pack(QUEUE, envelope("job-10"))]
         assert broker.hgetall(keys.deliveries(QUEUE)) == {keys.digest(envelope("job-10")).encode(): b"1"}
+
+
+def test_a_job_that_ends_in_this_process_waits_for_nothing(url: str, broker: redis.Redis) -> None:
+    """Celery's solo pool runs it within a turn of the event loop: its acknowledgement is not left to the next event."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(6)))
+    hub = Hub()
+    waited: list[bool] = []
+    poll = hub.poller.poll
+
+    def watched(timeout: float) -> Any:
+        events = poll(timeout)
+        waited.append(not events)
+        return events
+
+    hub.poller.poll = watched
+    with Worker(url, prefetch=1) as worker:
+
+        def run(message: Any) -> None:
+            worker.got.append(message)
+            hub.call_soon(message.ack)
+
+        worker.consumer.on_message = run
+        worker.connection.register_with_event_loop(hub)
+        while not worker.got:
+            hub.run_once()
+        waited.clear()
+        while len(worker.got) < 6:
+            hub.run_once()
+        assert not any(waited)
+    hub.close()
 
 
 def test_what_came_with_an_acknowledgement_takes_room(url: str, broker: redis.Redis) -> None:

@@ -25,10 +25,10 @@ Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this 
 SHOWN = 3
 
 
-def order_of(jobs: int, seed: int | None, transport: str) -> Order:
+def order_of(jobs: int, seed: int | None, transport: str, workers: int = 3) -> Order:
     """An order without faults."""
     check_transport(transport)
-    return Order(jobs, chosen(seed), Counts(), transport, patience=PATIENCE[transport])
+    return Order(jobs, chosen(seed), Counts(), transport, workers, patience=PATIENCE[transport])
 
 
 @contextlib.contextmanager
@@ -49,6 +49,8 @@ def finish(lines: list[str], clean: bool) -> None:
 @cli.command("fuzz")
 def fuzz_command(
     messages: Annotated[int, typer.Option(min=1)] = 10_000,
+    minutes: Annotated[float | None, typer.Option(help="send no more after so long; default no bound")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=32)] = 3,
     seed: Seed = None,
     transport: Transport = "reliable",
     logs: Logs = None,
@@ -57,13 +59,15 @@ def fuzz_command(
 
     Example: python -m chaos fuzz --messages 1000 --seed 7
     """
-    order = order_of(messages, seed, transport)
+    order = order_of(messages, seed, transport, workers)
     with folder_for(logs) as folder, progress_bar(messages) as progress:
-        found = fuzz(order, folder, progress)
-    lines = [f"messages: {found.messages}", f"answered: {found.answered}"]
+        found = fuzz(order, folder, progress, minutes)
+    lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
+    lines += [f"answered: {found.answered}"]
     lines += [f"dead-lettered, {reason}: {count}" for reason, count in sorted(found.dead.items())]
     lines += [f"unaccounted for: {len(found.unaccounted)}", f"workers that ended by themselves: {len(found.crashes)}"]
     lines += [f"workers that did not end with 0: {len(found.unclean)}"]
+    lines += [f"dead letters kept: {found.kept}", f"most memory of Redis: {found.most_bytes / 2**20:.0f} MB"]
     lines += [f"unaccounted for: {message[:500]!r}" for message in found.unaccounted[:SHOWN]]
     lines += [f"ended by itself: {why}" for why in sorted(set(found.crashes))]
     finish(lines, found.clean)

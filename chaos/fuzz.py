@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,19 @@ if TYPE_CHECKING:
 
     import redis
 
-BATCH = 1000
+BATCH = 2000
 BATCH_SECONDS = 120.0
+TELL_EVERY = 10 * BATCH
 DEAD = f"{QUEUE}.dead"
-DEAD_ENTRIES = 100_000
+DEAD_ENTRIES = 5000
+"""Dead letters that are kept: more than a batch has, and no more than fit on Redis' small disk."""
+
+# In one step: between two looks a message may go back to its queue.
+_LEFT = """
+local left = redis.call('LLEN', KEYS[1]) + redis.call('HLEN', 'unacked')
+for _, place in ipairs(redis.call('KEYS', KEYS[1] .. '.inflight.*')) do left = left + redis.call('LLEN', place) end
+return left
+"""
 
 
 @dataclass
@@ -40,6 +49,9 @@ class Fuzzed:
         unaccounted: messages that are neither, whole.
         crashes: why workers ended by themselves.
         unclean: exit codes of workers that did not end with 0.
+        kept: dead letters that Redis still has.
+        most_bytes: the most memory that Redis ever took.
+        seconds: how long it took, once the workers were started.
     """
 
     messages: int = 0
@@ -48,6 +60,9 @@ class Fuzzed:
     unaccounted: list[bytes] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
     unclean: list[int] = field(default_factory=list)
+    kept: int = 0
+    most_bytes: int = 0
+    seconds: float = 0.0
 
     @property
     def clean(self) -> bool:
@@ -63,17 +78,25 @@ class Fuzzer:
         self._questions = questions
 
     def message(self, number: int) -> bytes:
-        """One message: a good one in ten, the others bent in their bytes, their envelope, their body or their job."""
-        chance = random.Random(f"fuzz {self._seed} {number}")  # noqa: S311 -- repeatable, not secret
+        """One message: a good one in fifty, the others bent in their bytes, their envelope, their body or their job."""
         good = self._questions[number].message
-        bend = chance.choice((_bytes, _bytes, _envelope, _envelope, _envelope, _body, _job, _job, _garbage, None))
-        return bend(good, chance) if bend else good
+        if number % 50 == 0:
+            return good
+        chance = random.Random(f"fuzz {self._seed} {number}")  # noqa: S311 -- repeatable, not secret
+        return chance.choice((_bytes, _bytes, _envelope, _envelope, _envelope, _body, _job, _job, _garbage))(
+            good, chance
+        )
+
+
+_ENDS = 300
+"""Bytes: within so many of its ends a message has its structure, and in between it is one long embedding."""
 
 
 def _bytes(good: bytes, chance: random.Random) -> bytes:
     bent = bytearray(good)
     for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(bent) or 1)
+        place = chance.randrange(chance.choice((_ENDS, len(good))))
+        place = chance.choice((place, len(bent) - 1 - place))
         match chance.randrange(3):
             case 0:
                 bent[place : place + 1] = bytes([chance.randrange(256)])
@@ -153,62 +176,90 @@ def _garbage(good: bytes, chance: random.Random) -> bytes:
     return chance.choice((chance.randbytes(len(good) % 300), b"", b"null", b"[]", b"{}", b'"', b"\xff\xfe", good * 2))
 
 
-def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None]) -> Fuzzed:
-    """Send ``order.jobs`` messages, a thousand at a time, and account for each.
+def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None) -> Fuzzed:
+    """Send ``order.jobs`` messages, two thousand at a time, and account for each.
 
     Args:
         order: how many messages, seed, workers and transport; its counts are not used.
         folder: for the workers' logs.
         progress: is told how many are done.
+        minutes: begin with no further batch after so long.
     """
-    oracle = Oracle(Corpus())
+    oracle = Oracle(Corpus(rows=500))  # small: it is the messages that are tried
     fuzzer = Fuzzer(order.seed, Questions(order.seed, oracle))
     found = Fuzzed()
     settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
     with (
-        stage(order, oracle.corpus, folder, settings) as scene,
+        stage(order, oracle.corpus, folder, settings, proxied=False) as scene,
         connect(scene.redis.port, 0, 10) as broker,
         connect(scene.redis.port, 1, 10) as results,
     ):
-        for first in range(0, order.jobs, BATCH):
-            messages = [fuzzer.message(n) for n in range(first, min(first + BATCH, order.jobs))]
+        began, letter = time.monotonic(), "0-0"
+        messages = _batch(fuzzer, 0, order.jobs)
+        while messages and (minutes is None or found.seconds < minutes * 60):
             broker.lpush(QUEUE, *messages)
+            following = _batch(fuzzer, found.messages + len(messages), order.jobs)  # while the workers work
             _drained(broker, scene.fleet.look_after)
-            _account(messages, broker, results, found)
-            progress(found.messages, "")
+            letter = _account(messages, broker, results, found, letter)
+            messages, found.seconds = following, time.monotonic() - began
+            tells = found.messages % TELL_EVERY == 0
+            progress(found.messages, f"{found.messages / found.seconds:.0f} a second" if tells else "")
+        found.kept = broker.xlen(DEAD)
+        found.most_bytes = broker.info("memory")["used_memory_peak"]
         scene.fleet.stop()
         found.crashes, found.unclean = scene.fleet.crashes, scene.fleet.unclean
     return found
+
+
+def _batch(fuzzer: Fuzzer, first: int, end: int) -> list[bytes]:
+    return [fuzzer.message(number) for number in range(first, min(first + BATCH, end))]
 
 
 def _drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
     """Wait until no message is in the queue or in a worker's hands; False if it takes too long."""
     deadline = time.monotonic() + BATCH_SECONDS
     while time.monotonic() < deadline:
-        lists: list[Any] = [QUEUE, *broker.scan_iter(f"{QUEUE}.inflight.*", count=1000)]
-        if not any(broker.llen(name) for name in lists) and not broker.hlen("unacked"):
+        if not broker.eval(_LEFT, 1, QUEUE):
             return True
         look_after()
-        time.sleep(0.05)
+        time.sleep(0.02)
     return False
 
 
-def _account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed) -> None:
-    """Where each message of a batch is; then all of it is deleted."""
-    letters: Any = broker.xrange(DEAD)
-    reasons = {fields[b"digest"].decode(): fields[b"reason"].decode() for _, fields in letters}
+def _account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed, letter: str) -> str:
+    """Where each message of a batch is; then their results are deleted.
+
+    Args:
+        messages: the batch.
+        broker: has the dead letters.
+        results: has the results.
+        found: is added to.
+        letter: the last dead letter of the batch before.
+
+    Returns:
+        The last dead letter of this one.
+    """
+    letters: Any = broker.xrange(DEAD, min=f"({letter}")
+    reasons = defaultdict(list)
+    for _, fields in letters:
+        reasons[fields[b"digest"]].append(fields[b"reason"].decode())
+    others = []
     for message in messages:
-        reason = reasons.get(f"sha256:{hashlib.sha256(message).hexdigest()}")
-        task_id = _task_id(message)
-        found.messages += 1
-        if reason is not None:
-            found.dead[reason] += 1
-        elif task_id is not None and results.exists(f"celery-task-meta-{task_id}"):
-            found.answered += 1
+        of_this = reasons[b"sha256:" + hashlib.sha256(message).hexdigest().encode()]
+        if of_this:
+            found.dead[of_this.pop()] += 1
         else:
-            found.unaccounted.append(message)
-    broker.delete(DEAD)
+            others.append(message)
+    with results.pipeline(transaction=False) as pipe:
+        for message in others:
+            pipe.exists(f"celery-task-meta-{_task_id(message)}")  # of a message without an id there is no result
+        for message, answered in zip(others, pipe.execute(), strict=True):
+            found.answered += answered
+            if not answered:
+                found.unaccounted.append(message)
+    found.messages += len(messages)
     results.flushdb()
+    return letters[-1][0].decode() if letters else letter
 
 
 def _task_id(message: bytes) -> str | None:

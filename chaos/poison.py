@@ -75,7 +75,7 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     diary = folder / "diary"
     diary.touch()
     options = ("--include", "chaos.crashing")
-    with stage(order, oracle.corpus, folder, {DIARY: str(diary)}, options) as scene:
+    with stage(order, oracle.corpus, folder, {DIARY: str(diary)}, options, proxied=False) as scene:
         ledger = Ledger()
         alone_jobs = int(order.jobs * ALONE_SHARE)
         beside_jobs = order.jobs - alone_jobs

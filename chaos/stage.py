@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from chaos.corpus import Corpus
     from chaos.plan import Counts
+    from chaos.proxy import Proxy
 
 VISIBILITY_SECONDS = 16
 TIME_LIMIT_SECONDS = 14
+ROLE = "retrieval_worker"
 
 SETTINGS = {
     "TRUST_QUEUE": "true",
@@ -73,6 +75,8 @@ def stage(
     keep_logs: Path | None = None,
     variables: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
+    *,
+    proxied: bool = True,
 ) -> Iterator[Scene]:
     """Servers with a corpus, proxies before them, and workers behind these; all gone after the block.
 
@@ -82,6 +86,7 @@ def stage(
         keep_logs: a folder for the workers' logs; default one that is removed.
         variables: more of the workers' environment.
         options: more options of ``celery worker``.
+        proxied: False: no proxies, for a run without faults of the network that a proxy would take a part of.
     """
     with contextlib.ExitStack() as exits:
         root, small_disk = exits.enter_context(folders())
@@ -89,14 +94,17 @@ def stage(
         postgres = exits.enter_context(PostgresServer(root / "postgres"))
         with postgres.connect() as admin:
             corpus.load(admin)
-        loop = exits.enter_context(network())
-        links = {
-            "redis": exits.enter_context(proxy(loop, redis_server.port)),
-            "postgres": exits.enter_context(proxy(loop, postgres.socket)),
-        }
+        links: dict[str, Proxy] = {}
+        redis_port, dsn = redis_server.port, postgres.server.dsn(user=ROLE)
+        if proxied:
+            loop = exits.enter_context(network())
+            links["redis"] = exits.enter_context(proxy(loop, redis_port))
+            links["postgres"] = exits.enter_context(proxy(loop, postgres.socket))
+            redis_port = links["redis"].port
+            dsn = f"postgresql://{ROLE}@127.0.0.1:{links['postgres'].port}/postgres?sslmode=disable&connect_timeout=3"
         logs = keep_logs or root / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        environment = worker_environment(order.transport, links["redis"].port, links["postgres"].port)
+        environment = worker_environment(order.transport, redis_port, dsn)
         environment |= variables or {}
         fleet = exits.enter_context(
             Fleet(environment, logs, size=order.workers, concurrency=order.concurrency, options=options)
@@ -104,11 +112,10 @@ def stage(
         yield exits.enter_context(contextlib.closing(Scene(redis_server, postgres, links, fleet, small_disk)))
 
 
-def worker_environment(transport: str, redis_port: int, postgres_port: int) -> dict[str, str]:
-    """The environment of a worker behind the proxies."""
+def worker_environment(transport: str, redis_port: int, dsn: str) -> dict[str, str]:
+    """The environment of a worker."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     chosen = {"WORKER__TRANSPORT": transport} if "transport" in WorkerSettings.model_fields else {}
-    dsn = f"postgresql://retrieval_worker@127.0.0.1:{postgres_port}/postgres?sslmode=disable&connect_timeout=3"
     return {
         **inherited,
         "PYTHONFAULTHANDLER": "1",

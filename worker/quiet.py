@@ -6,6 +6,7 @@ the body of whatever it can't run. Here all of these see the names of a job's fi
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from typing import Any
@@ -34,6 +35,7 @@ _EVENTS_AT_ONCE = 256
 logger = logging.getLogger("worker.quiet")
 
 
+@functools.cache
 def _known_fields(cls: type[Job]) -> set[str]:
     return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
 
@@ -128,7 +130,7 @@ class QuietConsumer(Consumer):
         """Connect; the transport tells senders of what it refuses through the result backend."""
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
-            connection.transport.answer = self.app.backend.store_failure
+            connection.transport.answer = self.app.backend.store_failures
         return connection
 
     def on_send_event_buffered(self) -> None:

@@ -7,7 +7,7 @@ do, and the worker's log says where it broke.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 from celery._state import get_current_worker_task
@@ -16,6 +16,9 @@ from celery.exceptions import BackendError, BackendStoreError, Retry, SoftTimeLi
 from celery.states import FAILURE, READY_STATES, SUCCESS
 
 from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 OVERRIDES = {"redis": "worker.results:Results", "rediss": "worker.results:Results"}
 """For ``app.loader.override_backends``."""
@@ -91,22 +94,33 @@ class Results(RedisBackend):
             raise exc
         return super().mark_as_failure(task_id, exc, *args, **options)
 
-    def store_failure(self, task_id: str, error: RetrievalError) -> None:
-        """Store a failure in one try, unless the job has succeeded; for the main process, which must not wait long.
+    def store_failures(self, failures: Sequence[tuple[str, RetrievalError]]) -> None:
+        """Store failures in one try, unless their jobs have succeeded; for the main process, which must not wait long.
+
+        Args:
+            failures: of each job its id, and its error.
 
         Raises:
-            redis.RedisError: it could not be stored.
+            redis.RedisError: one could not be stored; others may be.
         """
-        meta = self._get_result_meta(self.encode_result(error, FAILURE), FAILURE, None, None)
-        record = self.encode({**meta, "task_id": task_id})
-        try:
-            self._put(task_id, record, self.failure_expires)
-        except redis.ResponseError:  # as in `_store_result`
-            if self._get_task_meta_for(task_id)["status"] != SUCCESS:
-                self._set(self.get_key_for_task(task_id), record)
+        records = [(task_id, self._failure(task_id, error)) for task_id, error in failures]
+        with self.client.pipeline(transaction=False) as pipe:
+            for task_id, record in records:
+                self._put(task_id, record, self.failure_expires, pipe)
+            answers = pipe.execute(raise_on_error=False)
+        for (task_id, record), answer in zip(records, answers, strict=True):
+            if isinstance(answer, redis.ResponseError):  # as in `_store_result`
+                if self._get_task_meta_for(task_id)["status"] != SUCCESS:
+                    self._set(self.get_key_for_task(task_id), record)
+            elif isinstance(answer, Exception):
+                raise answer
 
-    def _put(self, task_id: str, record: str | bytes, seconds: int) -> None:
-        self.client.eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
+    def _failure(self, task_id: str, error: RetrievalError) -> str | bytes:
+        meta = self._get_result_meta(self.encode_result(error, FAILURE), FAILURE, None, None)
+        return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
+
+    def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:
+        (client or self.client).eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
         """A result's record; the trace stays in the worker's log."""

@@ -173,7 +173,7 @@ def run_job(
     except RetrievalError as error:
         level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
         _log("job failed", task, started, **run, level=level, error=type(error).__name__, reason=error.message)
-        raise
+        raise error.with_traceback(None) from error.__cause__  # Celery would copy each frame
     except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
         _log("job failed", task, started, **run, level="error", error=type(error).__name__, where=observe.where(error))
         raise InternalError(

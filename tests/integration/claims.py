@@ -55,7 +55,7 @@ class Worker:
         self.got: list[Any] = []
         self.failures: dict[str, RetrievalError] = {}
         self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
-        self.connection.transport.answer = self.failures.__setitem__
+        self.connection.transport.answer = self.failures.update
         self.channel: Channel = self.connection.channel()
         self.channel.basic_qos(0, prefetch, False)
         self.consumer = Consumer(self.channel, [Queue(name, routing_key=name) for name in queues or (QUEUE,)])
@@ -90,9 +90,10 @@ class Worker:
         return self.ids
 
     def maintain(self) -> None:
-        """What comes every few seconds by itself."""
-        self.channel._maintained = float("-inf")
+        """What comes every few seconds by itself, and from now on only here."""
+        self.channel._maintained = self.channel._looked = float("-inf")
         self.channel.maintain()
+        self.channel._maintained = self.channel._looked = float("inf")
 
 
 def places(client: redis.Redis) -> dict[str, int]:

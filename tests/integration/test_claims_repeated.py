@@ -9,8 +9,9 @@ import pytest
 import redis
 
 from chaos.proxy import network, proxy
-from worker.transport import keys, unacked
+from worker.transport import dead_letters, keys, unacked
 from worker.transport.claim import Claim
+from worker.transport.inspection import Rules
 from worker.transport.owners import Heart
 
 if TYPE_CHECKING:
@@ -44,6 +45,37 @@ def test_what_was_taken_back_is_not_written_down(broker: redis.Redis) -> None:
     assert not broker.exists(keys.deliveries("retrieval"))
 
 
+def buried(broker: redis.Redis) -> Any:
+    """Bury the message; what the script answers."""
+    with broker.pipeline(transaction=False) as pipe:
+        dead_letters.bury(pipe, "retrieval", PLACE, MESSAGE, {"reason": "malformed"}, Rules())
+        return pipe.execute()[0]
+
+
+def test_a_message_that_is_buried_twice_is_one_dead_letter(broker: redis.Redis) -> None:
+    """Nor is one buried that was taken back from its owner, which counted as dead."""
+    assert buried(broker) is None
+    assert broker.xlen(keys.dead("retrieval")) == 0
+    broker.lpush(PLACE, MESSAGE)
+    broker.hset(keys.deliveries("retrieval"), keys.digest(MESSAGE), 2)
+    assert [buried(broker), buried(broker)] == [2, None]
+    ((_, letter),) = broker.xrange(keys.dead("retrieval"))
+    assert letter == {b"deliveries": b"2", b"reason": b"malformed"}
+    assert not broker.exists(PLACE, keys.deliveries("retrieval"))
+
+
+def test_a_message_stays_where_there_is_no_room_for_its_dead_letter(broker: redis.Redis) -> None:
+    """A full Redis does none of the step."""
+    broker.lpush(PLACE, MESSAGE)
+    broker.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(redis.ResponseError):
+            buried(broker)
+    finally:
+        broker.config_set("maxmemory", "0")
+    assert broker.lrange(PLACE, 0, -1) == [MESSAGE]
+
+
 @pytest.fixture
 def claim(stack: devstack.Stack, broker: redis.Redis) -> Iterator[tuple[Claim, Any]]:
     """A claim behind a proxy, with a client that repeats commands, as the worker's settings have it."""
@@ -71,3 +103,19 @@ def test_a_claim_whose_answer_is_lost_takes_no_second_message(claim: tuple[Claim
     assert broker.lrange(place, 0, -1) == [b"1"]
     assert broker.lrange("retrieval", 0, -1) == [b"2"]
     assert not claiming.owner
+
+
+@pytest.mark.parametrize(("last", "order"), [(False, [b"4", b"3", b"2", b"1"]), (True, [b"3", b"2", b"4", b"1"])])
+def test_what_is_given_back_twice_is_on_its_queue_once(
+    claim: tuple[Claim, Any], broker: redis.Redis, last: bool, order: list[bytes]
+) -> None:
+    """A client that missed the answer sends the whole again. The first of several is the next again, or behind all."""
+    broker.lpush("retrieval", "1", "2", "3", "4")
+    claiming, _ = claim
+    claiming.settled(taken=2, refused=2)
+    assert claiming.take_now() == [b"1", b"2", b"3"]
+    for _ in range(2):
+        claiming.give_back(broker, [b"2", b"3"], last=last)
+    assert broker.lrange(keys.inflight("retrieval", claiming.owner), 0, -1) == [b"1"]
+    claiming.give_back(broker, [b"1"])
+    assert broker.lrange("retrieval", 0, -1) == order

@@ -24,7 +24,7 @@ from worker.transport.inspection import Rules
 from .claims import QUEUE, RULES, Worker, envelope, ids, places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from worker.devstack import Stack
     from worker.errors import RetrievalError
@@ -92,10 +92,10 @@ class Away:
         self.away = True
         self.told: dict[str, RetrievalError] = {}
 
-    def __call__(self, task_id: str, error: RetrievalError) -> None:
+    def __call__(self, failures: Sequence[tuple[str, RetrievalError]]) -> None:
         if self.away:
             raise redis.ConnectionError
-        self.told[task_id] = error
+        self.told.update(failures)
 
 
 def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:

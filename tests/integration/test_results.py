@@ -68,16 +68,6 @@ def test_a_callers_result_is_in_the_contracts_terms(
     assert CANARY not in text
 
 
-def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery]) -> None:
-    """A message that comes again after its answer may be given up; whoever asked keeps the answer."""
-    app, answered, waiting = make_app(), str(uuid.uuid4()), str(uuid.uuid4())
-    app.backend.store_result(answered, {"status": "ok"}, "SUCCESS")
-    for task_id in (answered, waiting):
-        app.backend.store_failure(task_id, DeadLettered("delivered too often"))
-    assert stored(app, answered)[0]["result"] == {"status": "ok"}
-    assert stored(app, waiting)[0]["result"]["exc_type"] == "DeadLettered"
-
-
 @pytest.fixture(params=["script", "no scripts"])
 def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redis) -> Iterator[str]:
     """The results' Redis, for a user who may run scripts, and for one who may not."""
@@ -90,6 +80,16 @@ def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redi
     )
     yield url.replace("redis://", "redis://plain:word@")
     broker.acl_deluser("plain")
+
+
+def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], backend_url: str) -> None:
+    """A message that comes again after its answer may be given up; whoever asked keeps the answer. So of many."""
+    app, answered, waiting = make_app(result_backend=backend_url), str(uuid.uuid4()), str(uuid.uuid4())
+    app.backend.store_result(answered, {"status": "ok"}, "SUCCESS")
+    error = DeadLettered("delivered too often")
+    app.backend.store_failures([(task_id, error) for task_id in (answered, waiting)])
+    assert stored(app, answered)[0]["result"] == {"status": "ok"}
+    assert stored(app, waiting)[0]["result"]["exc_type"] == "DeadLettered"
 
 
 def test_a_success_stands_and_is_told_once(
@@ -118,6 +118,13 @@ def told_next(heard: redis.client.PubSub) -> str:
     while (message := heard.get_message(timeout=10)) is None:
         pass
     return str(message["data"].decode())
+
+
+def test_failures_that_can_not_be_stored_are_told(make_app: Callable[..., Celery]) -> None:
+    """So that their messages stay where they are."""
+    app = make_app(result_backend=NOWHERE)
+    with pytest.raises(redis.ConnectionError):
+        app.backend.store_failures([("job", DeadLettered("delivered too often"))])
 
 
 def test_a_record_that_can_not_be_stored_is_no_success(make_app: Callable[..., Celery]) -> None:

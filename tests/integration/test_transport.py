@@ -11,7 +11,8 @@ import redis
 from kombu import Connection, Producer
 
 from worker.transport import keys, unacked
-from worker.transport.channel import OTHERS_BETWEEN
+from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
 
@@ -93,6 +94,76 @@ def test_a_message_that_comes_when_there_is_no_room_goes_back(url: str, broker: 
         assert idle.take(1) == [*left]
 
 
+# --- a flood of what is refused ---------------------------------------------------------------------
+
+
+def test_a_flood_of_refused_messages_is_taken_many_at_a_time(url: str, broker: redis.Redis) -> None:
+    """The good ones among them come in their order, no more than there is room for."""
+    sent = [envelope(f"{number}", task="unknown" if number % 10 else "retrieve_top_k") for number in range(300)]
+    broker.lpush(QUEUE, *sent)
+    with Worker(url, prefetch=1) as worker:
+        most = 0
+        for count in range(1, 31):
+            worker.take(count)
+            assert broker.hlen(keys.UNACKED) == 1
+            most = max(most, worker.claim.burst)
+            worker.got[-1].ack()
+        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 270)
+        assert worker.ids == [f"{number}" for number in range(0, 300, 10)]
+    assert worker.failures.keys() == {f"{number}" for number in range(300) if number % 10}
+    assert places(broker) == {"dead": 270}
+    assert most > 5
+
+
+def test_what_is_taken_at_a_time_is_bounded_and_soon_little_again(url: str, broker: redis.Redis) -> None:
+    """A flood makes it more, step by step; the first good message that comes alone makes it one."""
+    broker.lpush(QUEUE, *(envelope(f"{number}", task="unknown") for number in range(3000)))
+    with Worker(url) as worker:
+        worker.drain(lambda: worker.claim.burst == BURST)
+        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 3000)
+        broker.lpush(QUEUE, envelope("good"))
+        worker.take(1)
+        assert worker.claim.burst == 1
+
+
+def test_a_burst_of_large_messages_is_taken_in_parts(url: str, broker: redis.Redis) -> None:
+    """However many small ones were refused before: the worker holds no more at a time than so many bytes and one."""
+    large = [b"rubbish %d " % number + b"x" * (BURST_BYTES // 2) for number in range(5)]
+    broker.lpush(QUEUE, *large)
+    with Worker(url) as worker:
+        worker.claim.connect(broker)
+        worker.claim.settled(taken=50, refused=50)
+        assert worker.claim.take_now() == large[:2]
+
+
+def test_a_flood_leaves_the_event_loop_its_turn(url: str, broker: redis.Redis) -> None:
+    """Jobs that end are heard of, and so is whoever ends the worker."""
+    for queue in (QUEUE, OTHER):
+        broker.lpush(queue, *(envelope(f"{queue}-{number}", task="unknown") for number in range(2 * AT_A_STRETCH)))
+    with Worker(url, QUEUE, OTHER) as worker:
+        worker.channel.claim_more()
+        buried = broker.xlen(keys.dead(QUEUE)) + broker.xlen(keys.dead(OTHER))
+        assert AT_A_STRETCH <= buried < AT_A_STRETCH + BURST
+
+
+def test_failures_that_can_not_be_stored_are_tried_one_by_one(url: str, broker: redis.Redis) -> None:
+    """One that no result store takes does not keep the others from being told."""
+
+    def particular(failures: Any) -> None:
+        if any(task_id == "odd" for task_id, _ in failures):
+            raise ValueError
+        worker.failures.update(failures)
+
+    refused = [*(f"before-{number}" for number in range(3)), "odd", *(f"after-{number}" for number in range(3))]
+    broker.lpush(QUEUE, *(envelope(name, task="unknown") for name in refused))
+    with Worker(url) as worker:
+        worker.connection.transport.answer = particular
+        worker.claim.settled(taken=len(refused), refused=len(refused))
+        worker.drain(lambda: len(worker.failures) == len(refused) - 1, seconds=60)
+        worker.drain(lambda: places(broker) == {"queue": 1, "dead": len(refused) - 1})
+        assert ids(broker) == ["odd"]
+
+
 @pytest.mark.parametrize("priority", [1, 9])
 def test_priorities_are_refused(url: str, broker: redis.Redis, priority: int) -> None:
     """Also those that stock producers write to lists of their own, which nobody would read; their senders are told."""
@@ -156,31 +227,54 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
 
 
 def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
-    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many."""
-    most = 2
+    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many.
+
+    It may be one that serves another queue: what counts is who waits in theirs.
+    """
+    most = 2 * OVERDUE_A_PROCESS
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
-    with Worker(url) as worker, Worker(url, OTHER, prefetch=most) as other:
+    with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
         worker.take(len(poisoned))
         worker.consumer.cancel()
         for message in worker.got:
             message.reject(requeue=True)
         assert places(broker) == {"unacked": most + 2}
         broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
+        broker.lpush(QUEUE, envelope("healthy"))
+        other.maintain()
+        assert ids(broker) == ["healthy"], "others wait"
         for count in range(1, OTHERS_BETWEEN + 1):
             other.take(count)
             other.got[-1].ack()
-        assert broker.llen(OTHER) > 0
         for _ in range(2):
             other.maintain()
-            assert ids(broker) == poisoned[:1], "one for so many others"
-        broker.delete(OTHER)
+            assert ids(broker) == ["healthy", poisoned[0]], "one for so many others"
+        broker.delete(QUEUE)
         other.maintain()
-        assert ids(broker) == poisoned[: most + 1]
+        assert ids(broker) == poisoned[1 : most + 1], "none waits"
         worker.connection.release()
-        assert ids(broker) == poisoned[: most + 1], "what was put off is not given back twice"
+        assert ids(broker) == poisoned[1 : most + 1], "what was put off is not given back twice"
     counts = broker.hgetall(keys.deliveries(QUEUE))
     assert {*counts.values()} == {b"1"}
+
+
+def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
+    """Nobody waits there, so it costs nobody anything."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(5)))
+    broker.lpush(OTHER, envelope("idle"))
+    with Worker(url) as busy, Worker(url, OTHER) as idle:
+        busy.take(5)
+        idle.take(1)
+        for worker in (busy, idle):
+            worker.consumer.cancel()
+            for message in worker.got:
+                message.reject(requeue=True)
+        broker.lpush(QUEUE, envelope("healthy"))
+        with Worker(url, "third queue") as third:
+            third.maintain()
+        assert ids(broker) == ["healthy"]
+        assert ids(broker, OTHER) == ["idle"]
 
 
 def test_messages_under_one_id_are_counted_each(url: str, broker: redis.Redis) -> None:
@@ -212,7 +306,8 @@ def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
 def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
     """Acknowledged, buried before and after its delivery: Redis does all of a step, or none of it.
 
-    A delivery is written down, acknowledged and given back by a script: that is one step already.
+    A delivery is written down, acknowledged and given back by a script, and so is a refused message buried: that is
+    one step already.
     """
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     with broker.monitor() as monitor, Worker(url) as worker:
@@ -223,7 +318,7 @@ def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
         assert places(broker) == {"dead": 2}
         steps, outside = transactions(monitor, broker)
     assert outside == []
-    assert sorted(filter(None, steps)) == [("XADD", "HDEL", "LREM"), ("XADD", "ZREM", "HDEL", "HDEL")]
+    assert sorted(filter(None, steps)) == [("XADD", "ZREM", "HDEL", "HDEL")]
 
 
 def transactions(monitor: Any, client: redis.Redis) -> tuple[list[tuple[str, ...]], list[str]]:

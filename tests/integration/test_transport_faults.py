@@ -54,12 +54,12 @@ raw = claim.read()
 if step == "claimed": die()
 if step == "told":
     worker.connection.transport.answer = lambda *_: die()
-    channel._settle(claim, raw.replace(b"retrieve_top_k", b"unknown"), client)
+    channel._settle(claim, [raw.replace(b"retrieve_top_k", b"unknown")], client)
 if step == "written down":
     place = keys.inflight(claim.queue, claim.owner)
     unacked.write_down(client, keys.tag(claim.owner, 1), unacked.Held(claim.queue, raw), place, time.time())
     die()
-channel._settle(claim, raw, client)
+channel._settle(claim, [raw], client)
 (message,) = worker.got
 die()
 """
@@ -102,8 +102,7 @@ def test_a_new_worker_looks_for_the_dead_at_once(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any of its timers: where all workers were killed, nobody else looks."""
-    for module in ("channel", "transport"):
-        monkeypatch.setattr(f"worker.transport.{module}.MAINTENANCE_SECONDS", 3600)
+    monkeypatch.setattr("worker.transport.transport.OVERDUE_SECONDS", 3600)
     broker.lpush(QUEUE, envelope("job"))
     victim(url, "written down")
     declare_dead(broker)
@@ -127,7 +126,7 @@ def test_what_a_dropped_connection_took_comes_back(
     with Worker(url) as worker:
         worker.claim.connect(broker)
         owner = worker.claim.owner
-        assert worker.claim.take_now() is not None
+        assert worker.claim.take_now() == [envelope("job")]
         worker.claim.drop()
         worker.drain(lambda: not broker.exists(keys.owner_key(owner)))
         worker.maintain()

@@ -31,7 +31,7 @@ def message(job: Any, *, encoded: bool = False, **headers: Any) -> bytes:
 
 
 def fields(raw: bytes, **rules: Any) -> dict[str, Any]:
-    return compose(raw, REFUSAL, 3, Rules(**rules), NOW)
+    return compose(raw, REFUSAL, Rules(**rules), NOW)
 
 
 EMBEDDING = {"query_embedding": "AAeyJ0123456789abcdef+/" * 40, "k": 12}
@@ -46,7 +46,7 @@ def test_a_message_without_a_token_is_kept_byte_for_byte(raw: bytes) -> None:
     assert kept["kept"] == "whole"
     assert kept["digest"] == "sha256:" + hashlib.sha256(raw).hexdigest()
     assert (kept["at"], kept["reason"], kept["error"]) == ("2026-11-21T12:00:00.000+00:00", "malformed", "InvalidJob")
-    assert (kept["task_id"], kept["task"], kept["deliveries"], kept["bytes"]) == ("a-1", "retrieve_top_k", 3, len(raw))
+    assert (kept["task_id"], kept["task"], kept["bytes"]) == ("a-1", "retrieve_top_k", len(raw))
 
 
 ESCAPED = message({"k": 1}).replace(b'\\"k\\": 1', b'\\"principal\\\\u005ftoken\\": \\"' + TOKEN.encode() + b'\\"')

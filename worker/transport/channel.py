@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -25,23 +25,36 @@ from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from worker.errors import RetrievalError
 
+    Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
+
 log = observe.logger("worker.transport")
+
+AT_A_STRETCH = 256
+"""So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
+jobs that end, and of being told to end itself."""
 
 MAINTENANCE_SECONDS = 2.0
 """How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
 
+OVERDUE_SECONDS = 1.0
+OVERDUE_A_PROCESS = 2
+"""So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
+
 OTHERS_BETWEEN = 100
-"""While others wait, it gives back one for so many that it has delivered."""
+"""While others wait in their queue, it gives back one for so many that it has delivered."""
+
+OVERDUE_LOOKED_AT = 64
+"""Among so many, the oldest, it looks for some of a queue where none waits."""
 
 SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
 
 PAUSE_SECONDS = 1.0
-"""How long nothing is claimed after a failure could not be told to its sender."""
+"""How long nothing is claimed after failures could not be told to their senders."""
 
 
 class Channel(kombu_redis.Channel):
@@ -66,7 +79,7 @@ class Channel(kombu_redis.Channel):
         self._heart: owners.Heart | None = None
         self._kept: redis.Redis | None = None
         self._deliveries = self._accounted = 0
-        self._paused_until = self._maintained = float("-inf")
+        self._paused_until = self._maintained = self._looked = float("-inf")
         self._turn = 0
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
@@ -129,8 +142,9 @@ class Channel(kombu_redis.Channel):
                 if not claim.ready:
                     claim.connect(client)
                     self.connection.cycle.watch(self, claim)
-            if len(claims) > 1 and all(claim.since is None for claim in claims):
-                self._take_turns(claims, client)
+            idle = [claim for claim in claims if claim.since is None]
+            if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
+                self._take_turns(idle, client)
         if self._may_claim():
             for claim in claims:
                 if claim.since is None and claim.ready:
@@ -140,15 +154,18 @@ class Channel(kombu_redis.Channel):
         return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
 
     def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
-        """Where several queues have messages, each is next in its turn; none is taken that would have to go back."""
-        empty = 0
-        while empty < len(claims) and self._may_claim():
+        """Where several queues have messages, each is next in its turn.
+
+        None is taken that would have to go back, unless many are refused: then so many that one of them may be good.
+        """
+        empty = taken = 0
+        while empty < len(claims) and taken < AT_A_STRETCH and self._may_claim():
             claim = claims[self._turn % len(claims)]
             self._turn += 1
-            raw = claim.take_now()
-            empty = 0 if raw is not None else empty + 1
-            if raw is not None:
-                self._settle(claim, raw, client)
+            messages = claim.take_now()
+            empty = 0 if messages else empty + 1
+            taken += len(messages)
+            self._settle(claim, messages, client)
 
     def on_claim(self, claim: Claim) -> bool:
         """A claim was answered; whether with a message."""
@@ -156,23 +173,30 @@ class Channel(kombu_redis.Channel):
         if raw is None:
             return False
         with self.conn_or_acquire() as client:
-            self._settle(claim, raw, client)
+            self._settle(claim, [raw], client)
         return True
 
-    def _settle(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
-        """What becomes of a message that was just taken."""
+    def _settle(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
+        """What becomes of messages that were just taken: good ones are delivered while there is room."""
         if not claim.reliable:
-            self._deliver_plain(claim.queue, raw)
+            for raw in taken:
+                self._deliver_plain(claim.queue, raw)
             return
         try:
-            if not self._may_claim():  # another queue's message came first
-                claim.give_back(client)
-                return
-            found = inspection.inspect(raw, self.rules, _now())
-            if isinstance(found, Refusal):
-                self._bury_claimed(claim, raw, found, client)
-            else:
-                self._deliver(claim, raw, found, client)
+            no_room: list[bytes] = []
+            refused: list[tuple[bytes, Refusal]] = []
+            for raw in taken:
+                found = inspection.inspect(raw, self.rules, _now())
+                if isinstance(found, Refusal):
+                    refused.append((raw, found))
+                elif self._may_claim():
+                    self._deliver(claim, raw, found, client)
+                else:  # another message came first
+                    no_room.append(raw)
+            if no_room:
+                claim.give_back(client, no_room)
+            buried = self._bury_claimed(claim, refused, client) if refused else 0
+            claim.settled(len(taken), buried)
         except BROKEN:
             claim.drop()  # whether Redis has heard the last command is not known
             raise
@@ -211,35 +235,43 @@ class Channel(kombu_redis.Channel):
 
     # --- dead letters -------------------------------------------------------------------------------
 
-    def _answer(self, refusal: Refusal) -> bool:
-        """Tell a sender, before its message is removed; whether that is done."""
-        answer: Callable[[str, RetrievalError], None] | None = self.connection.answer
-        if answer is None or refusal.id is None:
+    def _answer(self, refusals: Sequence[Refusal]) -> bool:
+        """Tell senders, before their messages are removed; whether that is done."""
+        answer: Answer | None = self.connection.answer
+        failures = [(refusal.id, refusal.error) for refusal in refusals if refusal.id is not None]
+        if answer is None or not failures:
             return True
         try:
-            answer(refusal.id, refusal.error)
+            answer(failures)
         except Exception as error:  # noqa: BLE001 -- of any result backend
-            log.warning("failure not stored yet", error=type(error).__name__, reason=refusal.reason)
+            log.warning("failures not stored yet", error=type(error).__name__, messages=len(failures))
             self._paused_until = time.monotonic() + PAUSE_SECONDS
             return False
         return True
 
-    def _bury_claimed(self, claim: Claim, raw: bytes, refusal: Refusal, client: redis.Redis) -> None:
-        """From this owner's list to the dead letters; to the end of the queue if the sender can't be told now."""
-        if not self._answer(refusal):
-            claim.give_back(client, last=True)
-            return
-        digest = keys.digest(raw)
-        count: Any = client.hget(keys.deliveries(claim.queue), digest)
-        with client.pipeline() as pipe:
-            self._compose(pipe, claim.queue, raw, refusal, int(count or 0))
-            pipe.hdel(keys.deliveries(claim.queue), digest)
-            pipe.lrem(keys.inflight(claim.queue, claim.owner), 1, raw)  # type: ignore[arg-type] # bytes, too
-            pipe.execute()
+    def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
+        """From this owner's list to the dead letters; to the end of the queue if their senders can't be told now.
+
+        Returns:
+            How many were buried.
+        """
+        if not self._answer([refusal for _, refusal in refused]):
+            claim.give_back(client, [raw for raw, _ in refused], last=True)
+            return 0
+        place, now = keys.inflight(claim.queue, claim.owner), _now()
+        letters = [dead_letters.compose(raw, refusal, self.rules, now) for raw, refusal in refused]
+        with client.pipeline(transaction=False) as pipe:
+            for (raw, _), letter in zip(refused, letters, strict=True):
+                dead_letters.bury(pipe, claim.queue, place, raw, letter, self.rules)
+            counts = pipe.execute()
+        for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
+            if count is not None:
+                self._say_buried(claim.queue, refusal, letter, count)
+        return len(refused)
 
     def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis) -> None:
         """From the unacknowledged to the dead letters, or to the end of the queue."""
-        if self._answer(refusal):
+        if self._answer([refusal]):
             self.bury_delivered(tag, refusal)
         else:
             unacked.give_back(client, tag, "LPUSH", uncounted=True)
@@ -251,23 +283,24 @@ class Channel(kombu_redis.Channel):
             if message is None:
                 return
             digest = keys.digest(message.raw)
-            count: Any = client.hget(keys.deliveries(message.queue), digest)
+            count = int(client.hget(keys.deliveries(message.queue), digest) or 1)
+            letter = dead_letters.compose(message.raw, refusal, self.rules, _now())
             with client.pipeline() as pipe:
-                self._compose(pipe, message.queue, message.raw, refusal, int(count or 1))
+                dead_letters.add(pipe, message.queue, letter, count, self.rules)
                 unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
+            self._say_buried(message.queue, refusal, letter, count)
 
-    def _compose(self, pipe: Any, queue: str, raw: bytes, refusal: Refusal, count: int) -> None:
-        fields = dead_letters.compose(raw, refusal, count, self.rules, _now())
-        dead_letters.add(pipe, queue, fields, self.rules)
+    @staticmethod
+    def _say_buried(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
         log.error(
             "message dead-lettered",
             queue=queue,
             reason=refusal.reason,
-            error=fields["error"],
+            error=letter["error"],
             task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
-            digest=fields["digest"],
-            bytes=len(raw),
+            digest=letter["digest"],
+            bytes=letter["bytes"],
             deliveries=count,
         )
 
@@ -277,43 +310,60 @@ class Channel(kombu_redis.Channel):
         """Put back what dead workers and late deliveries hold; every few seconds, by every worker."""
         if not any(claim.reliable for claim in self._claims.values()):
             return
-        if time.monotonic() - self._maintained < MAINTENANCE_SECONDS:
+        now = time.monotonic()
+        for_all = now - self._maintained >= MAINTENANCE_SECONDS
+        if not for_all and now - self._looked < OVERDUE_SECONDS:
             return
-        self._maintained = time.monotonic()
+        self._looked = now
         try:
             with self.conn_or_acquire() as client:
-                self._put_back(client)
+                if for_all:
+                    self._maintained = now
+                    self._put_back(client)
+                self._put_back_overdue(client)
         except BROKEN as error:
             log.warning("nothing put back this time", error=type(error).__name__)
 
     def _put_back(self, client: redis.Redis) -> None:
         dead = owners.bury(client, time.time())
-        returned = sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead}))
-        late = unacked.overdue(client, self.overdue_before(), self._most_overdue(client))
-        returned += sum(self._give_back(tag, "LPUSH", client) for tag in late)
-        if returned:
-            log.warning("deliveries put back", messages=returned)
+        tags = unacked.of_owners(client, {*dead})
+        _say_put_back(sum(self._give_back(tag, unacked.held(client, tag), "RPUSH", client) for tag in tags))
         for queue, claim in self._claims.items():
             if claim.reliable:
                 collect_priorities(client, queue)
+
+    def _put_back_overdue(self, client: redis.Redis) -> None:
+        """Put some overdue deliveries back, behind those that wait in their queues.
+
+        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
+        take the workers' time from all others. Where none waits, nobody is kept from anything.
+        """
+        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
+        self._accounted = self._deliveries - rest
+        most = OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
+        waited_at: dict[str, bool] = {}
+        returned = 0
+        for tag in unacked.overdue(client, self.overdue_before(), OVERDUE_LOOKED_AT):
+            message = unacked.held(client, tag)
+            if message is not None:
+                if message.queue not in waited_at:
+                    waited_at[message.queue] = client.llen(message.queue) > 0
+                if waited_at[message.queue]:
+                    if not earned:
+                        continue
+                    earned -= 1
+            returned += self._give_back(tag, message, "LPUSH", client)
+            if returned >= most:
+                break
+        _say_put_back(returned)
 
     def overdue_before(self) -> float:
         """Deliveries from before this moment (Unix time) are overdue."""
         return time.time() - self.visibility_timeout
 
-    def _most_overdue(self, client: redis.Redis) -> int:
-        """How many overdue deliveries one round may give back.
-
-        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
-        take the workers' time from all others. While nobody waits: one for each message that this worker may hold.
-        """
-        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
-        self._accounted = self._deliveries - rest
-        others_wait = any(client.llen(queue) for queue in self._claims)
-        return earned if others_wait else self.qos.prefetch_count or 1
-
-    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
-        message = unacked.held(client, tag)
+    def _give_back(
+        self, tag: str, message: unacked.Held | None, side: Literal["RPUSH", "LPUSH"], client: redis.Redis
+    ) -> bool:
         if message is not None:
             return unacked.give_back(client, tag, side, message=message)
         try:
@@ -364,6 +414,11 @@ class Channel(kombu_redis.Channel):
             if self._heart is not None:
                 self._heart.stop()
         super().close()
+
+
+def _say_put_back(messages: int) -> None:
+    if messages:
+        log.warning("deliveries put back", messages=messages)
 
 
 def _process_name() -> str:

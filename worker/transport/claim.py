@@ -17,7 +17,7 @@ from worker import observe
 from worker.transport import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from worker.transport import owners
 
@@ -25,12 +25,36 @@ log = observe.logger("worker.transport")
 
 _PRIORITIES = (3, 6, 9)
 
+BURST = 64
+BURST_BYTES = 1_048_576
+"""Most that is taken at a time; one message more than so many bytes."""
+
+# Messages, the next one first.
+_TAKE = """
+local taken, bytes = {}, 0
+for number = 1, tonumber(ARGV[1]) do
+    local raw = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
+    if not raw then break end
+    taken[number] = raw
+    bytes = bytes + #raw
+    if bytes > tonumber(ARGV[2]) then break end
+end
+return taken
+"""
+
+# Only what is still there: its owner may have counted as dead meanwhile, or the command may be a repeated one.
+_GIVE_BACK = """
+for number = 2, #ARGV do
+    if redis.call('LREM', KEYS[1], 1, ARGV[number]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[number]) end
+end
+"""
+
 WAIT_SECONDS = 1
 """How long Redis holds an unanswered claim."""
 
 
 class Claim:
-    """Takes messages off one queue, one at a time.
+    """Takes messages off one queue, one at a time; of a flood of messages that are refused, many.
 
     Args:
         queue: its name.
@@ -42,6 +66,8 @@ class Claim:
         connection: of the command that waits; None until `connect`.
         owner: of what it takes.
         since: when the waiting command was sent; None while none waits.
+        burst: how many to take at a time, so that about one of them is fit to be delivered: one more than were refused
+            of the last ones.
     """
 
     reliable = True
@@ -51,6 +77,7 @@ class Claim:
         self.connection: Any = None
         self.owner = ""
         self.since: float | None = None
+        self.burst = 1
         self._client = client
         self._heart = heart
         self._clock = clock
@@ -97,23 +124,33 @@ class Claim:
         self.since = None
         return answer  # type: ignore[no-any-return] # bytes or None
 
-    def take_now(self) -> bytes | None:
-        """A message that is there already; None at once if there is none."""
-        return self._ask("LMOVE", self.queue, keys.inflight(self.queue, self.owner), "RIGHT", "LEFT")
+    def take_now(self) -> list[bytes]:
+        """Up to `burst` messages that are there already, the next one first."""
+        place = keys.inflight(self.queue, self.owner)
+        if self.burst > 1:
+            return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES) or []
+        raw = self._ask("LMOVE", self.queue, place, "RIGHT", "LEFT")
+        return [] if raw is None else [raw]
 
-    def _ask(self, *command: str) -> bytes | None:
+    def _ask(self, *command: str | int) -> Any:
         """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""
         try:
             self.connection.send_command(*command)
-            return self._client.parse_response(self.connection, command[0])  # type: ignore[no-any-return] # bytes or None
+            return self._client.parse_response(self.connection, str(command[0]))
         except BaseException:
             self.drop()
             raise
 
-    def give_back(self, client: redis.Redis, *, last: bool = False) -> None:
-        """Put the message just taken back on the queue, as the next one or as the last."""
+    def settled(self, taken: int, refused: int) -> None:
+        """Note how many of the messages just taken were refused; if all were, no fewer are taken next time."""
+        least = self.burst if refused == taken else 1
+        self.burst = min(max(1 + refused, least), BURST)
+
+    def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
+        """Put messages just taken back on the queue, as the next ones in their order, or as the last."""
         place = keys.inflight(self.queue, self.owner)
-        client.lmove(place, self.queue, "LEFT", "LEFT" if last else "RIGHT")
+        side, order = ("LPUSH", taken) if last else ("RPUSH", taken[::-1])
+        client.eval(_GIVE_BACK, 2, place, self.queue, side, *order)
 
     def drop(self) -> None:
         """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
@@ -162,12 +199,13 @@ class Pop(Claim):
         answer: Any = super().read()
         return answer[1] if answer else None
 
-    def take_now(self) -> bytes | None:
+    def take_now(self) -> list[bytes]:
         """A message that is there already."""
-        return self._ask("RPOP", self.queue)
+        raw = self._ask("RPOP", self.queue)
+        return [] if raw is None else [raw]
 
-    def give_back(self, client: redis.Redis, *, last: bool = False) -> None:
-        """Put the message just read back: nobody has it any more."""
+    def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
+        """Put messages just read back: nobody has them any more."""
 
 
 def collect_priorities(client: redis.Redis, queue: str) -> None:

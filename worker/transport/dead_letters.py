@@ -24,10 +24,24 @@ if TYPE_CHECKING:
     from worker.transport.inspection import Refusal, Rules
 
 _CUT = "cut"
+_NAME = "principal_token"
 # With its first dot: base64 without one may be an embedding, and no more than a token's header.
 _TOKEN = re.compile(r"eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?")
 _FIELD = re.compile(r'((?<!\\)(\\*)"principal_token\2"\s*:\s*\2")((?:(?!\2")[^\\]|\\.)*?)(\2"|$)')
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
+
+# One step that may be repeated. A message that is not in its owner's list any more is on its queue again, or buried: no
+# second letter is left of it.
+_BURY = """
+local count = tonumber(redis.call('HGET', KEYS[3], ARGV[2]) or 0)
+local entry = redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'deliveries', count, unpack(ARGV, 4))
+if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then
+    redis.call('XDEL', KEYS[2], entry)
+    return nil
+end
+redis.call('HDEL', KEYS[3], ARGV[2])
+return count
+"""
 
 _RETRY = """
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
@@ -73,8 +87,8 @@ class DeadLetter:
         return asdict(self)
 
 
-def compose(raw: bytes, refusal: Refusal, deliveries: int, rules: Rules, now: datetime) -> dict[str, Any]:
-    """The fields of a stream's entry."""
+def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[str, Any]:
+    """The fields of a stream's entry, but for how often the message was delivered."""
     original, kept = _keepable(raw, rules.dead_bytes)
     return {
         "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
@@ -83,7 +97,6 @@ def compose(raw: bytes, refusal: Refusal, deliveries: int, rules: Rules, now: da
         "message": refusal.error.message,
         "task": refusal.task or "",
         "task_id": refusal.id or "",
-        "deliveries": deliveries,
         "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "bytes": len(raw),
         "kept": kept,
@@ -91,9 +104,27 @@ def compose(raw: bytes, refusal: Refusal, deliveries: int, rules: Rules, now: da
     }
 
 
-def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], rules: Rules) -> None:
+def bury(pipe: redis.client.Pipeline, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules) -> None:
+    """Write an entry and remove its message, with its count, from an owner's list: in one step that may be repeated.
+
+    Args:
+        pipe: is answered with how often the message was delivered; None if it was not in the list any more.
+        queue: where the message is from.
+        place: the owner's list.
+        raw: the message.
+        fields: what `compose` says.
+        rules: how many are kept.
+    """
+    digest = keys.digest(raw)
+    places = (place, keys.dead(queue), keys.deliveries(queue))
+    pairs = [part for pair in fields.items() for part in pair]
+    pipe.eval(_BURY, len(places), *places, raw, digest, rules.dead_entries, *pairs)
+
+
+def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:
     """Write an entry, as a part of the transaction that removes the message from where it was."""
-    pipe.xadd(keys.dead(queue), fields, maxlen=rules.dead_entries, approximate=True)  # type: ignore[arg-type] # a dict
+    entry: Any = {**fields, "deliveries": deliveries}
+    pipe.xadd(keys.dead(queue), entry, maxlen=rules.dead_entries, approximate=True)
 
 
 def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
@@ -126,13 +157,15 @@ def _without_tokens_inside(text: str) -> str | None:
 
 def _cut_text(text: str) -> str:
     """Whatever a field of that name says, and whatever looks like a signed token."""
-    try:
-        named = _fields_named(json.loads(text))
-    except (ValueError, RecursionError):
-        named = []
-    for value in named:
-        text = text.replace(json.dumps(value), f'"{_CUT}"').replace(value, _CUT) if value else text
-    return _TOKEN.sub(_CUT, _FIELD.sub(rf"\1{_CUT}\4", text))
+    if _NAME in text or r"\u" in text:  # spelled out, or in escapes; looking closer takes most of a refusal's time
+        try:
+            named = _fields_named(json.loads(text))
+        except (ValueError, RecursionError):
+            named = []
+        for value in named:
+            text = text.replace(json.dumps(value), f'"{_CUT}"').replace(value, _CUT) if value else text
+        text = _FIELD.sub(rf"\1{_CUT}\4", text)
+    return _TOKEN.sub(_CUT, text)
 
 
 def _fields_named(value: Any) -> list[str]:
@@ -143,7 +176,7 @@ def _fields_named(value: Any) -> list[str]:
             stack += item
         elif isinstance(item, dict):
             stack += item.values()
-            token = item.get("principal_token")
+            token = item.get(_NAME)
             if isinstance(token, str) and len(token) > len(_CUT):
                 found.append(token)
     return found

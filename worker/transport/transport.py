@@ -6,24 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.transport import redis as kombu_redis
 
-from worker.transport.channel import MAINTENANCE_SECONDS, Channel
+from worker.transport.channel import OVERDUE_SECONDS, Channel
 from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from worker.errors import RetrievalError
+    from worker.transport.channel import Answer
 
 
 class Transport(kombu_redis.Transport):
     """Kombu's Redis transport, over claims.
 
     Attributes:
-        answer: stores a failure under a task id; set by whoever consumes.
+        answer: stores failures, each under its task's id; set by whoever consumes.
     """
 
     Channel = Channel
-    answer: Callable[[str, RetrievalError], None] | None = None
+    answer: Answer | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -38,7 +36,7 @@ class Transport(kombu_redis.Transport):
         for timer in self._timers:
             timer.cancel()
         works = (cycle.maybe_restore_messages, cycle.maybe_check_brpop_health)
-        self._timers = [loop.call_repeatedly(MAINTENANCE_SECONDS, work) for work in works]
+        self._timers = [loop.call_repeatedly(OVERDUE_SECONDS, work) for work in works]
 
 
 class SecureTransport(Transport):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import redis
 
 BATCH = 2000
-BATCH_SECONDS = 120.0
+SETTLE_SECONDS = 120.0
+"""So long nothing may be done while something is left."""
 TELL_EVERY = 10 * BATCH
 DEAD = f"{QUEUE}.dead"
 DEAD_ENTRIES = 5000
@@ -216,11 +217,14 @@ def _batch(fuzzer: Fuzzer, first: int, end: int) -> list[bytes]:
 
 
 def _drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
-    """Wait until no message is in the queue or in a worker's hands; False if it takes too long."""
-    deadline = time.monotonic() + BATCH_SECONDS
+    """Wait until no message is in the queue or in a worker's hands; False if there are not ever fewer."""
+    fewest, deadline = BATCH + 1, time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        if not broker.eval(_LEFT, 1, QUEUE):
+        left: Any = broker.eval(_LEFT, 1, QUEUE)
+        if not left:
             return True
+        if left < fewest:
+            fewest, deadline = left, time.monotonic() + SETTLE_SECONDS
         look_after()
         time.sleep(0.02)
     return False

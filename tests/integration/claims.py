@@ -90,9 +90,10 @@ class Worker:
         return self.ids
 
     def maintain(self) -> None:
-        """What comes every few seconds by itself."""
-        self.channel._maintained = float("-inf")
+        """What comes every few seconds by itself, and from now on only here."""
+        self.channel._maintained = self.channel._looked = float("-inf")
         self.channel.maintain()
+        self.channel._maintained = self.channel._looked = float("inf")
 
 
 def places(client: redis.Redis) -> dict[str, int]:
@@ -118,6 +119,13 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self._open: list[Any] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def await_connections(self, count: int, seconds: float = 15.0) -> None:
+        """Until so many have been made."""
+        deadline = time.monotonic() + seconds
+        while len(self._open) < 2 * count:
+            assert time.monotonic() < deadline, "nobody connected in time"
+            time.sleep(0.01)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):

@@ -16,6 +16,8 @@ from .large import BTREE, HNSW, ROWS, SCAN, Large, asker, executed, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from worker.adapters.postgres import Statement
+
 
 def plan(large: Large, user: str, filters: FilterSet = NO_FILTERS) -> dict[str, Any]:
     return large.explain(user, Nearest(large.corpus, large.queries[0], 15, filters))
@@ -50,6 +52,36 @@ def test_a_filter_on_metadata_keeps_the_vector_index(large: Large) -> None:
     used = executed(plan(large, "half", FilterSet(metadata={"rare": False})))
     assert HNSW in used
     assert SCAN not in used
+
+
+@pytest.mark.parametrize("user", ["all", "half"])
+def test_rights_are_looked_up_where_few_rows_are_and_hashed_where_all_are(large: Large, user: str) -> None:
+    """By the index, the documents of its candidates; exactly, all that are visible at once."""
+    by_index = plan(large, user)
+    assert "documents_pkey" in executed(by_index)
+    exactly = large.explain(user, Nearest(large.corpus, large.queries[0], 15, NO_FILTERS, exact=True))
+    assert "documents_pkey" not in executed(exactly)
+    assert "Seq Scan on documents" in executed(exactly)
+
+
+def test_who_says_that_few_rows_are_looked_at_sees_no_more(large: Large) -> None:
+    """Both ways to check rights let the same rows through."""
+    count: Statement = (b"SELECT count(*), min(id), max(id) FROM document_chunks", {})
+    for user in ("all", "half", "hundredth", "nobody"):
+        seen = [
+            large.database.read(
+                asker(user), [(b"SELECT set_config('retrieval.few_rows', %(to)s, true)", {"to": to}), count]
+            )[1]
+            for to in ("on", "", "off")
+        ]
+        assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("k", [15, 16, 52, 200])
+def test_more_than_the_setting_are_fetched_where_more_are_wanted(large: Large, k: int) -> None:
+    """As many as were asked for, whatever `search.over_fetch` is."""
+    found = large.corpus.nearest(large.database, asker("all"), large.queries[2], k, NO_FILTERS, exact=False)
+    assert (found.method, len(found.candidates)) == ("index", k)
 
 
 @pytest.mark.parametrize("user", ["all", "half", "hundredth"])
@@ -124,5 +156,5 @@ def test_statements_hold_no_values(large: Large) -> None:
     statements = large.corpus.statements
     one = FilterSet(document_ids=("a",), sections=("b",), metadata={"k": 1})
     other = FilterSet(document_ids=("'; --",), sections=("%s",), metadata={"; DROP": "x"})
-    assert statements.nearest(one) == statements.nearest(other)
+    assert statements.nearest(one, 15) == statements.nearest(other, 15)
     assert statements.exact(one) == statements.exact(other)

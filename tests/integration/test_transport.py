@@ -264,8 +264,9 @@ def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(
     broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(5)))
     broker.lpush(OTHER, envelope("idle"))
     with Worker(url) as busy, Worker(url, OTHER) as idle:
-        for worker, count in ((busy, 5), (idle, 1)):
-            worker.take(count)
+        busy.take(5)
+        idle.take(1)
+        for worker in (busy, idle):
             worker.consumer.cancel()
             for message in worker.got:
                 message.reject(requeue=True)
@@ -399,7 +400,7 @@ def test_what_is_no_message_among_the_unacknowledged_is_ignored(url: str, broker
     """Somebody else writes to Redis: no reason to end, and what comes after it is put back."""
     broker.hset(keys.UNACKED, mapping={"a": "rubbish", "b": "[1]", "c": unacked.pack(QUEUE, envelope("job"))})
     broker.zadd(keys.UNACKED_INDEX, {"a": 1, "b": 2, "c": 0})
-    with Worker(url) as worker:
+    with Worker(url, prefetch=2) as worker:
         worker.maintain()
         assert worker.take(1) == ["job"]
         worker.maintain()

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from kombu.asynchronous import Hub
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker.devstack.redis import redis_server
 from worker.transport import keys, owners, unacked
@@ -95,6 +98,24 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monke
         worker.drain(lambda: worker.ids == ["job"], seconds=60)
 
 
+def test_a_new_worker_looks_for_the_dead_at_once(
+    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any of its timers: where all workers were killed, nobody else looks."""
+    monkeypatch.setattr("worker.transport.transport.OVERDUE_SECONDS", 3600)
+    broker.lpush(QUEUE, envelope("job"))
+    victim(url, "written down")
+    declare_dead(broker)
+    hub = Hub()
+    with Worker(url) as worker:
+        worker.connection.register_with_event_loop(hub)
+        deadline = time.monotonic() + 15
+        while worker.ids != ["job"]:
+            assert time.monotonic() < deadline
+            hub.run_once()
+        hub.close()
+
+
 def test_what_a_dropped_connection_took_comes_back(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +196,28 @@ def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis
             if broker.ttl(keys.owner_key(worker.claim.owner)) > 6:
                 renewed.set()
         assert renewed.is_set()
+
+
+def test_a_renewal_that_failed_is_tried_again_at_once(
+    stack: Stack, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when the next one is due: an owner lives for only so many."""
+    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
+    proxy = Proxy(stack.redis.port)
+    client = redis.Redis(port=proxy.port, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+    heart = owners.Heart(client, time.time, "here")
+    key = keys.owner_key(heart.add(broker, QUEUE))
+    try:
+        proxy.await_connections(1)
+        proxy.mute.set()
+        broker.delete(key)
+        while not broker.exists(key):  # by a command whose answer is not heard
+            time.sleep(0.01)
+        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)
+        proxy.await_connections(2)
+    finally:
+        heart.stop()
+        proxy.close()
 
 
 def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import kombu.exceptions
 import pytest
 import redis
 from celery import Celery
+from celery.app.trace import trace_task
 from celery.exceptions import SoftTimeLimitExceeded
 
 from worker import codec
@@ -132,3 +134,32 @@ def test_every_failure_is_of_the_contract(
     assert (result.state, type(result.result)) == ("FAILURE", expected)
     assert CANARY not in str(result.result)
     assert len(result.result.args) == 1
+
+
+@pytest.mark.parametrize("failure", [InvalidJob, KeyError, Unavailable], ids=lambda failure: failure.__name__)
+def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
+    make_settings: Callable[..., Settings], failure: type[Exception]
+) -> None:
+    """In a pool's process, which looks for garbage once in many jobs; Celery's note of where it failed is thousands."""
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    settings = make_settings(trust_queue=True)
+
+    def fail(*_: Any) -> Any:
+        raise failure("of this job")
+
+    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
+    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
+        return run_job(self, args, kwargs, RetrieveTopK, fail, settings)
+
+    def run() -> int:
+        request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
+        gc.collect()
+        gc.disable()
+        try:
+            trace_task(app.tasks[task.name], "1", (JOB,), {}, request, app=app)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    run()  # the first makes more, once
+    assert run() < 100

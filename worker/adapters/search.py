@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from datetime import date, time
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
@@ -14,7 +15,7 @@ from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.adapters.postgres import Database, Reader, Row, Statement
@@ -29,6 +30,7 @@ number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query lik
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 _JSON = (str, int, dict, type(None))
+_PINS_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,6 @@ class Corpus:
     ) -> None:
         self.name = name
         self.settings = settings
-        self._over_fetch = search.over_fetch
         self.statements = Statements(name, settings, search, types, calibration)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
@@ -197,8 +198,12 @@ class Corpus:
         """The size of the corpus and HNSW's settings by it, then the search."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
-        compose = statements.exact if wanted.exact else statements.nearest
-        return [(statements.plan(wanted.filters), {}), (compose(wanted.filters, wanted.vectors), values)]
+        search = (
+            statements.exact(wanted.filters, wanted.vectors)
+            if wanted.exact
+            else statements.nearest(wanted.filters, wanted.k, wanted.vectors)
+        )
+        return [(statements.plan(wanted.filters, exact=wanted.exact), {}), (search, values)]
 
     def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
         """What index or exact search found; None where only exact search can tell.
@@ -213,7 +218,7 @@ class Corpus:
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
-        complete = fetched >= self._over_fetch and not tied_past_fetch
+        complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
         return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)) if complete else None
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
@@ -230,11 +235,16 @@ class Corpus:
     def pinned(
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
-        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
-        (rows,) = database.read(principal, [(self.statements.pinned, self.statements.pins(hashes, ids))])
-        chunks = self.chunks(rows)
+        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once.
+
+        One query; of more than `_PINS_AT_ONCE` as many as it takes, in one round trip and one transaction, so that
+        chunks are made of the first rows while Postgres looks for the next.
+        """
+        parts = zip_longest(_batches(hashes), _batches(ids), fillvalue=())
+        wanted = [(self.statements.pinned, self.statements.pins(*part)) for part in parts]
+        chunks = chain.from_iterable(database.read_by_and_by(principal, wanted, self.chunks))
         # Only by hash and by id together is one found twice.
-        return list({chunk.id: chunk for chunk in chunks}.values()) if ids else chunks
+        return list({chunk.id: chunk for chunk in chunks}.values()) if ids else list(chunks)
 
     def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
         """Rows of `Statements.pinned` as chunks, in their order."""
@@ -296,6 +306,11 @@ class Corpus:
             Chunk,
             (str(chunk_id), str(document_id), text, page, section, coordinates, named, hashed, HASH_VERSION),
         )
+
+
+def _batches(pins: Collection[str]) -> Iterator[list[str]]:
+    every = [*pins]
+    return (every[first : first + _PINS_AT_ONCE] for first in range(0, len(every), _PINS_AT_ONCE))
 
 
 def _in_json(value: Any) -> Any:

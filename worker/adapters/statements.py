@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from worker.settings import Calibration, CorpusSettings, SearchSettings
 
 
+FEW_ROWS_SETTING = "retrieval.few_rows"
+"""States that a statement is about to look at few rows; it changes how fast a policy may answer, never what."""
+
+
 class Statements:
     """The statements of one corpus.
 
@@ -68,19 +72,21 @@ class Statements:
         """The parameters of `exact` and `nearest`."""
         return {"query": query, "k": k, **self.filters.values(filters)}
 
-    def plan(self, filters: FilterSet) -> bytes:
-        """Size of the corpus, and HNSW's settings by it, until the end of the transaction."""
-        return self._filtered_plan if filters.given else self._unfiltered_plan
+    def plan(self, filters: FilterSet, *, exact: bool = False) -> bytes:
+        """Size of the corpus, HNSW's settings by it, and how rights are checked, until the end of the transaction.
 
-    @cached_property
-    def _unfiltered_plan(self) -> bytes:
-        return self._plan([self._measured_width or self._width_by_size])
+        Args:
+            filters: what the search is narrowed to.
+            exact: for `exact`, which looks at every row.
+        """
+        return self.cached(("plan", exact), filters, lambda: self._plan(self._widths(filters), few_rows=not exact))
 
-    @cached_property
-    def _filtered_plan(self) -> bytes:
-        """Nobody measured what a filter leaves: the wider of both."""
+    def _widths(self, filters: FilterSet) -> list[tuple[int, int, int]]:
+        """What was measured; with a filter, nobody measured what it leaves: the wider of both."""
         measured = self._measured_width
-        return self._plan([self._width_by_size, *([measured] if measured else [])])
+        if measured is None:
+            return [self._width_by_size]
+        return [self._width_by_size, measured] if filters.given else [measured]
 
     @property
     def _width_by_size(self) -> tuple[int, int, int]:
@@ -93,20 +99,27 @@ class Statements:
         measured = self._calibration
         return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
 
-    def _plan(self, widths: Iterable[tuple[int, int, int]]) -> bytes:
-        """Set the widest of the widths, up to the most that pgvector takes."""
+    def _plan(self, widths: Iterable[tuple[int, int, int]], *, few_rows: bool) -> bytes:
+        """Set the widest of the widths, up to the most that pgvector takes.
+
+        Postgres expects to look at the whole table where the index will give it some dozens of rows: a policy may ask
+        `FEW_ROWS_SETTING` which way to check them is the cheaper one (config/schema.sql).
+        """
         s = self._search
         return render(
             "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true),"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
             " set_config('hnsw.max_scan_tuples', {tuples}, true),"
-            " set_config('hnsw.scan_mem_multiplier', {memory}, true)"
+            " set_config('hnsw.scan_mem_multiplier', {memory}, true),"
+            " set_config({few_rows}, {said}, true)"
             " FROM ({size}) AS size",
             widths=sql.SQL(", ").join(
                 [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in widths]
             ),
             tuples=sql.Literal(str(s.max_scan_tuples)),
             memory=sql.Literal(str(s.scan_mem_multiplier)),
+            few_rows=sql.Literal(FEW_ROWS_SETTING),
+            said=sql.Literal("on" if few_rows else ""),
             size=estimated_rows(self._types.storage),
         )
 
@@ -124,14 +137,25 @@ class Statements:
             ),
         )
 
-    def nearest(self, filters: FilterSet, vectors: bool = False) -> bytes:
+    def nearest(self, filters: FilterSet, k: int, vectors: bool = False) -> bytes:
         """Index or exact, as the database's own statistics and the caller's rights decide.
 
         Args:
             filters: what to narrow the search to.
+            k: how many are wanted; it decides how many are fetched, see `over_fetch`.
             vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
         """
-        return self.cached(("index", vectors), filters, lambda: self._compose_nearest(filters, vectors))
+        fetch = self.over_fetch(k)
+        return self.cached(("index", fetch, vectors), filters, lambda: self._compose_nearest(filters, fetch, vectors))
+
+    def over_fetch(self, k: int) -> int:
+        """How many the index gives before the exact order and the cut: at least two for each that is wanted.
+
+        A multiple of the setting, because it stands in the statement: as a parameter, Postgres would expect to read a
+        tenth of the table, and leave the index.
+        """
+        step = self._search.over_fetch
+        return step * max(1, -(-2 * k // step))
 
     # --- what `calibrate` asks ------------------------------------------------------------------
 
@@ -206,7 +230,7 @@ class Statements:
             "ids": json.dumps([str(value) for value in values if value is not None]),
         }
 
-    def _compose_nearest(self, filters: FilterSet, vectors: bool) -> bytes:
+    def _compose_nearest(self, filters: FilterSet, over_fetch: int, vectors: bool) -> bytes:
         on_chunks = self.filters.on_chunks(filters)
         return render(
             """
@@ -234,7 +258,7 @@ class Statements:
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
             nearness=sql.SQL(_NEARNESS[self.settings.index]).format(**self.names),
-            over_fetch=sql.Literal(self._search.over_fetch),
+            over_fetch=sql.Literal(over_fetch),
             columns=self._columns(vectors),
             **self.names,
         )

@@ -92,9 +92,9 @@ class CorpusSettings(Section):
 class SearchSettings(Section):
     """How nearest-neighbour search trades time for recall."""
 
-    over_fetch: int = Field(60, ge=15, le=1000)
+    over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
-    narrow_factor: float = Field(25.0, ge=0)
+    narrow_factor: float = Field(15.0, ge=0)
     ef_search_min: int = Field(400, ge=15, le=1000)
     ef_search_rows: int = Field(500, ge=1)
     max_scan_tuples: int = Field(40_000, ge=1000)

@@ -37,7 +37,9 @@ AT_A_STRETCH = 256
 """So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
 jobs that end, and of being told to end itself."""
 
-MAINTENANCE_SECONDS = 4.0
+MAINTENANCE_SECONDS = 2.0
+"""How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
+
 OVERDUE_SECONDS = 1.0
 OVERDUE_A_PROCESS = 2
 """So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
@@ -100,6 +102,11 @@ class Channel(kombu_redis.Channel):
             client = self._kept
         return contextlib.nullcontext(client)
 
+    def _once_client(self) -> redis.Redis:
+        """A client that tries a command once: several tries take longer than an owner may be silent."""
+        parameters = self._connparams() | {"retry_on_timeout": False, "health_check_interval": 0}
+        return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
+
     # --- consumers ----------------------------------------------------------------------------------
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **options: Any) -> Any:
@@ -107,7 +114,7 @@ class Channel(kombu_redis.Channel):
         consumed = super().basic_consume(queue, no_ack, *args, **options)
         if queue not in self.active_fanout_queues and queue not in self._claims:
             if self._heart is None:
-                self._heart = owners.Heart(self.Client(connection_pool=self._get_pool()), time.time, _process_name())
+                self._heart = owners.Heart(self._once_client(), time.time, _process_name())
             kind = Pop if no_ack else Claim
             self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
         return consumed

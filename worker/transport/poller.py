@@ -17,8 +17,13 @@ class ClaimingPoller(MultiChannelPoller):
     """Lets each channel claim while it has room, and hands it what came."""
 
     def on_poll_start(self) -> None:
-        """Before the event loop waits."""
+        """Before the event loop waits.
+
+        Who has just begun looks at once for what the dead hold: where all were killed, nobody else does. And a timer
+        that comes a moment too early is no reason to look only the next time it comes.
+        """
         for channel in list(self._channels):
+            channel.maintain()
             channel.claim_more()
             if channel.active_fanout_queues:
                 self._register_LISTEN(channel)

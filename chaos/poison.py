@@ -95,7 +95,11 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
                 broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
                 progress(ledger.done, "healthy jobs among poison")
             _settle(
-                scene.redis.port, ledger, order.jobs, lambda left: progress(ledger.done, f"{left} poison jobs left")
+                scene.redis.port,
+                ledger,
+                order.jobs,
+                lambda: diary.stat().st_size,
+                lambda left: progress(ledger.done, f"{left} poison jobs left"),
             )
             scene.fleet.stop()
             watcher.finish()
@@ -116,17 +120,21 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     )
 
 
-def _settle(port: int, ledger: Ledger, jobs: int, progress: Callable[[int], None]) -> None:
-    """Wait until the healthy are answered and nothing is left in Redis, as long as there is ever less."""
-    fewest, deadline = jobs * 2, time.monotonic() + SETTLE_SECONDS
+def _settle(port: int, ledger: Ledger, jobs: int, runs: Callable[[], int], progress: Callable[[int], None]) -> None:
+    """Wait until the healthy are answered and nothing is left in Redis, as long as something happens.
+
+    Poison comes back in turns: it is run again and again before the first of it is given up.
+    """
+    before, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         ledger.wait_for_done(jobs, 5.0)
         left = len(set().union(*holdings(port)))
         unanswered = jobs - ledger.done
         if not (left or unanswered):
             return
-        if left + unanswered < fewest:
-            fewest, deadline = left + unanswered, time.monotonic() + SETTLE_SECONDS
+        now = (left, unanswered, runs())
+        if now != before:
+            before, deadline = now, time.monotonic() + SETTLE_SECONDS
         progress(left)
         time.sleep(5.0 if left else 0.5)
 

@@ -98,7 +98,8 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
                 scene.redis.port,
                 ledger,
                 order.jobs,
-                lambda: diary.stat().st_size,
+                lambda: len(diary.read_text().split()),
+                2 * MOST_EXECUTIONS * count,
                 lambda left: progress(ledger.done, f"{left} poison jobs left"),
             )
             scene.fleet.stop()
@@ -120,13 +121,15 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     )
 
 
-def _settle(port: int, ledger: Ledger, jobs: int, runs: Callable[[], int], progress: Callable[[int], None]) -> None:
+def _settle(
+    port: int, ledger: Ledger, jobs: int, runs: Callable[[], int], most_runs: int, progress: Callable[[int], None]
+) -> None:
     """Wait until the healthy are answered and nothing is left in Redis, as long as something happens.
 
-    Poison comes back in turns: it is run again and again before the first of it is given up.
+    Poison comes back in turns: all of it is run again and again before the first of it is given up.
     """
     before, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and runs() <= most_runs:
         ledger.wait_for_done(jobs, 5.0)
         left = len(set().union(*holdings(port)))
         unanswered = jobs - ledger.done

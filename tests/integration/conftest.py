@@ -1,15 +1,19 @@
-"""What several integration tests share and takes long to make."""
+"""What several integration tests share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+import redis
 
 from .large import Large, large_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from worker.devstack import Stack
 
 
 @pytest.fixture(scope="session", params=[16, 18])
@@ -17,3 +21,19 @@ def large(request: pytest.FixtureRequest) -> Iterator[Large]:
     """50,000 rows, on PostgreSQL 16 and 18."""
     with large_corpus(request.param) as filled:
         yield filled
+
+
+@pytest.fixture
+def store(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
+    """The Redis of the results, where the cache is unless settings say otherwise."""
+    del broker
+    with redis.Redis.from_url(stack.redis.url(1)) as client:
+        yield client
+
+
+@pytest.fixture
+def unnoticed(stack: Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser whose writes Postgres does not count, so that no version of a corpus changes."""
+    with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
+        connection.execute("SET track_counts = off")
+        yield connection

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import orjson
 import psycopg
 import pytest
-import redis
 
 from worker import devstack
 from worker.adapters.cache import LARGEST, PREFIX
@@ -32,6 +31,8 @@ from worker.settings import config_folder, from_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import redis
 
     from worker.devstack import Stack
     from worker.settings import Settings
@@ -75,22 +76,6 @@ def start(make_settings: MakeSettings, database: str, broker: redis.Redis) -> It
 @pytest.fixture
 def running(start: Start) -> Running:
     return start()
-
-
-@pytest.fixture
-def store(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
-    """The Redis of the results, where the cache is unless settings say otherwise."""
-    del broker
-    with redis.Redis.from_url(stack.redis.url(1)) as client:
-        yield client
-
-
-@pytest.fixture
-def unnoticed(stack: Stack, database: str) -> Iterator[Admin]:
-    """A superuser whose writes Postgres does not count, so that no version of a corpus changes."""
-    with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
-        connection.execute("SET track_counts = off")
-        yield connection
 
 
 def ask(running: Running, claims: dict[str, Any] | None = ALICE, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import psycopg
 import pytest
-import redis
 from tests.integration.asking import HUM, Delivered, ask, asker, ids, repeated
 from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import redis
     from tests.integration.provider import Provider
 
     from worker.devstack import Stack
@@ -81,22 +81,6 @@ def open_engine(make_settings: MakeSettings, database: str, broker: redis.Redis)
 @pytest.fixture
 def engine(open_engine: Open) -> Engine:
     return open_engine()
-
-
-@pytest.fixture
-def store(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
-    """The Redis of the results, where the cache is unless settings say otherwise."""
-    del broker
-    with redis.Redis.from_url(stack.redis.url(1)) as client:
-        yield client
-
-
-@pytest.fixture
-def unnoticed(stack: Stack, database: str) -> Iterator[Admin]:
-    """A superuser whose writes Postgres does not count, so that no version of a corpus changes."""
-    with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
-        connection.execute("SET track_counts = off")
-        yield connection
 
 
 def writes(asked: dict[str, Any]) -> str:

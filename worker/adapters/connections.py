@@ -20,8 +20,6 @@ from psycopg.pq import Format
 from psycopg.types.json import set_json_loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from psycopg.abc import RV, Buffer, PQGen
 
 LINK = {
@@ -64,12 +62,10 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     Attributes:
         patience: seconds for one answer; then the connection is closed, because nobody knows what may still come.
         used_at: when it last answered a job, by `time.monotonic`.
-        meanwhile: what is done each time before it waits, with what the server has sent so far.
     """
 
     patience: float = CHECK_SECONDS
     used_at: float = 0.0
-    meanwhile: Callable[[], None] | None = None
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait for an answer of the server; see `psycopg.Connection.wait`.
@@ -77,26 +73,11 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         Raises:
             psycopg.OperationalError: there was none in time.
         """
-        if self.meanwhile is not None:
-            gen = _between(gen, self.meanwhile)
         try:
             return super().wait(gen, interval, self.patience if timeout is None else timeout)
         except _WaitTimeout:
             self.pgconn.finish()
             raise psycopg.OperationalError("no answer in time") from None
-
-
-def _between(gen: PQGen[RV], work: Callable[[], None]) -> PQGen[RV]:
-    """Psycopg's own conversation with the server, with some work before each wait."""
-    ready: Any = None
-    while True:
-        try:
-            wanted = gen.send(ready)
-        except StopIteration as done:
-            value: RV = done.value
-            return value
-        work()
-        ready = yield wanted
 
 
 def check(connection: PatientConnection) -> None:

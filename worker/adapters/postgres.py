@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg import sql
@@ -18,7 +17,7 @@ from worker.adapters.connections import CHECK_SECONDS, PatientConnection
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     Statement = tuple[bytes, Mapping[str, Any]]
     Row = tuple[Any, ...]
-
-T = TypeVar("T")
 
 # Classes of SQLSTATE that pass by themselves: connection lost, out of resources, told to stop, the server
 # shutting down or starting, serialization, a read-only standby.
@@ -130,53 +127,30 @@ class Database:
         """
         seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
-        settings = [*principal.settings, *limits]
-        return self._with_one_retry(_BEGIN_READ, settings, statements, seconds * searches, _as_they_are)
-
-    def read_by_and_by(
-        self, principal: Principal, statements: Sequence[Statement], take: Callable[[list[Row]], T]
-    ) -> list[T]:
-        """The same, each statement's rows being taken while Postgres works at the next.
-
-        Args:
-            principal: who asks.
-            statements: each with its parameters, in the order in which their rows are taken.
-            take: makes something of the rows of one statement; called again for all of them if a connection is lost.
-
-        Returns:
-            What was made of each.
-        """
-        return self._with_one_retry(_BEGIN_READ, principal.settings, statements, self._timeout_seconds, take)
+        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements, seconds * searches)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
 
         Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
         """
-        settings = [(OWNER_SETTING, owner)]
-        return self._with_one_retry(_BEGIN_WRITE, settings, statements, self._timeout_seconds, _as_they_are)
+        return self._with_one_retry(_BEGIN_WRITE, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """The same, reading only."""
-        settings = [(OWNER_SETTING, owner)]
-        return self._with_one_retry(_BEGIN_READ, settings, statements, self._timeout_seconds, _as_they_are)
+        return self._with_one_retry(_BEGIN_READ, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
         """The same on the records of every owner, for checks that tell nobody what a record holds."""
         begin = _BEGIN_WRITE if write else _BEGIN_READ
-        return self._with_one_retry(begin, [(_AUDIT_SETTING, "on")], statements, self._timeout_seconds, _as_they_are)
+        return self._with_one_retry(begin, [(_AUDIT_SETTING, "on")], statements, self._timeout_seconds)
 
     def _with_one_retry(
-        self,
-        begin: sql.SQL,
-        settings: Sequence[tuple[str, str]],
-        statements: Sequence[Statement],
-        patience: float,
-        take: Callable[[list[Row]], T],
-    ) -> list[T]:
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
+    ) -> list[list[Row]]:
         with translated_errors():
             try:
-                return self._run(begin, settings, statements, patience, take)
+                return self._run(begin, settings, statements, patience)
             except PoolTimeout:
                 raise
             except psycopg.OperationalError as error:
@@ -184,16 +158,11 @@ class Database:
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(begin, settings, statements, patience, take)
+                return self._run(begin, settings, statements, patience)
 
     def _run(
-        self,
-        begin: sql.SQL,
-        settings: Sequence[tuple[str, str]],
-        statements: Sequence[Statement],
-        patience: float,
-        take: Callable[[list[Row]], T],
-    ) -> list[T]:
+        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
+    ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
                 # The server ends the statement first, if it can still be heard.
@@ -201,13 +170,10 @@ class Database:
                 with connection.pipeline():
                     connection.execute(begin, prepare=True)
                     self._state(connection, settings)
-                    answers = _Answers(
-                        [connection.execute(query, values, prepare=True, binary=True) for query, values in statements],
-                        take,
-                    )
+                    cursors = [
+                        connection.execute(query, values, prepare=True, binary=True) for query, values in statements
+                    ]
                     connection.execute(_COMMIT, prepare=True)
-                    if len(statements) > 1:
-                        connection.meanwhile = answers.take_what_is_there
             except psycopg.OperationalError:
                 if connection.info.transaction_status != TransactionStatus.ACTIVE:
                     raise
@@ -216,9 +182,9 @@ class Database:
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
             finally:
-                connection.patience, connection.meanwhile = CHECK_SECONDS, None
+                connection.patience = CHECK_SECONDS
             connection.used_at = time.monotonic()
-            return answers.all()
+            return [_rows(cursor) for cursor in cursors]
 
     def _state(self, connection: PatientConnection, settings: Iterable[tuple[str, str]]) -> None:
         """Say who asks, until the end of this transaction and no longer."""
@@ -228,43 +194,6 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
-
-
-class _Answers(Generic[T]):
-    """What is made of the rows of some statements, in their order.
-
-    Args:
-        cursors: each with one statement on its way.
-        take: makes something of the rows of one.
-    """
-
-    def __init__(self, cursors: Iterable[psycopg.Cursor[Row]], take: Callable[[list[Row]], T]) -> None:
-        self._left = deque(cursors)
-        self._take = take
-        self._taken: list[T] = []
-        self._failure: Exception | None = None
-
-    def take_what_is_there(self) -> None:
-        """Take the rows that have come since.
-
-        What fails does so in `all`: between two answers the connection would be lost with it.
-        """
-        try:
-            while self._failure is None and self._left and self._left[0].pgresult is not None:
-                self._taken.append(self._take(_rows(self._left.popleft())))
-        except Exception as failure:  # noqa: BLE001 -- raised again
-            self._failure = failure
-
-    def all(self) -> list[T]:
-        """Everything, once everything is there."""
-        if self._failure is not None:
-            raise self._failure
-        self._taken.extend(self._take(_rows(cursor)) for cursor in self._left)
-        return self._taken
-
-
-def _as_they_are(rows: list[Row]) -> list[Row]:
-    return rows
 
 
 def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from datetime import date, time
-from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
@@ -15,7 +14,7 @@ from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.adapters.postgres import Database, Reader, Row, Statement
@@ -30,7 +29,6 @@ number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query lik
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 _JSON = (str, int, dict, type(None))
-_PINS_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +233,11 @@ class Corpus:
     def pinned(
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
-        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once.
-
-        One query; of more than `_PINS_AT_ONCE` as many as it takes, in one round trip and one transaction, so that
-        chunks are made of the first rows while Postgres looks for the next.
-        """
-        parts = zip_longest(_batches(hashes), _batches(ids), fillvalue=())
-        wanted = [(self.statements.pinned, self.statements.pins(*part)) for part in parts]
-        chunks = chain.from_iterable(database.read_by_and_by(principal, wanted, self.chunks))
+        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
+        (rows,) = database.read(principal, [(self.statements.pinned, self.statements.pins(hashes, ids))])
+        chunks = self.chunks(rows)
         # Only by hash and by id together is one found twice.
-        return list({chunk.id: chunk for chunk in chunks}.values()) if ids else list(chunks)
+        return list({chunk.id: chunk for chunk in chunks}.values()) if ids else chunks
 
     def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
         """Rows of `Statements.pinned` as chunks, in their order."""
@@ -306,11 +299,6 @@ class Corpus:
             Chunk,
             (str(chunk_id), str(document_id), text, page, section, coordinates, named, hashed, HASH_VERSION),
         )
-
-
-def _batches(pins: Collection[str]) -> Iterator[list[str]]:
-    every = [*pins]
-    return (every[first : first + _PINS_AT_ONCE] for first in range(0, len(every), _PINS_AT_ONCE))
 
 
 def _in_json(value: Any) -> Any:

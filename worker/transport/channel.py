@@ -382,8 +382,7 @@ class Channel(kombu_redis.Channel):
 
     def _put_back(self, client: redis.Redis) -> None:
         dead = owners.bury(client, time.time())
-        tags = unacked.of_owners(client, {*dead})
-        _say_put_back(sum(self._give_back(tag, unacked.held(client, tag), "RPUSH", client) for tag in tags))
+        _say_put_back(sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead})))
         for queue, claim in self._claims.items():
             if claim.reliable:
                 collect_priorities(client, queue)
@@ -397,18 +396,16 @@ class Channel(kombu_redis.Channel):
         earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
         self._accounted = self._deliveries - rest
         most = OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
-        waited_at: dict[str, bool] = {}
+        late = unacked.overdue(client, self.overdue_before(), OVERDUE_LOOKED_AT)
+        queues = unacked.queues_of(client, late)
+        busy = {queue for queue in {*queues} if queue is not None and client.llen(queue)}
         returned = 0
-        for tag in unacked.overdue(client, self.overdue_before(), OVERDUE_LOOKED_AT):
-            message = unacked.held(client, tag)
-            if message is not None:
-                if message.queue not in waited_at:
-                    waited_at[message.queue] = client.llen(message.queue) > 0
-                if waited_at[message.queue]:
-                    if not earned:
-                        continue
-                    earned -= 1
-            returned += self._give_back(tag, message, "LPUSH", client)
+        for tag, queue in zip(late, queues, strict=True):
+            if queue in busy:
+                if not earned:
+                    continue
+                earned -= 1
+            returned += self._give_back(tag, "LPUSH", client)
             if returned >= most:
                 break
         _say_put_back(returned)
@@ -417,9 +414,8 @@ class Channel(kombu_redis.Channel):
         """Deliveries from before this moment (Unix time) are overdue."""
         return time.time() - self.visibility_timeout
 
-    def _give_back(
-        self, tag: str, message: unacked.Held | None, side: Literal["RPUSH", "LPUSH"], client: redis.Redis
-    ) -> bool:
+    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
+        message = unacked.held(client, tag)
         if message is not None:
             return unacked.give_back(client, tag, side, message=message)
         try:

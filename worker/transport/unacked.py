@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from worker.transport import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     import redis
 
@@ -59,6 +59,15 @@ redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
 local count = redis.call('HINCRBY', KEYS[5], redis.sha1hex(message), 1)
 redis.call('RPOP', KEYS[4])
 return {message, count}
+"""
+
+# The ends of entries: these may be long, and where they are from stands last.
+_ENDS = """
+local ends = {}
+for number = 2, #ARGV do
+    ends[number - 1] = string.sub(redis.call('HGET', KEYS[1], ARGV[number]) or '', -tonumber(ARGV[1]))
+end
+return ends
 """
 
 
@@ -131,6 +140,12 @@ def held(client: redis.Redis, tag: str) -> Held | None:
     """A delivered message by its tag; None if it is gone, or a stock worker's."""
     entry: Any = client.hget(keys.UNACKED, tag)
     return unpack(entry) if entry else None
+
+
+def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
+    """Where deliveries are from, by their tags; None of one that is gone, or a stock worker's."""
+    ends: Any = client.eval(_ENDS, 1, keys.UNACKED, _END_BYTES, *tags) if tags else []
+    return [json.loads(end[1]) if (end := _END.search(entry)) else None for entry in ends]
 
 
 def acknowledge(client: redis.Redis, done: Done) -> None:

@@ -246,6 +246,21 @@ def test_a_reading_transaction_can_not_write(one_connection: Settings, admin: ps
     engine.close()
 
 
+def test_what_is_read_together_is_read_in_one_transaction(one_connection: Settings) -> None:
+    """And the next on the same connection in another, which can't be made to write either."""
+    engine = Database(one_connection)
+    which = b"SELECT pg_backend_pid(), transaction_timestamp(), current_setting('transaction_read_only')"
+    first, second = (engine.read(asker("alice"), [(which, {})] * 5) for _ in range(2))
+    (one,), (other,) = ({rows[0] for rows in read} for read in (first, second))
+    assert one[0] == other[0]
+    assert one[1] < other[1]
+    assert one[2] == other[2] == "on"
+    allow = b"SELECT set_config('transaction_read_only', 'off', true)"
+    with pytest.raises((InternalError, SettingsError, Unavailable)):
+        engine.read(asker("alice"), [(allow, {})])
+    engine.close()
+
+
 def test_an_error_of_postgres_quotes_no_value(one_connection: Settings) -> None:
     """Its own words would: only the SQLSTATE is told."""
     engine = Database(one_connection)

@@ -42,7 +42,7 @@ _CANCEL_SECONDS = 2.0
 _LIFETIME_SECONDS = 3600.0
 _QUESTION_SECONDS = 30.0
 _RECONNECT_SECONDS = 2.0
-_BEGIN_READ = sql.SQL("BEGIN READ ONLY")
+_READ_ONLY = ("transaction_read_only", "on")
 _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
 
@@ -127,30 +127,35 @@ class Database:
         """
         seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
-        return self._with_one_retry(_BEGIN_READ, [*principal.settings, *limits], statements, seconds * searches)
+        return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
 
         Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
         """
-        return self._with_one_retry(_BEGIN_WRITE, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
+        return self._with_one_retry([(OWNER_SETTING, owner)], statements, self._timeout_seconds, write=True)
 
     def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """The same, reading only."""
-        return self._with_one_retry(_BEGIN_READ, [(OWNER_SETTING, owner)], statements, self._timeout_seconds)
+        return self._with_one_retry([_READ_ONLY, (OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
         """The same on the records of every owner, for checks that tell nobody what a record holds."""
-        begin = _BEGIN_WRITE if write else _BEGIN_READ
-        return self._with_one_retry(begin, [(_AUDIT_SETTING, "on")], statements, self._timeout_seconds)
+        settings = [(_AUDIT_SETTING, "on")] if write else [_READ_ONLY, (_AUDIT_SETTING, "on")]
+        return self._with_one_retry(settings, statements, self._timeout_seconds, write=write)
 
     def _with_one_retry(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
+        self,
+        settings: Sequence[tuple[str, str]],
+        statements: Sequence[Statement],
+        patience: float,
+        *,
+        write: bool = False,
     ) -> list[list[Row]]:
         with translated_errors():
             try:
-                return self._run(begin, settings, statements, patience)
+                return self._run(settings, statements, patience, write)
             except PoolTimeout:
                 raise
             except psycopg.OperationalError as error:
@@ -158,22 +163,25 @@ class Database:
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(begin, settings, statements, patience)
+                return self._run(settings, statements, patience, write)
 
     def _run(
-        self, begin: sql.SQL, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float
+        self, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float, write: bool
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
                 # The server ends the statement first, if it can still be heard.
                 connection.patience = patience + CHECK_SECONDS
+                # A pipeline is one transaction without being told: for reading, nothing opens and closes it.
                 with connection.pipeline():
-                    connection.execute(begin, prepare=True)
+                    if write:
+                        connection.execute(_BEGIN_WRITE, prepare=True)
                     self._state(connection, settings)
                     cursors = [
                         connection.execute(query, values, prepare=True, binary=True) for query, values in statements
                     ]
-                    connection.execute(_COMMIT, prepare=True)
+                    if write:
+                        connection.execute(_COMMIT, prepare=True)
             except psycopg.OperationalError:
                 if connection.info.transaction_status != TransactionStatus.ACTIVE:
                     raise
@@ -187,7 +195,7 @@ class Database:
             return [_rows(cursor) for cursor in cursors]
 
     def _state(self, connection: PatientConnection, settings: Iterable[tuple[str, str]]) -> None:
-        """Say who asks, until the end of this transaction and no longer."""
+        """Say who asks, and that nothing may be written, until the end of this transaction and no longer."""
         values = dict([_timeout(self._timeout_seconds), *settings])
         connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
 

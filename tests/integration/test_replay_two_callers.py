@@ -149,4 +149,4 @@ def test_a_foreign_pin_costs_postgres_one_look_at_its_own_document(engine: Engin
     for who in (ONE_PERCENT, STRANGER):
         (foreign_pages, foreign_rows), (pages, rows) = (work(engine, dsn, who, pin) for pin in (FOREIGN, NOTHING))
         assert 0 <= foreign_pages - pages <= 8
-        assert 0 <= foreign_rows - rows <= 8
+        assert 0 <= foreign_rows - rows <= 9

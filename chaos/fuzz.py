@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import redis
 
 BATCH = 2000
-BATCH_SECONDS = 120.0
+SETTLE_SECONDS = 120.0
+"""So long nothing may be done while something is left."""
 TELL_EVERY = 10 * BATCH
 DEAD = f"{QUEUE}.dead"
 DEAD_ENTRIES = 5000
@@ -199,8 +200,8 @@ def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minut
         while messages and (minutes is None or found.seconds < minutes * 60):
             broker.lpush(QUEUE, *messages)
             following = _batch(fuzzer, found.messages + len(messages), order.jobs)  # while the workers work
-            _drained(broker, scene.fleet.look_after)
-            letter = _account(messages, broker, results, found, letter)
+            drained(broker, scene.fleet.look_after)
+            letter = account(messages, broker, results, found, letter)
             messages, found.seconds = following, time.monotonic() - began
             tells = found.messages % TELL_EVERY == 0
             progress(found.messages, f"{found.messages / found.seconds:.0f} a second" if tells else "")
@@ -215,18 +216,21 @@ def _batch(fuzzer: Fuzzer, first: int, end: int) -> list[bytes]:
     return [fuzzer.message(number) for number in range(first, min(first + BATCH, end))]
 
 
-def _drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
-    """Wait until no message is in the queue or in a worker's hands; False if it takes too long."""
-    deadline = time.monotonic() + BATCH_SECONDS
+def drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
+    """Wait until no message is in the queue or in a worker's hands; False if there are not ever fewer."""
+    fewest, deadline = BATCH + 1, time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        if not broker.eval(_LEFT, 1, QUEUE):
+        left: Any = broker.eval(_LEFT, 1, QUEUE)
+        if not left:
             return True
+        if left < fewest:
+            fewest, deadline = left, time.monotonic() + SETTLE_SECONDS
         look_after()
         time.sleep(0.02)
     return False
 
 
-def _account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed, letter: str) -> str:
+def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed, letter: str) -> str:
     """Where each message of a batch is; then their results are deleted.
 
     Args:

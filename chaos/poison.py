@@ -95,7 +95,12 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
                 broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
                 progress(ledger.done, "healthy jobs among poison")
             _settle(
-                scene.redis.port, ledger, order.jobs, lambda left: progress(ledger.done, f"{left} poison jobs left")
+                scene.redis.port,
+                ledger,
+                order.jobs,
+                lambda: len(diary.read_text().split()),
+                2 * MOST_EXECUTIONS * count,
+                lambda left: progress(ledger.done, f"{left} poison jobs left"),
             )
             scene.fleet.stop()
             watcher.finish()
@@ -116,17 +121,23 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     )
 
 
-def _settle(port: int, ledger: Ledger, jobs: int, progress: Callable[[int], None]) -> None:
-    """Wait until the healthy are answered and nothing is left in Redis, as long as there is ever less."""
-    fewest, deadline = jobs * 2, time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline:
+def _settle(
+    port: int, ledger: Ledger, jobs: int, runs: Callable[[], int], most_runs: int, progress: Callable[[int], None]
+) -> None:
+    """Wait until the healthy are answered and nothing is left in Redis, as long as something happens.
+
+    Poison comes back in turns: all of it is run again and again before the first of it is given up.
+    """
+    before, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline and runs() <= most_runs:
         ledger.wait_for_done(jobs, 5.0)
         left = len(set().union(*holdings(port)))
         unanswered = jobs - ledger.done
         if not (left or unanswered):
             return
-        if left + unanswered < fewest:
-            fewest, deadline = left + unanswered, time.monotonic() + SETTLE_SECONDS
+        now = (left, unanswered, runs())
+        if now != before:
+            before, deadline = now, time.monotonic() + SETTLE_SECONDS
         progress(left)
         time.sleep(5.0 if left else 0.5)
 

@@ -1,0 +1,69 @@
+"""The fuzz run's balance: a harness that can't see loss proves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from chaos import fuzz
+from chaos.jobs import QUEUE, envelope
+from worker.transport import keys
+from worker.transport.dead_letters import bury
+from worker.transport.inspection import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.devstack import Stack
+
+PLACE = keys.inflight(QUEUE, "me")
+
+
+@pytest.fixture
+def results(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
+    del broker  # emptied
+    with redis.Redis.from_url(stack.redis.url(1)) as client:
+        yield client
+
+
+def dead_letter(broker: redis.Redis, message: bytes) -> None:
+    """Bury a message."""
+    broker.lpush(PLACE, message)
+    with broker.pipeline() as pipe:
+        bury(pipe, QUEUE, PLACE, message, {"digest": f"sha256:{keys.digest(message)}", "reason": "malformed"}, Rules())
+        pipe.execute()
+
+
+def test_each_message_is_counted_once(broker: redis.Redis, results: redis.Redis) -> None:
+    """A letter stands for one of two equal messages, and a batch's letters for none of the next."""
+    found = fuzz.Fuzzed()
+    answered, lost = (envelope(name, "retrieve_top_k", "[[{}], {}, {}]") for name in ("answered", "lost"))
+    dead_letter(broker, b"null")
+    results.set("celery-task-meta-answered", "{}")
+    letter = fuzz.account([b"null", b"null", answered, lost], broker, results, found, "0-0")
+    assert (found.messages, found.answered, found.dead) == (4, 1, {"malformed": 1})
+    assert found.unaccounted == [b"null", lost]
+    assert not found.clean
+    assert fuzz.account([b"null", answered], broker, results, found, letter) == letter
+    assert found.unaccounted == [b"null", lost, b"null", answered]
+
+
+@pytest.mark.parametrize("place", [QUEUE, PLACE, keys.UNACKED])
+def test_a_batch_is_done_when_its_messages_are_nowhere(
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Neither waiting, nor claimed, nor delivered; what nothing happens to is not waited for without end."""
+    if place == keys.UNACKED:
+        broker.hset(place, "me:1", "null")
+    else:
+        broker.lpush(place, "null")
+
+    def finish() -> None:
+        broker.delete(place)
+
+    monkeypatch.setattr(fuzz, "SETTLE_SECONDS", 0.1)
+    assert not fuzz.drained(broker, lambda: None)
+    monkeypatch.setattr(fuzz, "SETTLE_SECONDS", 60.0)
+    assert fuzz.drained(broker, finish)

@@ -82,6 +82,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "worker_consumer": "worker.quiet:QuietConsumer",
+        "worker_pool": "worker.prefork:TaskPool",
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,

@@ -180,7 +180,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
     poison = str(uuid.uuid4())
     for number in range(2):
         log = tmp_path / f"{number}.log"
-        with devstack.celery_worker(environment, log, "--concurrency=1") as worker, _held(environment):
+        with _held(environment), devstack.celery_worker(environment, log, "--concurrency=1") as worker:
             if number == 0:
                 client.enqueue(JOB, task_id=poison)
             wait_for(lambda number=number: broker.hvals(keys.deliveries("retrieval")) == [b"%d" % (number + 1)])

@@ -6,10 +6,13 @@ Works on a copy of the project; the checkout stays as it is. Exit code 1 if a gu
 from __future__ import annotations
 
 import argparse
-import shutil
+import contextlib
+import os
+import queue
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -34,7 +37,7 @@ def main() -> int:
     if options.list:
         console.print(_listed(guards))
         return 0
-    found = _try_all(guards, options.log)
+    found = _try_all(guards, options.jobs, options.log)
     console.print(_table(found))
     counts = Counter(verdict for _, verdict, _ in found)
     console.print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
@@ -49,30 +52,45 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.guards", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this guard; may be repeated")
     parser.add_argument("--rung", choices=RUNGS, help="those whose slowest test is of this rung")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="so many at once; default: cores")
     parser.add_argument("--list", action="store_true", help="show the guards, and run nothing")
     parser.add_argument("--log", type=Path, metavar="FILE", help="keep what pytest said of all tries")
     return parser.parse_args()
 
 
-def _try_all(guards: list[Guard], log: Path | None) -> Found:
+def _try_all(guards: list[Guard], jobs: int, log: Path | None) -> Found:
+    """Try guards, so many at once, each in a copy that no other has at that time."""
     columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    found: Found = []
-    with copy_of(ROOT) as copy, Progress(*columns, console=console) as progress:
+    with contextlib.ExitStack() as exits:
+        copies = [exits.enter_context(copy_of(ROOT)) for _ in range(min(jobs, len(guards)) or 1)]
+        if log is not None:
+            exits.callback(_keep_logs, copies, log)
+        progress = exits.enter_context(Progress(*columns, console=console))
         bar = progress.add_task("the tests, with every guard", total=len(guards))
-        try:
-            good = passing(copy, list(dict.fromkeys(test for guard in guards for test in guard.tests)))
-            for guard in guards:
-                progress.update(bar, description=f"without {guard.name}")
-                started = time.monotonic()
+        good = passing(copies[0], list(dict.fromkeys(test for guard in guards for test in guard.tests)))
+        free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for copy in copies:
+            free.put(copy)
+
+        def trial(guard: Guard) -> tuple[Guard, Verdict, float]:
+            copy, started = free.get(), time.monotonic()
+            progress.update(bar, description=f"without {guard.name}")
+            try:
                 verdict = attempt(guard, copy, good)
-                found.append((guard, verdict, time.monotonic() - started))
-                if verdict != CAUGHT or not console.is_terminal:
-                    progress.console.print(f"{guard.name}: {verdict}", highlight=False)
-                progress.advance(bar)
-        finally:
-            if log is not None and (copy / ".guards.log").is_file():
-                shutil.copy2(copy / ".guards.log", log)
-    return found
+            finally:
+                free.put(copy)
+            if verdict != CAUGHT or not console.is_terminal:
+                progress.console.print(f"{guard.name}: {verdict}", highlight=False)
+            progress.advance(bar)
+            return guard, verdict, time.monotonic() - started
+
+        threads = exits.enter_context(ThreadPoolExecutor(len(copies)))
+        return list(threads.map(trial, guards))
+
+
+def _keep_logs(copies: list[Path], log: Path) -> None:
+    said = [copy / ".guards.log" for copy in copies]
+    log.write_bytes(b"".join(file.read_bytes() for file in said if file.is_file()))
 
 
 def _table(found: Found) -> Table:

@@ -25,7 +25,7 @@ Verdict: TypeAlias = Literal["caught", "NOT CAUGHT", "the guard's text is gone",
 
 CAUGHT: Verdict = "caught"
 
-_SECONDS = 300
+_SECONDS = 600
 """For the tests of one guard: without it something may hang."""
 
 _GOODBYE_SECONDS = 60

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,6 +84,14 @@ def test_a_stream_is_capped(url: str, broker: redis.Redis) -> None:
         broker.lpush(QUEUE, *(b"more %d" % number for number in range(200)))
         worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
     assert broker.xlen(keys.dead(QUEUE)) < 150  # Redis cuts whole nodes, of 100 entries
+
+
+def test_what_is_given_up_is_capped_too(url: str, broker: redis.Redis) -> None:
+    """Nor does a sender whose jobs kill their workers."""
+    with Worker(url, rules=replace(RULES, max_deliveries=0, dead_entries=1)) as worker:
+        broker.lpush(QUEUE, *(envelope(f"job-{number}") for number in range(60)))
+        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"}, seconds=60)
+    assert broker.xlen(keys.dead(QUEUE)) < 40  # Redis cuts whole nodes, of 4 kB
 
 
 class Away:

@@ -406,12 +406,17 @@ def test_a_standby_promoted_beside_its_primary_is_not_read(
 
 
 def test_a_server_that_is_no_copy_of_the_primary_is_not_read(
-    both: Pair, stack: devstack.Stack, database: str, search_side: Callable[[Settings], Standby]
+    failing: Pair, make_settings: Callable[..., Settings], database: str, search_side: Callable[[Settings], Standby]
 ) -> None:
-    """Tables of the same names, other rows: whatever set-up led there."""
-    reads = search_side(both.settings(database_read_connection_string=stack.postgres.dsn(database, "retrieval_worker")))
-    (((name,),),) = reads.read(asker("alice"), [(b"SELECT current_database()", {})])
-    assert name == "postgres"
+    """Tables of the same names, other rows, on the standby of somebody else: whatever set-up led there."""
+    failing.write(
+        "ALTER TABLE document_chunks RENAME TO others; CREATE TABLE document_chunks (LIKE others INCLUDING ALL);"
+        "ALTER TABLE document_chunks ENABLE ROW LEVEL SECURITY; GRANT SELECT ON document_chunks TO retrieval_worker"
+    )
+    failing.catch_up()
+    read = {"database_read_connection_string": failing.dsn("prefer-standby")}
+    assert on_standby(search_side(failing.settings(**read)))
+    assert not on_standby(search_side(make_settings(database, **read)))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from kombu import Connection, Producer
+from kombu.asynchronous import Hub
 
 from worker.transport import keys, unacked
 from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
@@ -246,7 +247,7 @@ def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: red
         assert ids(broker) == ["healthy"], "others wait"
         for count in range(1, OTHERS_BETWEEN + 1):
             other.take(count)
-            other.got[-1].ack()
+            other.got[count - 1].ack()
         for _ in range(2):
             other.maintain()
             assert ids(broker) == ["healthy", poisoned[0]], "one for so many others"
@@ -354,11 +355,105 @@ def test_what_is_acknowledged_meanwhile_does_not_come_back(url: str, broker: red
     assert places(broker) == {}
 
 
+def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.Redis) -> None:
+    """While messages wait, a worker that is full asks Redis once for each: alone, a claim is three commands."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(12)))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)
+        broker.config_resetstat()
+        for count in range(2, 12):
+            worker.got[-1].ack()
+            assert places(broker) == {"queue": 12 - count, "unacked": 1}
+            assert worker.take(count)[-1] == f"job-{count - 1}"
+        done = broker.info("commandstats")
+        assert (done["cmdstat_eval"]["calls"], "cmdstat_blmove" in done) == (10, False)
+        assert broker.hvals(keys.UNACKED) == [unacked.pack(QUEUE, envelope("job-10"))]
+        assert broker.hgetall(keys.deliveries(QUEUE)) == {keys.digest(envelope("job-10")).encode(): b"1"}
+
+
+def test_a_job_that_ends_in_this_process_waits_for_nothing(url: str, broker: redis.Redis) -> None:
+    """Celery's solo pool runs it within a turn of the event loop: its acknowledgement is not left to the next event."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(6)))
+    hub = Hub()
+    waited: list[bool] = []
+    poll = hub.poller.poll
+
+    def watched(timeout: float) -> Any:
+        events = poll(timeout)
+        waited.append(not events)
+        return events
+
+    hub.poller.poll = watched
+    with Worker(url, prefetch=1) as worker:
+
+        def run(message: Any) -> None:
+            worker.got.append(message)
+            hub.call_soon(message.ack)
+
+        worker.consumer.on_message = run
+        worker.connection.register_with_event_loop(hub)
+        while not worker.got:
+            hub.run_once()
+        waited.clear()
+        while len(worker.got) < 6:
+            hub.run_once()
+        assert not any(waited)
+    hub.close()
+
+
+def test_what_came_with_an_acknowledgement_takes_room(url: str, broker: redis.Redis) -> None:
+    """Two jobs end before anybody looks at the next one: no more come than there is room for."""
+    with Worker(url, prefetch=3) as worker:
+        for number in range(3):
+            broker.lpush(QUEUE, envelope(f"job-{number}"))
+            worker.take(number + 1)
+        broker.lpush(QUEUE, *(envelope(f"later-{i}") for i in range(6)))
+        worker.got[0].ack()
+        worker.got[1].ack()
+        assert places(broker) == {"queue": 4, "unacked": 3}
+        worker.channel.basic_qos(0, 2, False)
+        worker.got[2].ack()
+        assert places(broker) == {"queue": 4, "unacked": 2}
+
+
+def test_what_nobody_has_looked_at_goes_back(url: str, broker: redis.Redis) -> None:
+    """A worker is stopped with a message that came with its last acknowledgement: it is the next one again."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(3)))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)
+        worker.got[0].ack()
+        assert places(broker) == {"queue": 1, "unacked": 1}
+        worker.consumer.cancel()
+        assert ids(broker) == ["job-1", "job-2"]
+        assert places(broker) == {"queue": 2}
+        assert not broker.exists(keys.deliveries(QUEUE))
+
+
+def test_what_came_with_an_acknowledgement_is_looked_at_like_all(url: str, broker: redis.Redis) -> None:
+    """What can't be run is a dead letter that was never delivered; its sender is told, and the next one comes."""
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
+    refused = [b"no JSON", envelope("unknown", task="unknown"), envelope("poison")]
+    broker.lpush(QUEUE, envelope("first"), *refused, envelope("last"))
+    with Worker(url, prefetch=1) as worker:
+        worker.take(1)
+        worker.got[0].ack()
+        assert worker.take(2) == ["first", "last"]
+        assert worker.failures.keys() == {"unknown", "poison"}
+        letters: Any = broker.xrange(keys.dead(QUEUE))
+        assert {fields[b"reason"]: int(fields[b"deliveries"]) for _, fields in letters} == {
+            b"malformed": 0,
+            b"unknown_task": 0,
+            b"max_deliveries": RULES.max_deliveries + 1,
+        }
+        assert places(broker) == {"unacked": 1, "dead": 3}
+
+
 def test_an_acknowledgement_that_redis_does_not_hear_costs_no_place(url: str, broker: redis.Redis) -> None:
     """The message is still unacknowledged and will come back; the worker goes on with the next."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
+        worker.claim.drop()
         away = worker.channel.pool.connection_kwargs
         port, away["port"] = away["port"], 1
         worker.channel.pool.reset()

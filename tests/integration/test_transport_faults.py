@@ -107,7 +107,7 @@ def test_a_new_worker_looks_for_the_dead_at_once(
     victim(url, "written down")
     declare_dead(broker)
     hub = Hub()
-    with Worker(url) as worker:
+    with Worker(url, unacked_restore_interval=3600) as worker:
         worker.connection.register_with_event_loop(hub)
         deadline = time.monotonic() + 15
         while worker.ids != ["job"]:
@@ -206,17 +206,39 @@ def test_a_renewal_that_failed_is_tried_again_at_once(
     proxy = Proxy(stack.redis.port)
     client = redis.Redis(port=proxy.port, socket_timeout=2, retry=Retry(NoBackoff(), 0))
     heart = owners.Heart(client, time.time, "here")
-    key = keys.owner_key(heart.add(broker, QUEUE))
+    heart.add(broker, QUEUE)
     try:
         proxy.await_connections(1)
         proxy.mute.set()
-        broker.delete(key)
-        while not broker.exists(key):  # by a command whose answer is not heard
-            time.sleep(0.01)
-        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)
+        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)  # whoever has not asked yet is not answered any more
         proxy.await_connections(2)
     finally:
         heart.stop()
+        proxy.close()
+
+
+def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, broker: redis.Redis) -> None:
+    """What is done is done; the message that came with it is a dead owner's, and comes back."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
+    proxy = Proxy(stack.redis.port)
+    try:
+        with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+            worker.take(1)
+            first = worker.claim.owner
+            (done,) = broker.hkeys(keys.UNACKED)
+            proxy.mute.set()  # open connections hear no answer any more; new ones do
+            worker.channel.pool.disconnect(inuse_connections=False)
+            worker.got[0].ack()
+            assert worker.claim.owner == ""
+            assert not broker.hexists(keys.UNACKED, done)
+            assert places(broker) == {"unacked": 1}
+            broker.delete(keys.owner_key(first))
+            worker.drain(lambda: worker.claim.owner != "")
+            worker.maintain()
+            assert worker.take(2) == ["job-0", "job-1"]
+            worker.got[1].ack()
+            assert places(broker) == {}
+    finally:
         proxy.close()
 
 

@@ -27,6 +27,7 @@ LAYERS = [
         "quiet",
         "results",
         "links",
+        "prefork",
         "client",
         "schemas",
         "devstack",
@@ -144,6 +145,7 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
     shell = within("tasks", "admission", "app", "quiet", "codec", "results", "links", "client", "devstack", "transport")
+    shell |= within("prefork")
     assert users_of("celery", "kombu", "billiard") <= shell
 
 

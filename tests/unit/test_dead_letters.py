@@ -50,15 +50,21 @@ def test_a_message_without_a_token_is_kept_byte_for_byte(raw: bytes) -> None:
 
 
 OPAQUE = "0123456789abcdefghij"
-ESCAPED = message({"principal_token": OPAQUE}).replace(b"principal_token", rb"principal\\u005ftoken")
+
+
+def escaped(token: str) -> bytes:
+    """A message that spells the name of its token in escapes."""
+    return message({"k": token}).replace(b'\\"k\\"', b'\\"principal\\\\u005ftoken\\"')
+
+
 WITH_TOKEN = {
     "plain": message({"principal_token": TOKEN, "k": 12}),
     "base64": message({"principal_token": TOKEN, "k": 12}, encoded=True),
     "in argsrepr": message({"k": 12}, argsrepr=f"({{'principal_token': '{TOKEN}'}},)"),
     "in both": message({"principal_token": TOKEN}, encoded=True, argsrepr=TOKEN),
     "deep inside": message({"a": [{"principal_token": TOKEN}]}),
-    "its name escaped": ESCAPED.replace(OPAQUE.encode(), TOKEN.encode()),
-    "its name escaped, no JSON Web Token": ESCAPED,
+    "its name escaped": escaped(TOKEN),
+    "its name escaped, no JSON Web Token": escaped(OPAQUE),
     "no JSON Web Token": message({"principal_token": OPAQUE}),
     "no JSON Web Token, base64": message({"principal_token": OPAQUE}, encoded=True),
     "cut plain": message({"principal_token": TOKEN, "k": 12})[:-60],

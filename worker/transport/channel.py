@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections import deque
 from datetime import UTC, datetime
 from functools import partial
 from queue import Empty
@@ -20,7 +21,7 @@ from kombu.utils import json as kombu_json
 from worker import observe
 from worker.errors import DeadLettered, InternalError
 from worker.transport import dead_letters, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, collect_priorities
+from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
 from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
@@ -81,6 +82,7 @@ class Channel(kombu_redis.Channel):
         self._deliveries = self._accounted = 0
         self._paused_until = self._maintained = self._looked = float("-inf")
         self._turn = 0
+        self._taken: deque[Taken] = deque()
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
             raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
@@ -128,12 +130,54 @@ class Channel(kombu_redis.Channel):
 
     def _close_claim(self, claim: Claim) -> None:
         with self.conn_or_acquire() as client:
+            for taken in [one for one in self._taken if one.claim is claim]:
+                self._taken.remove(taken)
+                with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
+                    unacked.give_back(client, taken.tag, "RPUSH", uncounted=True)
             claim.close(client)
 
     # --- claims -------------------------------------------------------------------------------------
 
+    @property
+    def on_hand(self) -> int:
+        """Messages that were taken and not looked at yet."""
+        return len(self._taken)
+
+    def acknowledge(self, done: unacked.Done) -> None:
+        """Forget a delivery; where there is room and nothing waits for a message, the next one comes with it."""
+        claims = list(self._claims.values())
+        usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
+        if claims and usual and self._may_claim():
+            with contextlib.suppress(*BROKEN):  # the claim is dropped; what is done is said again
+                self._take_next(claims, done)
+                return
+        with self.conn_or_acquire() as client:
+            unacked.acknowledge(client, done)
+
+    def _take_next(self, claims: list[Claim], done: unacked.Done) -> None:
+        claim = claims[self._turn % len(claims)]
+        self._turn += 1
+        taken = claim.take_next(self._deliveries + 1, done)
+        if taken is not None:
+            self._deliveries += 1
+            self._taken.append(taken)
+
+    def _hand_over(self, client: redis.Redis) -> None:
+        """What becomes of messages that came with acknowledgements."""
+        while self._taken:
+            taken = self._taken.popleft()
+            found = inspection.inspect(taken.raw, self.rules, _now())
+            taken.claim.settled(1, int(isinstance(found, Refusal)))
+            if isinstance(found, Refusal):
+                self._give_up(taken.tag, found, client, count=taken.count - 1)
+            else:
+                self._deliver(unacked.Held(taken.claim.queue, taken.raw), found, taken.tag, taken.count, client)
+
     def claim_more(self) -> None:
         """Take what is there while there is room, in turns; then wait at every queue."""
+        if self._taken:
+            with self.conn_or_acquire() as client:
+                self._hand_over(client)
         if not self._claims or not self._may_claim():
             return
         claims = list(self._claims.values())
@@ -141,7 +185,7 @@ class Channel(kombu_redis.Channel):
             for claim in claims:
                 if not claim.ready:
                     claim.connect(client)
-                    self.connection.cycle.watch(self, claim)
+                self.connection.cycle.watch(self, claim)
             idle = [claim for claim in claims if claim.since is None]
             if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
                 self._take_turns(idle, client)
@@ -190,7 +234,7 @@ class Channel(kombu_redis.Channel):
                 if isinstance(found, Refusal):
                     refused.append((raw, found))
                 elif self._may_claim():
-                    self._deliver(claim, raw, found, client)
+                    self._write_down(claim, raw, found, client)
                 else:  # another message came first
                     no_room.append(raw)
             if no_room:
@@ -209,14 +253,19 @@ class Channel(kombu_redis.Channel):
             return
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
-    def _deliver(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
-        """Write a delivery down, and hand it on."""
+    def _write_down(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
+        """Note a delivery, and hand it on."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         claimed = unacked.Held(claim.queue, raw)
         count = unacked.write_down(client, tag, claimed, keys.inflight(claim.queue, claim.owner), time.time())
-        if not count:
-            return
+        if count:
+            self._deliver(claimed, found, tag, count, client)
+
+    def _deliver(
+        self, claimed: unacked.Held, found: inspection.Delivery, tag: str, count: int, client: redis.Redis
+    ) -> None:
+        """Hand on a delivery that is written down."""
         if count > self.rules.max_deliveries:
             given_up = DeadLettered(
                 f"the job was delivered {count} times without an answer: it may be killing its worker"
@@ -224,7 +273,7 @@ class Channel(kombu_redis.Channel):
             self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
             return
         try:
-            self.connection._deliver(payload(found, claimed, tag, count), claim.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, tag, count), claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
@@ -269,21 +318,28 @@ class Channel(kombu_redis.Channel):
                 self._say_buried(claim.queue, refusal, letter, count)
         return len(refused)
 
-    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis) -> None:
+    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> None:
         """From the unacknowledged to the dead letters, or to the end of the queue."""
         if self._answer([refusal]):
-            self.bury_delivered(tag, refusal)
+            self.bury_delivered(tag, refusal, count)
         else:
             unacked.give_back(client, tag, "LPUSH", uncounted=True)
 
-    def bury_delivered(self, tag: str, refusal: Refusal) -> None:
-        """From the unacknowledged to the dead letters, in one step; its failure is stored already."""
+    def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
+        """From the unacknowledged to the dead letters, in one step; its failure is stored already.
+
+        Args:
+            tag: the delivery.
+            refusal: why.
+            count: how often the message was delivered; default what is written down.
+        """
         with self.conn_or_acquire() as client:
             message = unacked.held(client, tag)
             if message is None:
                 return
             digest = keys.digest(message.raw)
-            count = int(client.hget(keys.deliveries(message.queue), digest) or 1)
+            if count is None:
+                count = int(client.hget(keys.deliveries(message.queue), digest) or 1)
             letter = dead_letters.compose(message.raw, refusal, self.rules, _now())
             with client.pipeline() as pipe:
                 dead_letters.add(pipe, message.queue, letter, count, self.rules)

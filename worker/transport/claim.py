@@ -8,13 +8,15 @@ still move arrives in a list that is recognised as a dead one's.
 from __future__ import annotations
 
 import select
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import redis
 from kombu.transport.redis import Channel
 
 from worker import observe
-from worker.transport import keys
+from worker.transport import keys, unacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +55,23 @@ WAIT_SECONDS = 1
 """How long Redis holds an unanswered claim."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A message that came with an acknowledgement.
+
+    Attributes:
+        claim: by which.
+        raw: the message.
+        tag: of its delivery, which is written down already.
+        count: how often it was delivered, with this time.
+    """
+
+    claim: Claim
+    raw: bytes
+    tag: str
+    count: int
+
+
 class Claim:
     """Takes messages off one queue, one at a time; of a flood of messages that are refused, many.
 
@@ -86,6 +105,11 @@ class Claim:
     def ready(self) -> bool:
         """Whether there is a connection."""
         return self.connection is not None and self.connection._sock is not None  # noqa: SLF001 -- kombu's own way
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is a connection on which nothing waits."""
+        return self.ready and self.since is None
 
     def connect(self, client: redis.Redis) -> None:
         """Connect, as a new owner.
@@ -132,7 +156,18 @@ class Claim:
         raw = self._ask("LMOVE", self.queue, place, "RIGHT", "LEFT")
         return [] if raw is None else [raw]
 
-    def _ask(self, *command: str | int) -> Any:
+    def take_next(self, number: int, done: unacked.Done) -> Taken | None:
+        """The next message, if there is one, written down as delivered; a delivery is acknowledged in the same step.
+
+        Args:
+            number: of the delivery; another one each time that a message was taken.
+            done: the delivery to acknowledge.
+        """
+        tag = keys.tag(self.owner, number)
+        answer = self._ask(*unacked.taking(self.queue, tag, time.time(), done))
+        return None if answer is None else Taken(self, answer[0], tag, answer[1])
+
+    def _ask(self, *command: str | float) -> Any:
         """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""
         try:
             self.connection.send_command(*command)

@@ -10,6 +10,8 @@ from kombu.transport.redis import MultiChannelPoller
 from worker.transport.claim import Claim
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worker.transport.channel import Channel
 
 
@@ -29,11 +31,23 @@ class ClaimingPoller(MultiChannelPoller):
                 self._register_LISTEN(channel)
 
     def watch(self, channel: Channel, claim: Claim) -> None:
-        """Have a claim's connection polled."""
+        """Have a claim's connection polled; also where it has connected anew by itself."""
         sock = claim.connection._sock  # noqa: SLF001 -- kombu's own way
+        if self._chan_to_sock.get((channel, claim, claim)) is sock:
+            return
         self._fd_to_chan[sock.fileno()] = (channel, claim)
         self._chan_to_sock[channel, claim, claim] = sock
         self.poller.register(sock, self.eventflags)
+
+    def on_tick(self, loop: Any, on_readable: Callable[[int], Any]) -> None:
+        """Before each turn of an event loop: kombu registers all connections again, here it is those that are new."""
+        self.on_poll_start()
+        for fileno in self._fd_to_chan:
+            if fileno not in loop.readers:
+                loop.add_reader(fileno, on_readable, fileno)
+        # A job has ended in this process (Celery's solo pool): its acknowledgement must not wait for the next event.
+        if loop._ready:  # noqa: SLF001 -- nothing public tells it
+            loop._waker.wake()  # noqa: SLF001 -- the same
 
     def on_readable(self, fileno: int) -> Any:
         """A connection has something to say."""

@@ -52,20 +52,22 @@ class QoS(kombu_redis.QoS):
         """Have a delivery not count when the message is given back: that it has to run again is not its fault."""
         self._spared.add(delivery_tag)
 
+    def can_consume(self) -> bool:
+        """Whether there is room for one more message."""
+        held = len(self._delivered) - len(self._dirty) + self.channel.on_hand
+        return not self.prefetch_count or held < self.prefetch_count
+
     def ack(self, delivery_tag: str) -> None:
         """Forget a message: its result is stored."""
         refusal = self._condemned.pop(delivery_tag, None)
-        source = self._source(delivery_tag)
-        try:
-            if refusal is not None:
-                self.channel.bury_delivered(delivery_tag, refusal)
-            elif source:
-                with self.channel.conn_or_acquire() as client:
-                    unacked.acknowledge(client, delivery_tag, *source)
-        finally:
-            virtual.QoS.ack(
-                self, delivery_tag
-            )  # where Redis did not hear it, the message comes back; its place is free
+        done = self._done(delivery_tag)
+        # Where Redis does not hear it, the message comes back; its place is free, also for the message that may come
+        # in the same step.
+        virtual.QoS.ack(self, delivery_tag)
+        if refusal is not None:
+            self.channel.bury_delivered(delivery_tag, refusal)
+        elif done is not None:
+            self.channel.acknowledge(done)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Give a message back behind all others, or forget it.
@@ -102,12 +104,12 @@ class QoS(kombu_redis.QoS):
     def restore_visible(self, *_: Any, **__: Any) -> None:
         """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
 
-    def _source(self, delivery_tag: str) -> tuple[str, str] | None:
-        """Queue and digest of a delivery of this channel."""
+    def _done(self, delivery_tag: str) -> unacked.Done | None:
+        """What is known of a delivery of this channel."""
         message = self._delivered.get(delivery_tag)
         if message is None or "queue" not in message.properties:
             return None
-        return message.properties["queue"], message.properties["digest"]
+        return unacked.Done(delivery_tag, message.properties["queue"], message.properties["digest"])
 
 
 def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kombu.transport import redis as kombu_redis
@@ -30,8 +31,11 @@ class Transport(kombu_redis.Transport):
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Have an event loop drive the claims."""
+        others = {*loop.on_tick}
         super().register_with_event_loop(connection, loop)
         cycle: Any = self.cycle
+        loop.on_tick &= others
+        loop.on_tick.add(partial(cycle.on_tick, loop, self.on_readable))
         # Kombu's own timers are set by options made for other purposes; these two are what the holds are built on.
         for timer in self._timers:
             timer.cancel()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from worker.transport import keys
 
@@ -44,11 +44,21 @@ redis.call('ZADD', KEYS[3], ARGV[4], ARGV[1])
 return redis.call('HINCRBY', KEYS[4], ARGV[5], 1)
 """
 
-
 _ACKNOWLEDGE = """
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[2])
-return redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[1], ARGV[1])
+"""
+
+# Leaves the queue last: a step that fails before has taken nothing.
+_TAKE = """
+local message = redis.call('LINDEX', KEYS[4], -1)
+if not message then return false end
+redis.call('HSET', KEYS[1], ARGV[3], '[' .. message .. ARGV[5])
+redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
+local count = redis.call('HINCRBY', KEYS[5], redis.sha1hex(message), 1)
+redis.call('RPOP', KEYS[4])
+return {message, count}
 """
 
 # The ends of entries: these may be long, and where they are from stands last.
@@ -67,6 +77,17 @@ class Held:
 
     queue: str
     raw: bytes
+
+
+class Done(NamedTuple):
+    """A delivery whose result is stored: its tag, its message's queue and digest."""
+
+    tag: str
+    queue: str
+    digest: str
+
+
+NOTHING = Done("", "", "")
 
 
 def pack(queue: str, raw: bytes) -> bytes:
@@ -127,10 +148,29 @@ def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
     return [json.loads(end[1]) if (end := _END.search(entry)) else None for entry in ends]
 
 
-def acknowledge(client: redis.Redis, tag: str, queue: str, digest: str) -> None:
-    """Remove a delivery and its message's count, in one step that may be repeated: its result is stored."""
-    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(queue))
-    client.eval(_ACKNOWLEDGE, len(places), *places, tag, digest)
+def acknowledge(client: redis.Redis, done: Done) -> None:
+    """Remove a delivery and its message's count, in one step that may be repeated."""
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue))
+    client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
+
+
+def taking(queue: str, tag: str, now: float, done: Done = NOTHING) -> tuple[Any, ...]:
+    """The command that moves a queue's next message to the unacknowledged, and forgets a delivery before, in one step.
+
+    It must not be repeated: each time it takes another message. What a late one took is its owner's, and goes back
+    when that owner counts as dead.
+
+    Args:
+        queue: where the message is from.
+        tag: of its delivery.
+        now: Unix time.
+        done: the delivery to forget.
+
+    Returns:
+        The command. Its answer is the message and how often it was delivered, with this time; None: the queue is empty.
+    """
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue or queue), queue, keys.deliveries(queue))
+    return "EVAL", _ACKNOWLEDGE + _TAKE, len(places), *places, done.tag, done.digest, tag, now, _end(queue)
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:

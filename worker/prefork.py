@@ -1,0 +1,63 @@
+"""Celery's prefork pool, with less work for each job.
+
+Its event loop turns several times for a job, and at each turn stock Celery registers anew what is registered already.
+Here a job goes to an idle process at once, not at a later turn, and what has not changed is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery.concurrency import asynpool, prefork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Readers:
+    """An event loop's readers; one that is there as it should be is not added again."""
+
+    def __init__(self, hub: Any) -> None:
+        self._hub = hub
+        self.remove_reader: Callable[[Any], None] = hub.remove_reader
+
+    def add_reader(self, fd: int, callback: Any, *args: Any) -> None:
+        if self._hub.readers.get(fd) != (callback, args):
+            self._hub.add_reader(fd, callback, *args)
+
+
+class _ResultHandler(asynpool.ResultHandler):
+    """Reads what pool processes say. A process that was just read from is known to the loop."""
+
+    def _make_process_result(self, hub: Any) -> Any:
+        return super()._make_process_result(_Readers(hub))
+
+
+class _Pool(asynpool.AsynPool):
+    """A pool that hands a job to an idle process at once."""
+
+    ResultHandler = _ResultHandler
+    on_poll_start: Any
+    _quick_put: Any
+
+    def _create_write_handlers(self, hub: Any, **options: Any) -> None:
+        super()._create_write_handlers(hub, **options)
+        put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start
+
+        def put_and_write(job: Any) -> None:
+            put(job)
+            idle = self._all_inqueues - self._active_writes - self._busy_workers
+            if idle:
+                write([*idle])
+
+        def on_poll_start() -> None:
+            if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
+                prepare()
+
+        self._quick_put, self.on_poll_start = put_and_write, on_poll_start
+
+
+class TaskPool(prefork.TaskPool):
+    """The pool of a worker; named as Celery's own is, by which it is known."""
+
+    Pool = _Pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +10,10 @@ import redis
 
 from chaos import fuzz
 from chaos.jobs import QUEUE, envelope
+from worker.errors import InvalidJob
 from worker.transport import keys
-from worker.transport.dead_letters import bury
-from worker.transport.inspection import Rules
+from worker.transport.dead_letters import bury, compose
+from worker.transport.inspection import Refusal, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +33,9 @@ def results(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
 def dead_letter(broker: redis.Redis, message: bytes) -> None:
     """Bury a message."""
     broker.lpush(PLACE, message)
+    letter = compose(message, Refusal("malformed", InvalidJob("expected another")), Rules(), datetime.now(UTC))
     with broker.pipeline() as pipe:
-        bury(pipe, QUEUE, PLACE, message, {"digest": f"sha256:{keys.digest(message)}", "reason": "malformed"}, Rules())
+        bury(pipe, QUEUE, PLACE, message, letter, Rules())
         pipe.execute()
 
 

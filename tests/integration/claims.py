@@ -110,11 +110,16 @@ def declare_dead(client: redis.Redis) -> None:
 
 
 class Proxy:
-    """Stands between a worker and Redis, and can stop passing on what Redis says."""
+    """Stands between a worker and Redis, and can stop passing on what one of them says.
+
+    Attributes:
+        mute: nothing that Redis says is passed on, on connections made before.
+        deaf: nothing that is said to it.
+    """
 
     def __init__(self, port: int) -> None:
         self._to = ("127.0.0.1", port)
-        self.mute = threading.Event()
+        self.mute, self.deaf = threading.Event(), threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._open: list[Any] = []
@@ -132,17 +137,17 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._to)
-                self._open += [client, server]
-                muted = self.mute.is_set()
-                for source, target, answers in ((client, server, False), (server, client, True)):
-                    threading.Thread(
-                        target=self._pass, args=(source, target, answers and not muted), daemon=True
-                    ).start()
+                ways = ((client, server, self.deaf), (server, client, self.mute))
+                passing = [(*way, way[2].is_set()) for way in ways]
+                self._open += [client, server]  # whoever counts them may stop them
+                for way in passing:
+                    threading.Thread(target=self._pass, args=way, daemon=True).start()
 
-    def _pass(self, source: Any, target: Any, mutable: bool) -> None:
+    @staticmethod
+    def _pass(source: Any, target: Any, stop: threading.Event, immune: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if not (mutable and self.mute.is_set()):
+                if immune or not stop.is_set():
                     target.sendall(data)
 
     def close(self) -> None:

@@ -242,6 +242,24 @@ def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, bro
         proxy.close()
 
 
+def test_an_acknowledgement_that_never_arrived_is_said_again(stack: Stack, broker: redis.Redis) -> None:
+    """Nor was the next message taken with it: the one is said anew, the other left to the next claim."""
+    broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
+    proxy = Proxy(stack.redis.port)
+    try:
+        with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+            worker.take(1)
+            proxy.deaf.set()  # what is said on open connections is lost; new ones are heard
+            worker.channel.pool.disconnect(inuse_connections=False)
+            worker.got[0].ack()
+            assert places(broker) == {"queue": 1}
+            assert worker.take(2) == ["job-0", "job-1"]
+            worker.got[1].ack()
+            assert places(broker) == {}
+    finally:
+        proxy.close()
+
+
 def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis) -> None:
     """Redis moves a message and its answer never arrives: the connection is given up, and the message comes back."""
     proxy = Proxy(stack.redis.port)

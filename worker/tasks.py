@@ -75,8 +75,11 @@ def _forget_where(einfo: Any, *errors: BaseException) -> None:
     """Drop what Celery notes of an error's place, which nothing reads: the log says where it was.
 
     Celery copies it for the main process, over a thousand objects. And the frames hold this very note, so each failed
-    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`worker.engine`).
+    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`worker.engine`). The main
+    process, which puts a job off when it has lost Redis, notes nothing.
     """
+    if einfo is None:
+        return
     einfo.tb = None
     for error in (getattr(einfo.exception, "exc", einfo.exception), *errors):
         error.__traceback__ = error.__context__ = error.__cause__ = None

@@ -11,7 +11,7 @@ import pytest
 import redis
 from celery import Celery
 from celery.app.trace import trace_task
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import Retry, SoftTimeLimitExceeded
 
 from worker import codec
 from worker.contract import RetrieveTopK
@@ -163,3 +163,8 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
 
     run()  # the first makes more, once
     assert run() < 100
+
+
+def test_a_job_that_the_main_process_puts_off_is_put_off() -> None:
+    """Where Redis was lost while it ran: Celery notes no place then, and an error here would leave it revoked."""
+    RetrievalTask().on_retry(Retry(message="cancelled by Celery"), "1", (JOB,), {}, None)

@@ -75,8 +75,8 @@ def _forget_where(einfo: Any, *errors: BaseException) -> None:
     """Drop what Celery notes of an error's place, which nothing reads: the log says where it was.
 
     Celery copies it for the main process, over a thousand objects. And the frames hold this very note, so each failed
-    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`worker.engine`). The main
-    process, which puts a job off when it has lost Redis, notes nothing.
+    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`worker.engine`). There
+    is no such note where the main process puts a job off, because it has lost Redis.
     """
     if einfo is None:
         return

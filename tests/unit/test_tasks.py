@@ -166,5 +166,5 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
 
 
 def test_a_job_that_the_main_process_puts_off_is_put_off() -> None:
-    """Where Redis was lost while it ran: Celery notes no place then, and an error here would leave it revoked."""
+    """Where Redis was lost while it ran, Celery notes no place; an error here would leave the job revoked."""
     RetrievalTask().on_retry(Retry(message="cancelled by Celery"), "1", (JOB,), {}, None)

@@ -365,8 +365,8 @@ def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.
             worker.got[-1].ack()
             assert places(broker) == {"queue": 12 - count, "unacked": 1}
             assert worker.take(count)[-1] == f"job-{count - 1}"
-        done = broker.info("commandstats")
-        assert (done["cmdstat_eval"]["calls"], "cmdstat_blmove" in done) == (10, False)
+        # Claimed by itself, a message takes one script to write it down and another to acknowledge it.
+        assert broker.info("commandstats")["cmdstat_eval"]["calls"] == 10
         assert broker.hvals(keys.UNACKED) == [unacked.pack(QUEUE, envelope("job-10"))]
         assert broker.hgetall(keys.deliveries(QUEUE)) == {keys.digest(envelope("job-10")).encode(): b"1"}
 

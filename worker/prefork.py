@@ -45,12 +45,14 @@ class _Pool(asynpool.AsynPool):
         put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start
 
         def put_and_write(job: Any) -> None:
+            """Not at the loop's next turn: whoever is idle takes it now."""
             put(job)
             idle = self._all_inqueues - self._active_writes - self._busy_workers
             if idle:
                 write([*idle])
 
         def on_poll_start() -> None:
+            """Only where a job waits for a process, or a process is still watched for room."""
             if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
                 prepare()
 

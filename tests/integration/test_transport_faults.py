@@ -19,6 +19,7 @@ from worker.transport import keys, owners, unacked
 from .claims import QUEUE, Proxy, Worker, declare_dead, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from worker.devstack import Stack
@@ -217,47 +218,47 @@ def test_a_renewal_that_failed_is_tried_again_at_once(
         proxy.close()
 
 
-def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, broker: redis.Redis) -> None:
+@pytest.fixture
+def proxy(stack: Stack) -> Iterator[Proxy]:
+    """Between a worker and Redis."""
+    between = Proxy(stack.redis.port)
+    yield between
+    between.close()
+
+
+def test_an_acknowledgement_whose_answer_is_lost_is_said_again(proxy: Proxy, broker: redis.Redis) -> None:
     """What is done is done; the message that came with it is a dead owner's, and comes back."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
-    proxy = Proxy(stack.redis.port)
-    try:
-        with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
-            worker.take(1)
-            first = worker.claim.owner
-            (done,) = broker.hkeys(keys.UNACKED)
-            proxy.mute.set()  # open connections hear no answer any more; new ones do
-            worker.channel.pool.disconnect(inuse_connections=False)
-            worker.got[0].ack()
-            assert worker.claim.owner == ""
-            assert not broker.hexists(keys.UNACKED, done)
-            assert places(broker) == {"unacked": 1}
-            broker.delete(keys.owner_key(first))
-            worker.drain(lambda: worker.claim.owner != "")
-            worker.maintain()
-            assert worker.take(2) == ["job-0", "job-1"]
-            worker.got[1].ack()
-            assert places(broker) == {}
-    finally:
-        proxy.close()
+    with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+        worker.take(1)
+        first = worker.claim.owner
+        (done,) = broker.hkeys(keys.UNACKED)
+        proxy.mute.set()  # open connections hear no answer any more; new ones do
+        worker.channel.pool.disconnect(inuse_connections=False)
+        worker.got[0].ack()
+        assert worker.claim.owner == ""
+        assert not broker.hexists(keys.UNACKED, done)
+        assert places(broker) == {"unacked": 1}
+        broker.delete(keys.owner_key(first))
+        worker.drain(lambda: worker.claim.owner != "")
+        worker.maintain()
+        assert worker.take(2) == ["job-0", "job-1"]
+        worker.got[1].ack()
+        assert places(broker) == {}
 
 
-def test_an_acknowledgement_that_never_arrived_is_said_again(stack: Stack, broker: redis.Redis) -> None:
+def test_an_acknowledgement_that_never_arrived_is_said_again(proxy: Proxy, broker: redis.Redis) -> None:
     """Nor was the next message taken with it: the one is said anew, the other left to the next claim."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
-    proxy = Proxy(stack.redis.port)
-    try:
-        with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
-            worker.take(1)
-            proxy.deaf.set()  # what is said on open connections is lost; new ones are heard
-            worker.channel.pool.disconnect(inuse_connections=False)
-            worker.got[0].ack()
-            assert places(broker) == {"queue": 1}
-            assert worker.take(2) == ["job-0", "job-1"]
-            worker.got[1].ack()
-            assert places(broker) == {}
-    finally:
-        proxy.close()
+    with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+        worker.take(1)
+        proxy.deaf.set()  # what is said on open connections is lost; new ones are heard
+        worker.channel.pool.disconnect(inuse_connections=False)
+        worker.got[0].ack()
+        assert places(broker) == {"queue": 1}
+        assert worker.take(2) == ["job-0", "job-1"]
+        worker.got[1].ack()
+        assert places(broker) == {}
 
 
 def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis) -> None:

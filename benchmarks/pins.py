@@ -26,8 +26,10 @@ from rich.console import Console
 from rich.table import Table
 
 from worker import devstack
+from worker.adapters.postgres import Database
 from worker.contract import PinnedReplay, parse_job
 from worker.core.hashing import format_hash, hash_chunk
+from worker.corpora import Corpora
 from worker.engine import Engine, spare_collections
 from worker.loader import migrate
 from worker.model import Principal
@@ -82,8 +84,15 @@ def _inline_case(engine: Engine, size: int) -> Case:
     return Case(name, goal, lambda: engine.replay.pinned(job, lambda: None), size)
 
 
-def corpus_cases(engine: Engine, admin: psycopg.Connection[Any], settings: Settings) -> list[Case]:
-    """Bare hashes of chunks taken from all over the table, for one who sees all of it, and one who sees a little."""
+def corpus_cases(engine: Engine, floor: Corpora, admin: psycopg.Connection[Any], settings: Settings) -> list[Case]:
+    """Bare hashes of chunks taken from all over the table, for one who sees all of it, and one who sees a little.
+
+    Args:
+        engine: replays.
+        floor: runs the statement of a replay, and nothing else.
+        admin: reads hashes.
+        settings: of the engine.
+    """
     everything, own = _hashes(admin, "nobody"), _hashes(admin, OWNER)
     claims = {"all": {"tenant_id": TENANT}, "one percent": {"user_id": OWNER}}
     mapping = settings.principal.settings
@@ -91,6 +100,13 @@ def corpus_cases(engine: Engine, admin: psycopg.Connection[Any], settings: Setti
         sees: Principal(claim, tuple((setting, claim.get(name, "")) for name, setting in mapping.items()))
         for sees, claim in claims.items()
     }
+
+    statements = floor.get(None).statements
+    asked = statements.pins(everything, ())
+
+    def statement_alone() -> dict[str, Any]:
+        (rows,) = floor.database.read(askers["all"], [(statements.pinned, asked)])
+        return {"chunks": rows, "trace": {"stages": []}}
 
     def case(name: str, goal: float | None, sees: str = "all", **fields: Any) -> Case:
         job = parse_job(PinnedReplay, fields)
@@ -101,6 +117,7 @@ def corpus_cases(engine: Engine, admin: psycopg.Connection[Any], settings: Setti
         case("a hash of nothing: the round trip", None, required_chunk_hashes=[hash_chunk("")]),
         case("15 hashes", 1.0, required_chunk_hashes=everything[:15]),
         case("15 hashes, by one who sees 1 %", 1.0, "one percent", required_chunk_hashes=own[:15]),
+        Case("its floor: the statement of 1,000 hashes, rows read", None, statement_alone),
         case("1,000 hashes", 10.0, required_chunk_hashes=everything),
         case("15 hashes, 5 filled by text", None, required_chunk_hashes=everything[:15], top_k=20),
         case("15 hashes, 5 filled by hash", None, required_chunk_hashes=everything[:15], top_k=20, fill="hash"),
@@ -219,14 +236,17 @@ def main(
             load(admin, rows)
         settings = settings_for(server.dsn(user="retrieval_worker"))
         engine = Engine(settings, time.perf_counter)
+        database = Database(settings)
         spare_collections()
         try:
-            missed = report(chain(corpus_cases(engine, admin, settings), inline_cases(engine)), repeats, console)
+            cases = corpus_cases(engine, Corpora(settings, database), admin, settings)
+            missed = report(chain(cases, inline_cases(engine)), repeats, console)
             for case in missed if profiles else []:
                 console.print(f"[bold]{case.name}[/bold], profiled over {repeats} replays:")
                 console.print(profile(case, repeats), markup=False, highlight=False)
         finally:
             engine.close()
+            database.close()
 
 
 if __name__ == "__main__":

@@ -21,11 +21,12 @@ import psutil
 import typer
 from benchmarks.command import as_command
 from benchmarks.data import Dataset, Index
-from benchmarks.side_by_side import figures, growth, peers, report, sides
+from benchmarks.side_by_side import figures, growth, peers, report, sides, wire
 from benchmarks.side_by_side.costs import Meter
 from benchmarks.side_by_side.rounds import measure
 from benchmarks.stage import Stage, progress_console, server_settings, stage, steps
 from benchmarks.truth import brute_force
+from psycopg.conninfo import conninfo_to_dict
 
 from worker.devstack import redis_server
 from worker.errors import RetrievalError, SettingsError
@@ -144,6 +145,7 @@ def play(order: Order) -> Outcome:
             )
             if order.curves:
                 _grow_batches(order, playing, grown, progress)
+        _count_bytes(site, order, installed, measured, progress)
         whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in tables}
         if order.curves:
             _grow(on, order, site, grown, distances, progress)
@@ -188,6 +190,38 @@ def _enter(
     if figures.NAIVE in order.wanted:
         playing[figures.NAIVE] = exits.enter_context(sides.in_celery(site, figures.NAIVE, Path(sys.executable)))
     return playing
+
+
+def _count_bytes(
+    site: Site,
+    order: Order,
+    installed: Mapping[peers.Peer, Path],
+    measured: Mapping[str, Measured],
+    progress: Progress,
+) -> None:
+    """Bytes to Postgres and back, per query: all sides once more, behind a relay that would cost them time before."""
+    folder = site.root / "wire"
+    folder.mkdir()
+    server = conninfo_to_dict(site.dsn)["host"]
+    beside = dataclasses.replace(site, dsn=_through(site.dsn, folder), url=_through(site.url, folder))
+    with wire.relay(server, folder) as carrying, contextlib.ExitStack() as workers:
+        workers.enter_context(_with_logs(site.root))
+        playing = _enter(workers, beside, order, installed)
+        for i, (name, side) in enumerate(playing.items()):
+            progress("bytes to Postgres", i, len(playing))
+            # The first time, connections are made and statements prepared.
+            for _ in range(2):
+                before = carrying.read()
+                side.prepare(len(site.queries))
+                side.run()
+            after = carrying.read()
+            measured[name].costs["postgres_in_kb"] = [(after.there - before.there) / 1000 / len(site.queries)]
+            measured[name].costs["postgres_out_kb"] = [(after.back - before.back) / 1000 / len(site.queries)]
+
+
+def _through(url: str, folder: Path) -> str:
+    """The same address with another folder for the server's socket."""
+    return f"{url.partition('?')[0]}?host={folder}"
 
 
 def _grow_batches(order: Order, playing: Mapping[str, Side], grown: growth.Growth, progress: Progress) -> None:

@@ -36,7 +36,7 @@ class Measured:
         latencies: milliseconds from asking to having the answer, one query at a time.
         recalls: recall@k of each query.
         ids: what was found for each query, nearest first.
-        costs: per query, by name (see `costs.Usage`), one value for each round.
+        costs: per query, by name (see `costs.Usage`), one value for each round; bytes to Postgres once.
         memory: megabytes of a process (proportional share), at rest and after the rounds.
     """
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from benchmarks.side_by_side.figures import Goal, Measured
 
+CPU = ("worker_ms", "postgres_ms", "redis_ms")
+CARRIED = ("redis_in_kb", "redis_out_kb", "postgres_in_kb", "postgres_out_kb")
+
 MARKER = "<!-- side by side, {rows} rows: {edge} -->"
 PLOT = "images/side_by_side_{rows}.svg"
 
@@ -96,13 +99,15 @@ def costs(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
         "Redis CPU ms",
         "kB into Redis",
         "kB out of Redis",
+        "kB to Postgres",
+        "kB from Postgres",
         "MB a process at rest",
         "MB after",
     ]
     lines = []
     for name, one in sides.items():
-        figures = ("worker_ms", "postgres_ms", "redis_ms", "redis_in_kb", "redis_out_kb")
-        forms = (".2f", ".2f", ".3f", ".1f", ".1f")
+        figures = (*CPU, *CARRIED)
+        forms = (".2f", ".2f", ".3f", *[".1f"] * len(CARRIED))
         lines.append(
             [
                 TITLES[name].replace("**", ""),

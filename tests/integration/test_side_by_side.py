@@ -40,6 +40,10 @@ def test_a_round_of_the_sides_that_need_no_other_environment():
     # A job's embedding goes through Redis: 4 kB as base64. The bare loop has no Redis.
     assert outcome.sides[figures.ONE].cost("redis_in_kb") > 4
     assert outcome.sides[figures.BARE].cost("redis_in_kb") < 1
+    # 768 floats of four bytes are sent to Postgres by each, and fifteen chunks come back.
+    for one in outcome.sides.values():
+        assert 3.072 < one.cost("postgres_in_kb") < 30
+        assert 1 < one.cost("postgres_out_kb") < 100
     goals = figures.goals(outcome.sides)
     section = report.document(outcome.about, outcome.sides, goals, outcome.left_out)
     assert all(report.TITLES[name] in section for name in SIDES)

@@ -40,6 +40,19 @@ class _Pool(asynpool.AsynPool):
     on_poll_start: Any
     _quick_put: Any
 
+    def on_partial_read(self, job: Any, proc: Any) -> None:
+        """A job was written to a process that is gone, and nobody heard that it began: it may have.
+
+        Celery would send it to another process, and a job that kills would run more often than it is counted. Here it
+        is lost with its process, so that its message is counted when it comes back.
+        """
+        unheard = not job.accepted() and job._terminated is None  # noqa: SLF001 -- billiard has no other name for it
+        if unheard:
+            job._accepted = True  # noqa: SLF001 -- or it would be sent to another process
+        super().on_partial_read(job, proc)
+        if unheard:
+            self.mark_as_worker_lost(job, proc.exitcode)
+
     def _create_write_handlers(self, hub: Any, **options: Any) -> None:
         super()._create_write_handlers(hub, **options)
         put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start

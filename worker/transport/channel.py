@@ -45,7 +45,7 @@ OVERDUE_SECONDS = 1.0
 OVERDUE_A_PROCESS = 2
 """So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
 
-OTHERS_BETWEEN = 100
+OTHERS_BETWEEN = 400
 """While others wait in their queue, it gives back one for so many that it has delivered."""
 
 OVERDUE_LOOKED_AT = 64

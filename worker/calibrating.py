@@ -187,7 +187,7 @@ class Calibrating:
         return Corpus(self._name, self._corpus, self._search, self._types, measured)
 
     def _size(self) -> int:
-        ((row,),) = self._database.read(Principal(), [(self._searches.statements.plan(NO_FILTERS), {})])
+        ((row,),) = self._database.read(Principal(), [(self._searches.statements.size, {})])
         return int(row[0])
 
     def _check_index(self, settings: Settings) -> None:

@@ -256,9 +256,9 @@ def index_over_halfvec(on: Stage) -> str:
 
 def used_indexes(on: Stage, corpus: Corpus, percent: int) -> set[str]:
     (query,) = on.dataset.queries(1)
-    before, (statement, values) = Nearest(corpus, query, 15, NO_FILTERS).statements()
+    ((statement, values),) = Nearest(corpus, query, 15, NO_FILTERS).statements()
     plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
-    rows = on.database.read(on.caller(percent), [before, plan])[1]
+    (rows,) = on.database.read(on.caller(percent), [plan])
     return {name for name in executed(rows[0][0][0]["Plan"]) if name.startswith("document_chunks_")}
 
 

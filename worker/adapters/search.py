@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from datetime import date, time
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
@@ -26,6 +27,8 @@ _INDEX, _EXACT = "index", "exact"
 _BLUR = {"vector": 0.0, "halfvec": 0.002}
 """How much farther a chunk may be than another that an index of this kind takes for farther (cosine distance): of each
 number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query likewise."""
+_CHOICE = 5
+"""Columns of `Statements.nearest` that say how it searched; a chunk's follow them."""
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
 _JSON = (str, int, dict, type(None))
@@ -88,21 +91,9 @@ def search(
 def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
-    statements: list[Statement] = []
-    places = [[_place(statements, wanted) for wanted in one.statements()] for one in searches]
-    results = database.read(principal, statements, timeout_seconds, searches=len(searches))
-    return [one.read([results[i] for i in where]) for one, where in zip(searches, places, strict=True)]
-
-
-def _place(statements: list[Statement], wanted: Statement) -> int:
-    """Where a statement stands among those that are sent; what says how to search a corpus holds until another does."""
-    if not wanted[1]:
-        plans = (i for i in reversed(range(len(statements))) if not statements[i][1])
-        last = next(plans, None)
-        if last is not None and statements[last] == wanted:
-            return last
-    statements.append(wanted)
-    return len(statements) - 1
+    sent = [one.statements() for one in searches]
+    results = iter(database.read(principal, [*chain.from_iterable(sent)], timeout_seconds, searches=len(searches)))
+    return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +122,10 @@ class Nearest:
 
     def read(self, results: Sequence[list[Row]]) -> Found | None:
         """See `Search`."""
-        header, rows = results
-        read = self.corpus.found_exactly if self.exact else self.corpus.found_by_plan
-        return read(self, header[0], rows)
+        if not self.exact:
+            return self.corpus.found_by_plan(self, results[0])
+        size, rows = results
+        return self.corpus.found_exactly(self, size[0], rows)
 
     def exactly(self) -> Nearest:
         """See `Search`."""
@@ -193,40 +185,36 @@ class Corpus:
         return search(database, principal, [Nearest(self, query, k, filters, exact=exact) for query in queries])
 
     def statements_of(self, wanted: Nearest) -> list[Statement]:
-        """The size of the corpus and HNSW's settings by it, then the search."""
+        """The search; before an exact one, which changes no setting of the index, the size of the corpus."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
-        search = (
-            statements.exact(wanted.filters, wanted.vectors)
-            if wanted.exact
-            else statements.nearest(wanted.filters, wanted.k, wanted.vectors)
-        )
-        return [(statements.plan(wanted.filters, exact=wanted.exact), {}), (search, values)]
+        if wanted.exact:
+            return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors), values)]
+        return [(statements.nearest(wanted.filters, wanted.k, wanted.vectors), values)]
 
-    def found_by_plan(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found | None:
+    def found_by_plan(self, wanted: Nearest, rows: Sequence[Row]) -> Found | None:
         """What index or exact search found; None where only exact search can tell.
 
         That is where the index came back with fewer candidates than were asked for (rows may be left that it did
         not reach), and where a tie at the cut reaches past what was fetched (which of the tied chunks were seen
         would be the plan's choice).
         """
-        corpus_rows, ef_search = header[:2]
-        exact, fetched, farthest = rows[0][:3]
-        candidates = self._candidates((row[3:] for row in rows), wanted.vectors)
+        corpus_rows, ef_search, exact, fetched, farthest = rows[0][:_CHOICE]
+        candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
         complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
-        return Found(candidates, _INDEX, fetched, corpus_rows, int(ef_search)) if complete else None
+        return Found(candidates, _INDEX, fetched, corpus_rows, ef_search) if complete else None
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
         """Whether a chunk as near as a candidate may be among those that the index did not give."""
         return 1.0 - (candidate.similarity or 0.0) >= farthest - _BLUR[self.settings.index]
 
-    def found_exactly(self, wanted: Nearest, header: Row, rows: Sequence[Row]) -> Found:
+    def found_exactly(self, wanted: Nearest, size: Row, rows: Sequence[Row]) -> Found:
         """What exact search found."""
         candidates = self._candidates(rows, wanted.vectors)
-        return Found(candidates, _EXACT, len(candidates), header[0], 0)
+        return Found(candidates, _EXACT, len(candidates), size[0], 0)
 
     # --- pins -----------------------------------------------------------------------------------
 

@@ -72,14 +72,14 @@ class Statements:
         """The parameters of `exact` and `nearest`."""
         return {"query": query, "k": k, **self.filters.values(filters)}
 
-    def plan(self, filters: FilterSet, *, exact: bool = False) -> bytes:
-        """Size of the corpus, HNSW's settings by it, and how rights are checked, until the end of the transaction.
-
-        Args:
-            filters: what the search is narrowed to.
-            exact: for `exact`, which looks at every row.
-        """
-        return self.cached(("plan", exact), filters, lambda: self._plan(self._widths(filters), few_rows=not exact))
+    @cached_property
+    def size(self) -> bytes:
+        """Size of the corpus, and that every row is looked at, as `exact` does, until the end of the transaction."""
+        return render(
+            "SELECT rows, set_config({few_rows}, '', true) FROM ({size}) AS size",
+            few_rows=sql.Literal(FEW_ROWS_SETTING),
+            size=estimated_rows(self._types.storage),
+        )
 
     def _widths(self, filters: FilterSet) -> list[tuple[int, int, int]]:
         """What was measured; with a filter, nobody measured what it leaves: the wider of both."""
@@ -99,27 +99,30 @@ class Statements:
         measured = self._calibration
         return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
 
-    def _plan(self, widths: Iterable[tuple[int, int, int]], *, few_rows: bool) -> bytes:
-        """Set the widest of the widths, up to the most that pgvector takes.
+    def _tuned(self, filters: FilterSet) -> sql.Composable:
+        """A common table expression `tuned`: size of the corpus, and HNSW's settings by it.
 
-        Postgres expects to look at the whole table where the index will give it some dozens of rows: a policy may ask
-        `FEW_ROWS_SETTING` which way to check them is the cheaper one (config/schema.sql).
+        They hold until the end of the transaction, and for what the statement does once it has read `tuned`. The widest
+        of the widths is set, up to the most that pgvector takes. Postgres expects to look at the whole table where the
+        index will give it some dozens of rows: a policy may ask `FEW_ROWS_SETTING` which way to check them is the
+        cheaper one (config/schema.sql).
         """
         s = self._search
-        return render(
-            "SELECT rows, set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true),"
+        return sql.SQL(
+            "tuned AS MATERIALIZED (SELECT rows,"
+            " set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true)::integer AS ef_search,"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
             " set_config('hnsw.max_scan_tuples', {tuples}, true),"
             " set_config('hnsw.scan_mem_multiplier', {memory}, true),"
-            " set_config({few_rows}, {said}, true)"
-            " FROM ({size}) AS size",
+            " set_config({few_rows}, 'on', true)"
+            " FROM ({size}) AS size)"
+        ).format(
             widths=sql.SQL(", ").join(
-                [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in widths]
+                [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in self._widths(filters)]
             ),
             tuples=sql.Literal(str(s.max_scan_tuples)),
             memory=sql.Literal(str(s.scan_mem_multiplier)),
             few_rows=sql.Literal(FEW_ROWS_SETTING),
-            said=sql.Literal("on" if few_rows else ""),
             size=estimated_rows(self._types.storage),
         )
 
@@ -234,7 +237,8 @@ class Statements:
         on_chunks = self.filters.on_chunks(filters)
         return render(
             """
-            WITH {choice},
+            WITH {tuned},
+            {choice},
             few AS MATERIALIZED (
               SELECT * FROM (
                 SELECT {columns} FROM {table} AS c WHERE (SELECT exact FROM choice) AND {where_few}
@@ -251,10 +255,11 @@ class Statements:
                 FROM (SELECT * FROM few UNION ALL SELECT * FROM near) AS either
                ORDER BY distance + 0, id {collate} LIMIT %(k)s
             )
-            SELECT exact, coalesce(fetched, 0), farthest, {outputs}
-              FROM choice LEFT JOIN hits ON true
+            SELECT rows, ef_search, exact, coalesce(fetched, 0), farthest, {outputs}
+              FROM tuned CROSS JOIN choice LEFT JOIN hits ON true
             """,
-            choice=self.choice(filters),
+            tuned=self._tuned(filters),
+            choice=self.choice(filters, sql.SQL("tuned")),
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
             nearness=sql.SQL(_NEARNESS[self.settings.index]).format(**self.names),
@@ -263,19 +268,23 @@ class Statements:
             **self.names,
         )
 
-    def choice(self, filters: FilterSet) -> sql.Composable:
+    def choice(self, filters: FilterSet, sized: sql.Composable | None = None) -> sql.Composable:
         """Common table expressions that end in `choice (exact)`.
 
         The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
         where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
+
+        Args:
+            filters: what the search is narrowed to.
+            sized: what holds the corpus's size as ``rows``; default a query for it.
         """
-        size = estimated_rows(self._types.storage)
+        size = sized or sql.SQL("({})").format(estimated_rows(self._types.storage))
         exact_rows = sql.Literal(self._search.exact_rows)
         documents = self.settings.documents
         if documents is None:
             given = sql.SQL("true" if filters.document_ids is not None else "false")
             return sql.SQL(
-                "choice AS MATERIALIZED (SELECT rows <= {exact_rows} OR {given} AS exact FROM ({size}) AS size)"
+                "choice AS MATERIALIZED (SELECT rows <= {exact_rows} OR {given} AS exact FROM {size} AS size)"
             ).format(exact_rows=exact_rows, given=given, size=size)
         return sql.SQL(
             """
@@ -283,7 +292,7 @@ class Statements:
               SELECT CASE WHEN chunks.rows > {exact_rows} THEN
                        1 + ceil({factor} * sqrt(chunks.rows) * documents.rows / chunks.rows)::bigint
                      END AS documents
-                FROM ({size}) AS chunks, ({documents_size}) AS documents
+                FROM {size} AS chunks, ({documents_size}) AS documents
             ),
             counted AS MATERIALIZED (
               SELECT d.{id} AS id FROM {table} AS d WHERE {where} LIMIT (SELECT documents FROM bound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import statistics
 import time
@@ -19,6 +20,7 @@ from psycopg import sql
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from worker.adapters.search import Nearest
+from worker.adapters.statements import FEW_ROWS_SETTING
 from worker.core.vectors import decode
 from worker.model import DIMENSIONS, NO_FILTERS
 
@@ -151,6 +153,9 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
     """The statement with exact ties beside the plain query, both in the worker's own transaction, in turns."""
     corpus = on.corpus(ef_search_min=ef_search, ef_search_rows=1_000_000_000)
     caller = on.caller(100)
+    # What the worker's statement sets by itself.
+    width = (("hnsw.ef_search", str(ef_search)), ("hnsw.iterative_scan", "relaxed_order"), (FEW_ROWS_SETTING, "on"))
+    told = dataclasses.replace(caller, settings=(*caller.settings, *width))
     statements = corpus.statements
     plain = (
         b"SELECT c.embedding <=> %(query)s AS distance, c.id, c.document_id, c.text_content, c.page, c.section,"
@@ -164,9 +169,7 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
             values = statements.values(query, k, NO_FILTERS)
             asked = Nearest(corpus, query, k, NO_FILTERS).statements()
             took[0].append(_ms(lambda asked=asked: on.database.read(caller, asked)))
-            # With the same first statement, which sets the search width.
-            beside = [asked[0], (plain, values)]
-            took[1].append(_ms(lambda beside=beside: on.database.read(caller, beside)))
+            took[1].append(_ms(lambda values=values: on.database.read(told, [(plain, values)])))
         if turn:  # the first one warms up
             exact.append(statistics.median(took[0]))
             simple.append(statistics.median(took[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -82,7 +82,7 @@ def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | N
     """
     intact = [is_intact(record) for record in records] if intact is None else intact
     texts = [_identity(record, good) for record, good in zip(records, intact, strict=True)]
-    same_text = list(_groups(enumerate(texts)))
+    same_text = _groups(range(len(texts)), texts)
     found = [
         *_same_text_two_sources(records, same_text),
         *_chunk_id_two_texts(records, texts),
@@ -119,7 +119,7 @@ def _same_text_two_sources(records: Sequence[CitationRecord], same_text: Sequenc
 
 
 def _chunk_id_two_texts(records: Sequence[CitationRecord], texts: Sequence[str]) -> Iterator[Conflict]:
-    for indices in _groups((index, record.chunk_id) for index, record in enumerate(records)):
+    for indices in _groups(range(len(records)), [record.chunk_id for record in records]):
         if len({texts[index] for index in indices}) > 1:
             spans = _differing([records[index].text for index in indices])
             sides = (side_of(records, index, span) for index, span in zip(indices, spans, strict=True))
@@ -134,7 +134,7 @@ def _text_hash_mismatch(records: Sequence[CitationRecord], intact: Sequence[bool
 
 def _weight_differs(records: Sequence[CitationRecord], same_text: Sequence[list[int]]) -> Iterator[Conflict]:
     for group in same_text:
-        for of_source in _groups((index, records[index].source_id) for index in group):
+        for of_source in _groups(group, [records[index].source_id for index in group]):
             for indices in _by_chunk(records, of_source):
                 if len({records[index].weight for index in indices}) > 1:
                     yield Conflict("weight_differs", _whole(records, indices))
@@ -150,13 +150,17 @@ def _by_chunk(records: Sequence[CitationRecord], indices: Sequence[int]) -> list
     return list(chunks.values())
 
 
-def _groups(keys: Iterable[tuple[int, Hashable]]) -> Iterator[list[int]]:
-    """Of (index, key): indices of equal keys, where there are several; ``None`` is nobody's equal."""
-    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for index, key in keys:
-        if key is not None:
-            groups[key].append(index)
-    return (indices for indices in groups.values() if len(indices) > 1)
+def _groups(indices: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]:
+    """Indices of equal keys, where there are several; ``None`` is nobody's equal."""
+    # Counted first: most keys stand alone, and a list for each would be most of the time.
+    groups: dict[Hashable, list[int]] = {
+        key: [] for key, count in Counter(keys).items() if count > 1 and key is not None
+    }
+    if groups:
+        for index, key in zip(indices, keys, strict=True):
+            if key in groups:
+                groups[key].append(index)
+    return list(groups.values())
 
 
 # --- where texts differ -------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -137,13 +138,14 @@ class Caching:
         self._store = None if cache is None else _Store(cache, clock)
         self._corpora = corpora
         self._tasks = frozenset(settings.cache.tasks)
-        self._always = canonical_sha256(
-            {
-                "settings": settings.model_dump(mode="json", include=_IN_EVERY_KEY),
-                "embedder": [embedder.name, embedder.version],
-                "worker": worker_version,
-            }
-        )
+        self._settings = settings
+        self._makers = {"embedder": [embedder.name, embedder.version], "worker": worker_version}
+
+    @cached_property
+    def _always(self) -> str:
+        """Of all that is in every key; made when it is first asked for, as most processes keep nothing."""
+        settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
+        return canonical_sha256({"settings": settings, **self._makers})
 
     def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: Bounds) -> Slot | None:
         """Where what a job finds is kept; to be asked before anything is searched.

@@ -18,7 +18,7 @@ from benchmarks.pins import TENANT, load, settings_for
 
 from worker import devstack
 from worker.contract import BuildCitations, parse_job
-from worker.engine import Engine
+from worker.engine import Engine, spare_collections
 from worker.model import Principal
 
 
@@ -38,6 +38,7 @@ def main(
     ):
         load(admin, rows)
         engine = Engine(settings_for(server.dsn(user="retrieval_worker")), time.perf_counter)
+        spare_collections()  # as a worker's process does
         for verify in (False, True):
             job = parse_job(BuildCitations, {"records": cited, "verify": verify, "store": False})
             took = []

@@ -61,6 +61,10 @@ class Conflict:
         return self.kind, indices, tuple((side.span, side.tokens) for side in self.sides)
 
 
+_OF_TODAY = frozenset({None, HASH_VERSION})
+"""Versions of a hash that is what `hash_chunk` says; one without a version is the first."""
+
+
 def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | None = None) -> list[Conflict]:
     """Conflicts that show without reading the texts; `worker.core.disagreement` reads them.
 
@@ -81,7 +85,10 @@ def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | N
         By kind, then by the indices of the records.
     """
     intact = [is_intact(record) for record in records] if intact is None else intact
-    texts = [_identity(record, good) for record, good in zip(records, intact, strict=True)]
+    texts = [
+        record.chunk_hash if good and record.hash_version in _OF_TODAY else _identity(record.text)
+        for record, good in zip(records, intact, strict=True)
+    ]
     same_text = _groups(range(len(texts)), texts)
     found = [
         *_same_text_two_sources(records, same_text),
@@ -98,14 +105,12 @@ def side_of(records: Sequence[CitationRecord], index: int, span: Span, tokens: t
     return Side(index, record.chunk_hash, record.source_id, span, tokens)
 
 
-def _identity(record: CitationRecord, intact: bool) -> str:
+def _identity(text: str) -> str:
     """What texts that are the same to `hash_chunk` have in common, whatever their records claim."""
-    if intact and record.hash_version in {None, HASH_VERSION}:
-        return record.chunk_hash
     try:
-        return hash_chunk(record.text)
+        return hash_chunk(text)
     except ValueError:
-        return normalise(record.text)
+        return normalise(text)
 
 
 def _whole(records: Sequence[CitationRecord], indices: Iterable[int]) -> tuple[Side, ...]:

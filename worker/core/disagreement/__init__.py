@@ -66,10 +66,9 @@ def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
 
 def _read(records: Sequence[CitationRecord]) -> Iterator[Entry]:
     """Sentences that may be alike; each text of a source once, and each sentence read once wherever it stands."""
-    first: dict[tuple[str, str], int] = {}
-    for index, record in enumerate(records):
-        first.setdefault((record.source_id, record.text), index)
-    texts = list(first)
+    keys = [(record.source_id, record.text) for record in records]
+    first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+    texts = list(dict.fromkeys(keys))
     sentences: dict[str, Sentence] = {}
     for i, suspects in find_suspects(texts):
         source, text = texts[i]

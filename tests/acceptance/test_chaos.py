@@ -41,7 +41,7 @@ def test_nothing_is_lost_under_faults(capsys: pytest.CaptureFixture[str]) -> Non
     """Every job that Redis acknowledged is answered, rightly, with no row of another caller."""
     seed = secrets.randbelow(10**6)
     with capsys.disabled():  # said whether it passes or not: the same plan can be run again
-        print(f"\nmake chaos: seed {seed}")  # noqa: T201
+        print(f"\nmake chaos: seed {seed}")  # noqa: T201 -- CI's log is where it is looked for
     done = run_chaos(*SLICE, "--transport=reliable", seed=seed, seconds=1500)
     assert figure(done, "lost") == 0
     assert figure(done, "still in Redis at the end, unanswered") == 0

@@ -1,8 +1,8 @@
 """Celery's prefork pool, with less work for each job.
 
 Its event loop turns several times for a job, and at each turn stock Celery registers anew what is registered already.
-Here a job goes to an idle process at once, not at a later turn, and what has not changed is left alone. What a dead process
-may have begun with is put back, where it is counted, and not handed on.
+Here a job goes to an idle process at once, not at a later turn, and what has not changed is left alone. What a dead
+process may have begun with is put back, where it is counted, and not handed on.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import math
 from typing import Any
 
 import numpy as np
+import pybase64
 from numpy.typing import NDArray
 
 from worker.errors import InvalidJob
@@ -18,6 +18,9 @@ Vector = NDArray[np.float32]
 _EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
 _BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
 _LARGEST = float(np.finfo(np.float32).max)
+# Squares of numbers above it keep all their bits in float64. Every float32 but zero is: 2^-149 and more.
+_SQUARE_KEEPS = 2.0**-300
+_HALVES = (384, 192, 96, 48, 24, 12)
 
 
 def decode(value: Any, path: str = "query_embedding") -> Vector:
@@ -27,8 +30,7 @@ def decode(value: Any, path: str = "query_embedding") -> Vector:
         value: a JSON list of 768 numbers, or base64 of 768 little-endian float32.
         path: the field's name for error messages.
 
-    Scaled in float64, by the largest component first, so that neither 1e-30 nor 1e20 loses the direction
-    (cosine distance in float32 does).
+    Scaled in float64, so that neither 1e-30 nor 1e20 loses the direction (cosine distance in float32 does).
 
     Raises:
         InvalidJob: not 768 finite numbers within float32's range, or all of them zero.
@@ -50,7 +52,7 @@ def _from_base64(text: str, path: str) -> NDArray[np.float64]:
             path,
         )
     try:
-        raw = base64.b64decode(text, validate=True)
+        raw = pybase64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidJob(f"expected base64 of {DIMENSIONS} little-endian float32", path) from None
     if len(raw) != 4 * DIMENSIONS:
@@ -81,8 +83,15 @@ def _to_unit_length(numbers: NDArray[np.float64], path: str) -> Vector:
         raise InvalidJob("expected a finite number within float32's range", f"{path}[{wrong}]")
     if largest == 0:
         raise InvalidJob("expected a vector with a direction, got only zeros", path)
-    scaled = numbers / largest
-    # fsum is exact, so the last bit does not depend on how a CPU or a BLAS adds up.
-    length = math.sqrt(math.fsum((scaled * scaled).tolist()))
-    unit: Vector = (scaled / length).astype(np.float32)
+    if largest < _SQUARE_KEEPS:  # by a power of two, which changes no bit of what comes out
+        numbers = np.ldexp(numbers, -math.frexp(largest)[1])
+    unit: Vector = (numbers / math.sqrt(_sum_of_squares(numbers))).astype(np.float32)
     return unit
+
+
+def _sum_of_squares(numbers: NDArray[np.float64]) -> float:
+    """In one order, half onto half, so the last bit does not depend on how a CPU or a BLAS adds up; fsum is exact."""
+    squares = numbers * numbers
+    for half in _HALVES:
+        squares = squares[:half] + squares[half:]
+    return math.fsum(squares.tolist())

@@ -186,6 +186,8 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
         Goal("embedding decode and check, times faster than json + pydantic", 12.0, True, " ×", further.get("decode")),
         Goal("`pinned_replay`, 1,000 hashes", 8.0, False, " ms", None, "python -m benchmarks.pins"),
         Goal("`pinned_replay`, 15 hashes", 0.3, False, " ms", None, "python -m benchmarks.pins"),
-        Goal("`build_citations`, times faster than plain json", 15.0, True, " ×", None, "python -m benchmarks.citing"),
+        Goal(
+            "`build_citations`, times faster than plain json", 15.0, True, " ×", None, "python -m benchmarks.citations"
+        ),
         Goal("hybrid's four searches ÷ one", 2.5, False, " ×", None, "make bench-hybrid"),
     ]

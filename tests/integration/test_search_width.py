@@ -206,6 +206,20 @@ def test_a_sparse_index_and_one_that_is_too_large_are_named(on: Stage) -> None:
     assert advice(on, **searching(on, exact_rows=ROWS * 2)) == []
 
 
+def test_a_large_corpus_wants_a_denser_index(on: Stage) -> None:
+    """What serves some thousand rows loses queries over 100,000; the size is Postgres' own estimate."""
+    size = "UPDATE pg_class SET reltuples = %s, relpages = %s WHERE oid = 'public.document_chunks'::regclass"
+    (before,) = on.admin.execute(
+        "SELECT ARRAY[reltuples, relpages] FROM pg_class WHERE oid = 'public.document_chunks'::regclass"
+    ).fetchone()
+    assert "m = 16 gave 1.000" in advice(on)[0]
+    on.admin.execute(size, (before[0] * 100, before[1]))
+    try:
+        assert "m = 32 gave 1.000" in advice(on)[0]
+    finally:
+        on.admin.execute(size, before)
+
+
 def test_the_limits_of_an_iterative_scan_are_named(on: Stage) -> None:
     """Memory for fewer rows than it may look at, and fewer rows than it needs."""
     (memory,) = {*advice(on, **searching(on, scan_mem_multiplier=1.0))} - {*advice(on)}

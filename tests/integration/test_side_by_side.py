@@ -83,4 +83,4 @@ def test_a_peers_rows_are_in_the_form_of_the_one_that_it_wrote(admin):
     (definition,) = admin.execute(
         "SELECT indexdef FROM pg_indexes WHERE tablename = 'langchain_chunks' AND indexdef LIKE '%hnsw%'"
     ).fetchone()
-    assert "m='16', ef_construction='200'" in definition
+    assert "m='32', ef_construction='200'" in definition

@@ -119,8 +119,7 @@ def play(order: Order) -> Outcome:
         distances = brute_force(on.dataset, queries)
         grown = growth.Growth()
         tables = {growth.OURS: "id", **{peer.table: peer.chunk_id for peer in installed}}
-        few = min(len(queries), 200)
-        grown.ef = growth.by_ef(on.admin, tables, queries[:few], distances[:few], K, progress)
+        grown.ef = growth.by_ef(on.admin, tables, queries, distances, K, progress)
         ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
         root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
         server = exits.enter_context(redis_server(root / "redis"))

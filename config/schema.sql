@@ -67,8 +67,8 @@ CREATE TABLE IF NOT EXISTS public.document_chunks (
 -- 768 floats are 3,080 bytes and would be stored out of line: in line, exact search is several times faster.
 ALTER TABLE public.document_chunks ALTER COLUMN embedding SET STORAGE PLAIN;
 
--- m = 32 and ef_construction = 200 build slower than pgvector's 16 and 64, and reach the queries that a sparser graph
--- loses whatever ef_search is (docs/performance.md). The index is no larger: two vectors fill a page either way.
+-- m = 32 and ef_construction = 200 build slower than pgvector's 16 and 64, and reach queries that a sparser graph loses
+-- whatever ef_search is (docs/performance.md). The index is no larger: two vectors fill a page either way.
 CREATE INDEX IF NOT EXISTS document_chunks_embedding_idx ON public.document_chunks
   USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 200);
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);

@@ -113,7 +113,7 @@ def _parameters(corpus: _Corpus) -> Iterator[str]:
         if one.m < _OWN_M and not large:
             measured = "over 20,000 chunks m = 8 gave recall@15 0.995 and nothing for some queries, m = 16 gave 1.000"
         elif one.m < M and large:
-            measured = "over 300,000 chunks m = 16 gave recall@15 0.990 and nothing for some queries, m = 32 0.997 or more"
+            measured = "over 300,000 chunks m = 16 gave recall@15 0.990 and nothing for some queries, m = 32 0.997"
         elif one.ef_construction < (EF_CONSTRUCTION if large else _OWN_EF_CONSTRUCTION):
             measured = (
                 "over 100,000 chunks ef_construction = 64 gave recall@15 0.995 and nothing for some queries, "

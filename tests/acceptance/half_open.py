@@ -27,7 +27,8 @@ class Link:
         self._refusing = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
 
     def go_silent(self) -> None:
         """What now is open stays open and carries nothing any more, for ever; new connections are carried."""
@@ -43,9 +44,15 @@ class Link:
                     end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End everything."""
+        """End everything: a socket that is left is collected in the middle of another test, which fails then."""
         self.refuse(True)
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who waits in `accept`
+        for thread in self._threads:
+            thread.join(10)
         self._listener.close()
+        for end, _ in self._open:
+            end.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # the listener is closed
@@ -57,7 +64,8 @@ class Link:
                 far, silent = self._connect(), threading.Event()
                 self._open += [(near, silent), (far, silent)]
                 for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=_carry, args=(source, sink, silent), daemon=True).start()
+                    self._threads.append(threading.Thread(target=_carry, args=(source, sink, silent), daemon=True))
+                    self._threads[-1].start()
 
 
 def _carry(source: socket.socket, sink: socket.socket, silent: threading.Event) -> None:

@@ -18,8 +18,9 @@ Vector = NDArray[np.float32]
 _EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
 _BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
 _LARGEST = float(np.finfo(np.float32).max)
-# Squares of numbers above it keep all their bits in float64. Every float32 but zero is: 2^-149 and more.
-_SQUARE_KEEPS = 2.0**-300
+# Where squares add up to as much, the largest keeps all its bits in float64, and so do those that count beside it. Every
+# float32 but zero has a larger square: 2^-298.
+_SQUARES_KEEP = 2.0**-590
 _HALVES = (384, 192, 96, 48, 24, 12)
 
 
@@ -69,24 +70,41 @@ def _from_list(values: list[Any], path: str) -> NDArray[np.float64]:
         wrong = next(i for i, item in enumerate(values) if type(item) not in (int, float))
         raise InvalidJob("expected a number", f"{path}[{wrong}]")
     try:
-        return np.array(values, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     except OverflowError:
         wrong = next(i for i, item in enumerate(values) if abs(item) > _LARGEST)
         raise InvalidJob("expected a number within float32's range", f"{path}[{wrong}]") from None
+    _check_range(numbers, path)
+    return numbers
 
 
 def _to_unit_length(numbers: NDArray[np.float64], path: str) -> Vector:
-    magnitudes = np.abs(numbers)
-    largest = magnitudes.max()
-    if not largest <= _LARGEST:  # also true for NaN
-        wrong = int(np.flatnonzero(~(magnitudes <= _LARGEST))[0])
-        raise InvalidJob("expected a finite number within float32's range", f"{path}[{wrong}]")
+    squares = _sum_of_squares(numbers)
+    if not _SQUARES_KEEP <= squares < math.inf:  # also true for NaN
+        numbers = _to_scale(numbers, path)
+        squares = _sum_of_squares(numbers)
+    unit: Vector = (numbers / math.sqrt(squares)).astype(np.float32)
+    return unit
+
+
+def _to_scale(numbers: NDArray[np.float64], path: str) -> NDArray[np.float64]:
+    """Numbers whose squares are too small, multiplied by a power of two, which changes no bit of what comes out.
+
+    Raises:
+        InvalidJob: there is none to multiply, or one that is not finite.
+    """
+    _check_range(numbers, path)
+    largest = np.abs(numbers).max()
     if largest == 0:
         raise InvalidJob("expected a vector with a direction, got only zeros", path)
-    if largest < _SQUARE_KEEPS:  # by a power of two, which changes no bit of what comes out
-        numbers = np.ldexp(numbers, -math.frexp(largest)[1])
-    unit: Vector = (numbers / math.sqrt(_sum_of_squares(numbers))).astype(np.float32)
-    return unit
+    return np.ldexp(numbers, -math.frexp(largest)[1])
+
+
+def _check_range(numbers: NDArray[np.float64], path: str) -> None:
+    fits = np.abs(numbers) <= _LARGEST  # not so for NaN
+    if not fits.all():
+        wrong = int(np.flatnonzero(~fits)[0])
+        raise InvalidJob("expected a finite number within float32's range", f"{path}[{wrong}]")
 
 
 def _sum_of_squares(numbers: NDArray[np.float64]) -> float:

@@ -18,8 +18,8 @@ Vector = NDArray[np.float32]
 _EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
 _BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
 _LARGEST = float(np.finfo(np.float32).max)
-# Where squares add up to as much, the largest keeps all its bits in float64, and so do those that count beside it. Every
-# float32 but zero has a larger square: 2^-298.
+# Where squares add up to as much, the largest keeps all its bits in float64, and so do those that count beside it.
+# Every float32 but zero has a larger square: 2^-298 or more.
 _SQUARES_KEEP = 2.0**-590
 _HALVES = (384, 192, 96, 48, 24, 12)
 

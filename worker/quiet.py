@@ -147,9 +147,16 @@ class QuietConsumer(Consumer):
             self.hub.call_later(EVENT_SECONDS, self._flush_events)
 
     def on_close(self) -> None:
-        """Send the events that wait, when the worker ends: a timer will not come to it any more."""
+        """Forget what the pool has not begun; but what was sent to a pool's process is waited for, when it ends.
+
+        Celery forgets this, too, until the process has said that it accepts it. The process runs it all the same: it
+        would wait 30 s for its result to be read, and the job would run twice.
+        """
         if state.should_stop is not None:
-            self._flush_events()
+            jobs: dict[int, Any] = getattr(getattr(self.pool, "_pool", None), "_cache", {})
+            for job in jobs.values():
+                job._accepted = job._accepted or job._write_to is not None  # noqa: SLF001 -- nothing public tells it
+            self._flush_events()  # a timer will not come to it any more
         super().on_close()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:

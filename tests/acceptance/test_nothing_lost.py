@@ -196,10 +196,10 @@ def test_a_job_that_kills_its_worker_is_given_up(
     assert record["result"]["exc_type"] == "DeadLettered"
 
 
-def test_a_job_whose_process_dies_before_it_reads_it_is_counted(
+def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
     client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """It has begun when it is written, for all that is known: it is put back as delivered, not handed on uncounted."""
+    """It may have begun: so it is not handed on behind Redis' back, but put back, as one that was delivered."""
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         (process,) = psutil.Process(worker.pid).children()
         process.suspend()

@@ -46,7 +46,7 @@ for number, tag in ipairs(due) do
         if bytes > tonumber(ARGV[2]) then break end
     end
 end
-return redis.call('ZCOUNT', KEYS[1], '-inf', now)
+return #redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1)
 """
 )
 
@@ -80,11 +80,10 @@ def delay(client: redis.Redis, tag: str, queue: str, due: float) -> None:
     client.eval(_DELAY, len(places), *places, tag, unacked.end(queue), due)
 
 
-def promote(client: redis.Redis, queue: str) -> int:
-    """Put messages whose time has come back on their queue, behind all that wait; how many are left that are due."""
+def promote(client: redis.Redis, queue: str) -> bool:
+    """Put messages whose time has come back on their queue, behind all that wait; whether more are due."""
     places = (keys.delayed(queue), keys.delayed_messages(queue), queue)
-    left: Any = client.eval(_PROMOTE, len(places), *places, AT_ONCE, AT_ONCE_BYTES)
-    return int(left)
+    return bool(client.eval(_PROMOTE, len(places), *places, AT_ONCE, AT_ONCE_BYTES))
 
 
 def let_back(client: redis.Redis, queue: str, idle: int, busy: int) -> int:

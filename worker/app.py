@@ -14,7 +14,7 @@ from celery import Celery, signals
 from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
-from worker import codec, links, observe, results, tasks
+from worker import codec, links, observe, remote_control, results, tasks
 from worker import settings as settings_module
 from worker.adapters.durability import refuse_old_redis, warnings
 from worker.adapters.postgres import check
@@ -44,6 +44,7 @@ def create_app(settings: Settings) -> Celery:
     codec.install()
     app = Celery("retrieval-worker", set_as_current=False)
     app.amqp_cls = links.Amqp
+    app.control_cls = remote_control.Control
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
@@ -78,6 +79,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_send_task_events": worker.send_task_events,
         "worker_soft_shutdown_timeout": worker.soft_shutdown_seconds,
         "worker_enable_soft_shutdown_on_idle": False,
+        "worker_remote_control": list(worker.remote_control),
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,

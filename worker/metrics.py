@@ -108,7 +108,7 @@ class Depth(Protocol):
         """How many."""
 
     @property
-    def oldest_seconds(self) -> float:
+    def oldest_seconds(self) -> float | None:
         """Age of the oldest."""
 
     @property
@@ -244,7 +244,8 @@ class _Depths:
         )
         for depth in self._depths():
             letters.add_metric([depth.queue], depth.letters)
-            oldest.add_metric([depth.queue], depth.oldest_seconds)
+            if depth.oldest_seconds is not None:
+                oldest.add_metric([depth.queue], depth.oldest_seconds)
             delayed.add_metric([depth.queue], depth.delayed)
         return [letters, oldest, delayed]
 

@@ -162,7 +162,14 @@ class QuietConsumer(Consumer):
         super().on_close()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """A body that can't be decoded at all."""
+        """A body that can't be decoded at all.
+
+        Celery hands those of remote control over as well: who writes these may not write a job's result.
+        """
+        jobs = getattr(self, "task_consumer", None)
+        if jobs is not None and message.channel is not jobs.channel:
+            logger.warning("control message ignored: undecodable")
+            return
         logger.error("message refused: undecodable", extra=safe(message, exc))
         headers = message.headers if isinstance(message.headers, dict) else {}
         if isinstance(headers.get("id"), str) and headers.get("task") in self.app.tasks:

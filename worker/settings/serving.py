@@ -136,6 +136,19 @@ class StandbySettings(Section):
     max_lag_seconds: Seconds = 10.0
 
 
+ControlCommand = Literal[
+    "add_consumer",
+    "cancel_consumer",
+    "rate_limit",
+    "revoke",
+    "revoke_by_stamped_headers",
+    "shutdown",
+    "terminate",
+    "time_limit",
+]
+"""Commands of Celery's remote control that a worker refuses unless its settings name them."""
+
+
 class WorkerSettings(Section):
     """How Celery runs the tasks."""
 
@@ -153,6 +166,7 @@ class WorkerSettings(Section):
     dead_letters: int = Field(10_000, ge=1)
     dead_letter_bytes: int = Field(524_288, ge=1024)
     send_task_events: bool = True
+    remote_control: tuple[ControlCommand, ...] = ()
     soft_shutdown_seconds: float = Field(30.0, ge=0)
 
     @model_validator(mode="after")

@@ -9,7 +9,6 @@ import socket
 import time
 from collections import deque
 from datetime import UTC, datetime
-from functools import partial
 from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +16,7 @@ import redis
 from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 from kombu.utils import json as kombu_json
+from kombu.utils.encoding import bytes_to_str
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
@@ -57,6 +57,9 @@ OTHERS_BETWEEN = 400
 
 SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
+
+FANOUT_BYTES = 2_097_152
+"""Longer messages of remote control or events are ignored."""
 
 PAUSE_SECONDS = 1.0
 """How long nothing is claimed after failures could not be told to their senders."""
@@ -496,8 +499,27 @@ class Channel(kombu_redis.Channel):
         except self.connection_errors:
             self._in_listen = False
             raise
-        c.parse_response = partial(type(c).parse_response, c, block=False, timeout=SILENCE_SECONDS)
-        return super()._receive_one(c)
+        answer = c.parse_response(block=False, timeout=SILENCE_SECONDS)
+        said = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
+        if not bytes_to_str(said.get("type", "")).endswith("message") or not said["data"]:
+            return None
+        return self._deliver_fanout(bytes_to_str(said["channel"]), said["data"])
+
+    def _deliver_fanout(self, place: str, data: bytes) -> bool:
+        """Hand on what was published; what can't be read is ignored, because an exception would end the worker."""
+        exchange = place.partition(".")[2].split("/", 1)[0]
+        try:
+            message = kombu_json.loads(data.decode()) if len(data) <= FANOUT_BYTES else None
+            if message and "compression" not in message["headers"]:
+                self.connection._deliver(message, self._fanout_to_queue[exchange])  # noqa: SLF001 -- kombu's own way
+                return True
+            reason = "too long, empty or compressed"
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 -- of whatever somebody published
+            reason = type(error).__name__
+        log.warning("published message ignored", reason=reason, bytes=len(data))
+        return True
 
     def drop_silent_claims(self) -> None:
         """Give up connections that should have answered."""

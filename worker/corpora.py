@@ -121,7 +121,7 @@ class Corpora:
             (corpus.statements.pinned, corpus.statements.pins((), of))
             for corpus, of in zip(corpora, ids.values(), strict=True)
         ]
-        results = self.database.read(asker, statements)
+        results = self.database.read(asker, statements, corpora=ids)
         now = {
             (corpus.name, chunk.id): chunk
             for corpus, rows in zip(corpora, results, strict=True)

@@ -1,7 +1,7 @@
 """What the database says of itself: that the worker's role can't see past the policies, and how corpora are typed.
 
-Asked once per process, before the first job. Whatever would let a row out that the policies hide stops
-the start.
+Checked in full once per process, before the first job, and again where a read finds that something has changed since
+(`worker.adapters.protection`). Whatever would let a row out that the policies hide stops the start.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from worker.adapters.protection import RECORDS, UNPROTECTED, Protection, version_of
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ class CorpusTypes:
         document_id: type of the document id column.
         storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
         documents_storage: the same of the table of documents.
+        protection: what every read of the corpus checks.
     """
 
     id: str
     document_id: str
     storage: tuple[int, ...] = ()
     documents_storage: tuple[int, ...] = ()
+    protection: Protection = UNPROTECTED
 
 
 # Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
@@ -83,9 +86,9 @@ WITH RECURSIVE below AS (
 _BELOW_VIEW = (
     _BELOW
     + """
-SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+SELECT c.oid, c.relkind::text, quote_ident(n.nspname) || '.' || quote_ident(c.relname)
   FROM below JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid <> %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 1
+ WHERE c.oid <> %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 3
 """
 )
 
@@ -120,7 +123,10 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
             columns.get(keys.document_id, "text"),
             _storage(connection, corpus.table),
             _storage(connection, documents.table) if documents is not None else (),
+            UNPROTECTED if corpus.public else _protection(connection, corpus),
         )
+    for table in RECORDS:
+        _check_below(connection, "records", table, memberships, problems)
     if problems:
         raise SettingsError("; ".join(problems))
     return types
@@ -169,7 +175,7 @@ def _check_relation(
     if not public:
         problems += _unprotected(label, table, kind, row_security, security_invoker)
         if kind == "v":
-            for (below,) in connection.execute(_BELOW_VIEW, (oid, oid)).fetchall():
+            for _, _, below in connection.execute(_BELOW_VIEW, (oid, oid)).fetchall():
                 _check_below(connection, label, below, memberships, problems)
     return dict(connection.execute(_COLUMNS, (oid,)).fetchall())
 
@@ -198,7 +204,7 @@ def _check_below(
     memberships: frozenset[int],
     problems: list[str],
 ) -> None:
-    """A table or view under a corpus's view: the worker's rights decide there too."""
+    """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
     row = connection.execute(_RELATION, (quoted,)).fetchone()
     if row is None:
         return
@@ -225,6 +231,26 @@ def _check_documents(
         for field, column in (("id", documents.id), ("path", documents.path))
         if columns is not None and column is not None and column not in columns
     ]
+
+
+def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Protection:
+    """What every read of a corpus checks; it was found safe just now."""
+    tables: list[str] = []
+    views: list[str] = []
+    below: list[int] = []
+    definitions: list[int] = []
+    names = [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
+    for name in names:
+        quoted = identifier(name).as_string(connection)
+        row = connection.execute(_RELATION, (quoted,)).fetchone()
+        if row is None or row[1] != "v":
+            tables.append(quoted)
+            continue
+        views.append(quoted)
+        for oid, kind, _ in connection.execute(_BELOW_VIEW, (row[0], row[0])).fetchall():
+            (definitions if kind == "v" else below).append(oid)
+    (version,) = connection.execute(sql.SQL("SELECT ") + version_of(views, definitions)).fetchone() or ("",)
+    return Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), version)
 
 
 def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:

@@ -87,6 +87,7 @@ class CorpusSettings(Section):
     date: str | None = None
     path_field: str | None = None
     documents: DocumentsTable | None = None
+    trusted_functions: list[QualifiedName] = []
 
 
 class SearchSettings(Section):

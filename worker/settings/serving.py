@@ -63,9 +63,8 @@ class PrincipalSettings(Section):
             return [self.owner_claim]
         if self.owner_claims:
             return self.owner_claims
-        return (
-            [*(["tenant_id"] if "tenant_id" in self.settings else []), "user_id"] if "user_id" in self.settings else []
-        )
+        user = "user_id" in self.settings
+        return [claim for claim in ("tenant_id", "user_id") if user and claim in self.settings]
 
 
 class Columns(Section):

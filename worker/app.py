@@ -230,6 +230,8 @@ def _refuse(server: str, check_it: Callable[[], object]) -> None:
 
 def warn_of_servers(settings: Settings) -> None:
     """Say where Redis or Postgres is set so that a fault could lose a job, and the command that mends it."""
+    if settings.principal.owner_claim:
+        log.warning("setting deprecated", setting="principal.owner_claim", advice="name it in principal.owner_claims")
     for finding in warnings(settings):
         log.warning("server set otherwise", server=finding.subject, advice=finding.text)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -245,7 +244,9 @@ def _start_metrics(settings: Settings, metrics: Metrics) -> None:
 
 
 def _exit(error: SettingsError) -> None:
-    print(f"retrieval-worker: {error.message}", file=sys.stderr)  # noqa: T201 -- to whoever started it, before logging
+    from worker.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
+
+    complain(error.message)
     raise SystemExit(CONFIGURATION_EXIT_CODE)
 
 

@@ -19,7 +19,7 @@ LAYERS = [
     {"errors", "model"},
     {"core"},
     {"contract", "settings"},
-    {"observe", "codec"},
+    {"observe", "codec", "terminal"},
     {"transport"},
     {
         "principal",

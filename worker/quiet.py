@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from datetime import timedelta
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
@@ -70,6 +71,8 @@ class QuietRequest(Request):
         # A sender's own time limits are refused by the task; until then they must not act.
         self.time_limits = (None, None)
         self._request_dict["shadow"] = None
+        if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's
+            self._expires -= timedelta(seconds=self._message.properties.get("clock_ahead", 0.0))
 
     @property
     def body(self) -> Any:

@@ -324,8 +324,9 @@ class Channel(kombu_redis.Channel):
     def _deliver(self, taken: Taken, found: Delivery, client: redis.Redis) -> None:
         """Hand on a delivery that is written down."""
         claimed = unacked.Held(taken.claim.queue, taken.raw)
+        ahead = (self._clock.read(client) - _now()).total_seconds()
         try:
-            self.connection._deliver(payload(found, claimed, taken.tag, taken.count), claimed.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, taken.tag, taken.count, ahead), claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker

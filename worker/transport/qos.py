@@ -149,8 +149,16 @@ class QoS(kombu_redis.QoS):
         return unacked.Done(delivery_tag, message.properties["queue"], message.properties["digest"])
 
 
-def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, Any]:
-    """A delivery in kombu's form."""
+def payload(found: Delivery, claimed: Held, tag: str, count: int, ahead: float) -> dict[str, Any]:
+    """A delivery in kombu's form.
+
+    Args:
+        found: the message, checked.
+        claimed: its queue and bytes.
+        tag: the delivery.
+        count: how often it was delivered, with this time.
+        ahead: by how many seconds Redis' clock is ahead of this machine's.
+    """
     return {
         "body": found.body,
         "content": found.content,
@@ -163,5 +171,6 @@ def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, A
             "delivery_info": {"exchange": "", "routing_key": claimed.queue, "redelivered": count > 1},
             "queue": claimed.queue,
             "digest": keys.digest(claimed.raw),
+            "clock_ahead": ahead,
         },
     }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE_SECONDS = 30.0
-TMPFS_MEGABYTES = 256
+TMPFS_MEGABYTES = 512
 
 
 class NotOurs(Exception):
@@ -34,12 +34,13 @@ class NotOurs(Exception):
 
 def connect(port: int, database: int = 0, timeout: float = 2.0) -> redis.Redis:
     """A client that tries everything once, so that what it is told is what happened."""
-    return redis.Redis(
-        port=port,
-        db=database,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
+    return client_of(f"redis://127.0.0.1:{port}/{database}", timeout)
+
+
+def client_of(url: str, timeout: float = 2.0) -> redis.Redis:
+    """The same, by a URL."""
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0)
     )
 
 
@@ -67,10 +68,24 @@ class RedisServer:
         self._running.close()
 
     @property
+    def server(self) -> devstack.Redis:
+        """The running server."""
+        assert self._server is not None  # noqa: S101 -- for the type checker: started
+        return self._server
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         """The server's process."""
-        assert self._server is not None  # noqa: S101 -- for the type checker: started
-        return self._server.process
+        return self.server.process
+
+    def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:
+        """How one of its users reaches it, through a proxy where a port is given."""
+        del user
+        return self.server.url(database).replace(f":{self.port}/", f":{port or self.port}/")
+
+    def client(self, database: int = 0, timeout: float = 2.0, user: str = "admin") -> redis.Redis:
+        """A client that tries everything once, past the proxy."""
+        return client_of(self.url(database, user), timeout)
 
     def start(self) -> None:
         """Start it, again or for the first time; returns once it answers."""
@@ -86,7 +101,7 @@ class RedisServer:
         Raises:
             NotOurs: another process answers on its port.
         """
-        with connect(self.port) as client:
+        with self.client() as client:
             said: dict[str, Any] = client.info("server")
         if said["process_id"] != self.process.pid:
             raise NotOurs(f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}")
@@ -105,9 +120,15 @@ class RedisServer:
             return False
         return True
 
+    def setting(self, name: str) -> str:
+        """How a setting is."""
+        with self.client() as client:
+            found: Any = client.config_get(name)
+        return str(found[name])
+
     def command(self, *words: str) -> None:
         """Send an administrator's command."""
-        with connect(self.port) as client:
+        with self.client() as client:
             client.execute_command(*words)
 
 

@@ -33,9 +33,9 @@ def happen(scene: Scene, fault: Fault, happened: Happened) -> None:
 
 
 def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -> set[str]:
-    """Both time limits fire while nothing can be stored."""
-    ids = sleepers.send(2, PAST_HARD_LIMIT_SECONDS)
-    sleepers.wait_begun(ids, BEGIN_SECONDS, len(ids))
+    """Both time limits fire in every worker while nothing can be stored: none is left to take over from another."""
+    ids = sleepers.send(len(scene.fleet) * scene.fleet.concurrency, PAST_HARD_LIMIT_SECONDS)
+    sleepers.wait_for_begin(ids, BEGIN_SECONDS)
     with _silence(scene, "results"):
         time.sleep(fault.seconds)
     return ids
@@ -65,8 +65,7 @@ def fork_anew(scene: Scene, which: int) -> None:
 
 def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, happened: Happened) -> set[str]:
     """All processes are busy: the grace ends before their jobs do."""
-    ids = sleepers.send(len(scene.fleet) * scene.fleet.concurrency, 6)
-    sleepers.wait_begun(ids, BEGIN_SECONDS, len(ids))
+    ids, _ = _keep_busy(scene, sleepers, fault.worker, 6)
     pid = scene.fleet.workers[fault.worker].process.pid
     with contextlib.suppress(redis.RedisError):
         happened.held = held_by(scene.redis, pid)
@@ -98,16 +97,14 @@ def _kill_reconnecting(scene: Scene, _: Sleepers, fault: Fault, __: Happened) ->
     return set()
 
 
-def _kill_after_survivor(scene: Scene, sleepers: Sleepers, _: Fault, __: Happened) -> set[str]:
+def _kill_after_survivor(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -> set[str]:
     """Jobs that ignore SIGTERM while their connection is lost; then a process that ran one dies in its next job."""
-    processes = len(scene.fleet) * scene.fleet.concurrency
-    survivors = sleepers.send(processes, 3, stubborn=True)
-    pids = {*sleepers.wait_begun(survivors, BEGIN_SECONDS, processes).values()}
+    survivors, pids = _keep_busy(scene, sleepers, fault.worker, 3, stubborn=True)
+    running = {*sleepers.running(survivors)}
     scene.links["redis"].reset()
-    sleepers.wait_ended(survivors, BEGIN_SECONDS)
-    victims = sleepers.send(processes, 4)
-    begun = sleepers.wait_begun(victims, BEGIN_SECONDS, processes)
-    scene.fleet.kill_pool_process({pid for pid in begun.values() if pid in pids})
+    sleepers.wait_for_end(running, BEGIN_SECONDS)
+    victims, __ = _keep_busy(scene, sleepers, fault.worker, 4)
+    scene.fleet.kill_pool_process(pids & {*sleepers.running(victims).values()})
     return survivors | victims
 
 
@@ -117,6 +114,17 @@ def _big_message(scene: Scene, _: Sleepers, __: Fault, ___: Happened) -> set[str
     with contextlib.suppress(redis.RedisError, OSError), scene.redis.client(timeout=30, user="producer") as client:
         client.lpush(QUEUE, message)
     return set()
+
+
+def _keep_busy(
+    scene: Scene, sleepers: Sleepers, place: int, seconds: int, *, stubborn: bool = False
+) -> tuple[set[str], set[int]]:
+    """Have all processes of a worker sleep: (the jobs that do so, there and elsewhere, the processes)."""
+    ids = sleepers.send(2 * len(scene.fleet) * scene.fleet.concurrency, seconds, stubborn=stubborn)
+    scene.fleet.wait_for_pool(place, BEGIN_SECONDS)
+    pids = {process.pid for process in scene.fleet.workers[place].pool()}
+    sleepers.wait_until_all_sleep(pids, ids, BEGIN_SECONDS)
+    return ids, pids
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from chaos.plan import Fault, Kind, plan, share
 from chaos.producer import Producer
 from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
 from chaos.sleepers import Sleepers
-from chaos.stage import TIME_LIMIT_SECONDS, VISIBILITY_SECONDS, Order, stage
+from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Run:
             self._happen(fault)
         self.producer.allow(self.order.jobs)
         self._wait(lambda: self.producer.is_done and not self.ledger.open, self.order.patience)
-        self._wait(self._redis_is_empty, VISIBILITY_SECONDS + 10.0)
+        self._wait(self._redis_is_empty, self.order.visibility + 10.0)
         self.seconds = time.monotonic() - self.started
 
     def _trickle(self, place: int, seconds: float) -> int:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from chaos.jobs import Questions
@@ -36,24 +37,33 @@ class Sleepers:
         self._producer.send(some)
         return {one.task_id for one in some}
 
-    def wait_begun(self, ids: set[str], seconds: float, least: int = 1) -> dict[str, int]:
-        """Wait until so many of them have begun; the process of each that has."""
-        return self._wait("began", ids, seconds, least)
+    def wait_until_all_sleep(self, processes: Collection[int], ids: set[str], seconds: float) -> bool:
+        """Wait until each of these processes runs one of these jobs."""
+        return self._wait(lambda: {*processes} <= {*self.running(ids).values()}, seconds)
 
-    def wait_ended(self, ids: set[str], seconds: float) -> dict[str, int]:
+    def wait_for_begin(self, ids: set[str], seconds: float) -> bool:
+        """Wait until all of them have begun."""
+        return self._wait(lambda: ids <= read_diary(self._diary, "began").keys(), seconds)
+
+    def wait_for_end(self, ids: set[str], seconds: float) -> bool:
         """Wait until all of them have slept."""
-        return self._wait("ended", ids, seconds, len(ids))
+        return self._wait(lambda: ids <= read_diary(self._diary, "ended").keys(), seconds)
 
-    def _wait(self, what: str, ids: set[str], seconds: float, least: int) -> dict[str, int]:
+    def running(self, ids: set[str]) -> dict[str, int]:
+        """The process of each of them that has begun and not ended."""
+        ended = read_diary(self._diary, "ended")
+        return {i: pid for i, pid in read_diary(self._diary, "began").items() if i in ids and ended.get(i) != pid}
+
+    def _wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        while True:
-            found = {i: pid for i, pid in read_diary(self._diary, what).items() if i in ids}
-            if len(found) >= least or time.monotonic() > deadline:
-                return found
+        while not ready():
+            if time.monotonic() > deadline:
+                return False
             time.sleep(LOOK_SECONDS)
+        return True
 
 
 def read_diary(diary: Path, what: str) -> dict[str, int]:
-    """The process of each job that began, or ended."""
+    """The process in which each job began, or ended, for the last time."""
     lines = (line.split() for line in diary.read_text().splitlines()) if diary.exists() else ()
     return {task_id: int(pid) for said, task_id, pid in lines if said == what}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VISIBILITY_SECONDS = 16
 TIME_LIMIT_SECONDS = 14
+VISIBILITY = PREFIX + "WORKER__VISIBILITY_TIMEOUT_SECONDS"
 ROLE = "retrieval_worker"
 
 SETTINGS = {
@@ -35,7 +36,6 @@ SETTINGS = {
     "POOL__TIMEOUT_SECONDS": "2",
     "WORKER__SOFT_TIME_LIMIT_SECONDS": "10",
     "WORKER__TIME_LIMIT_SECONDS": str(TIME_LIMIT_SECONDS),
-    "WORKER__VISIBILITY_TIMEOUT_SECONDS": str(VISIBILITY_SECONDS),
     "WORKER__RETRY_BACKOFF_MAX_SECONDS": "1",
     "WORKER__MAX_RETRIES": "60",
     "WORKER__SEND_TASK_EVENTS": "false",
@@ -60,6 +60,8 @@ class Order:
         own_results: the results have a Redis of their own.
         recycle: a pool process is replaced after so many jobs; 0: never.
         skew: of three workers' clocks one is so many seconds ahead, and one behind.
+        visibility: seconds until a message comes back that a worker holds which may be alive. Long, it shows what had
+            to wait for it though its worker was dead.
     """
 
     jobs: int
@@ -74,6 +76,7 @@ class Order:
     own_results: bool = False
     recycle: int = 0
     skew: float = 0.0
+    visibility: int = VISIBILITY_SECONDS
 
 
 @contextlib.contextmanager
@@ -119,7 +122,7 @@ def stage(
         broker_url = redis_server.url(0, "worker", ports["redis"])
         environment = worker_environment(order.transport, broker_url, results.url(1, "worker", ports["results"]), dsn)
         diary = root / "diary"
-        environment |= {DIARY: str(diary), **(variables or {})}
+        environment |= {DIARY: str(diary), VISIBILITY: str(order.visibility), **(variables or {})}
         faketime = library()
         fleet = exits.enter_context(
             Fleet(

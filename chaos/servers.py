@@ -92,7 +92,7 @@ class RedisServer:
         self._running.close()
         settings = {"appendfsync": "always", "auto-aof-rewrite-min-size": "32mb"}
         self._server = self._running.enter_context(
-            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings)
+            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings, users=False)
         )
 
     def check_pid(self) -> int:

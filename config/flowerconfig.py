@@ -25,4 +25,6 @@ natural_time = False
 
 # One scrape of Flower's /metrics shows what the workers counted as well, where they share a folder with it.
 settings = load()
-show_shared(settings.metrics.folder, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
+# Flower's user may count dead letters, and not read them: so it can't tell how old the oldest is.
+broker = settings.broker_url.get_secret_value()
+show_shared(settings.metrics.folder, watcher(broker, QUEUES, time.time, ages=False))

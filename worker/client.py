@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from worker import errors
 from worker.contract import (
@@ -45,7 +45,7 @@ from worker.contract import (
     TopKBatch,
 )
 from worker.core.canonical import canonical_sha256
-from worker.errors import TimedOut, Unavailable
+from worker.errors import NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -256,8 +256,18 @@ class Client:
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
 
     def forget(self, task_id: str) -> None:
-        """Delete a job's result before it expires by itself."""
-        self._result(task_id).forget()
+        """Delete a job's result before it expires by itself.
+
+        Raises:
+            NotAuthorised: this user of Redis may not (config/redis lets none but the administrator).
+            Unavailable: Redis is away.
+        """
+        try:
+            self._result(task_id).forget()
+        except NoPermissionError:
+            raise NotAuthorised("this user of Redis may not delete results: they expire by themselves") from None
+        except _REDIS_IS_AWAY:
+            raise Unavailable("Redis is away") from None
 
     def close(self) -> None:
         """Close the connections to Redis."""

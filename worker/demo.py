@@ -47,11 +47,13 @@ def run(console: Console, *, postgres_version: int = 18) -> None:
     started = time.monotonic()
     with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
         console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
+        if missing := devstack.lacks():
+            console.print(missing, highlight=False)
         install_sample(stack, console)
         environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
         with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
             console.print("a Celery worker runs (prefork, 2 processes)\n")
-            client = Client(stack.redis.url(0), stack.redis.url(1))
+            client = Client(*stack.redis.urls("producer"))
             _ask(client, console)
             _search(client, console)
             _ask_in_each_mode(client, console)

@@ -108,7 +108,7 @@ class Depth(Protocol):
         """How many."""
 
     @property
-    def oldest_seconds(self) -> float:
+    def oldest_seconds(self) -> float | None:
         """Age of the oldest."""
 
 
@@ -237,7 +237,8 @@ class _DeadLetters:
         )
         for depth in self._depths():
             letters.add_metric([depth.queue], depth.letters)
-            oldest.add_metric([depth.queue], depth.oldest_seconds)
+            if depth.oldest_seconds is not None:
+                oldest.add_metric([depth.queue], depth.oldest_seconds)
         return [letters, oldest]
 
 

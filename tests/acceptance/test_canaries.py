@@ -19,7 +19,7 @@ from celery import Celery
 from worker import devstack
 from worker.client import Signer, encode_embedding
 from worker.core import lexical
-from worker.devstack.redis import redis_server
+from worker.devstack.redis import USERS, redis_server
 
 from .bad_input_worker import Events, body, database, message
 
@@ -149,6 +149,14 @@ def waiting(admin: psycopg.Connection[Any]) -> int:
     return int(row[0]) if row else 0
 
 
+def plant_password(server: devstack.Redis, admin: redis.Redis) -> None:
+    """Give every user of a Redis a password to look for."""
+    rights = [] if server.passwords else ["on", "allkeys", "allchannels", "allcommands"]
+    for user in USERS:
+        admin.execute_command("ACL", "SETUSER", user, "resetpass", ">canary-redis-password", *rights)
+    server.passwords = dict.fromkeys(USERS, "canary-redis-password")
+
+
 @contextlib.contextmanager
 def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iterator[Site]:
     """A worker at its most talkative with passwords everywhere, Flower, and a corpus whose texts are canaries."""
@@ -159,11 +167,8 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
         admin.execute("UPDATE document_chunks SET text_content = 'canary-chunk ' || text_content")
         admin.execute("UPDATE doc_embeddings SET content = 'canary-chunk ' || content")
         queues = exits.enter_context(redis.Redis.from_url(server.url(0)))
-        queues.config_set("requirepass", "canary-redis-password")
-        secured = server.url(0).replace("redis://", "redis://:canary-redis-password@")
-        queues, results = redis.Redis.from_url(secured), redis.Redis.from_url(secured[:-1] + "1")
-        exits.callback(queues.close)
-        exits.callback(results.close)
+        plant_password(server, queues)
+        results = exits.enter_context(redis.Redis.from_url(server.url(1)))
         environment = devstack.worker_environment(
             stack,
             TOKEN_KEYS=json.dumps({"k1": KEY}),
@@ -178,17 +183,18 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
         dsn = stack.postgres.dsn(name, "retrieval_worker").replace(
             "retrieval_worker@", "retrieval_worker:canary-postgres@"
         )
-        environment |= {
-            "DATABASE_CONNECTION_STRING": dsn,
-            "CELERY_BROKER_URL": secured,
-            "CELERY_RESULT_BACKEND": secured[:-1] + "1",
-        }
+        environment |= {"DATABASE_CONNECTION_STRING": dsn, **server.environment("worker")}
         exits.enter_context(devstack.celery_worker(environment, folder / "worker.log", "--concurrency=1"))
         url = exits.enter_context(
-            devstack.flower(environment, folder / "flower.log", user="watcher", password="a password")  # noqa: S106 -- of this test
+            devstack.flower(
+                environment | server.environment("flower"),
+                folder / "flower.log",
+                user="watcher",
+                password="a password",  # noqa: S106 -- of this test
+            )
         )
-        app = exits.enter_context(contextlib.closing(Celery(broker=secured, set_as_current=False)))
-        app.conf.update(broker_read_url=secured, broker_write_url=secured)
+        app = exits.enter_context(contextlib.closing(Celery(broker=server.url(), set_as_current=False)))
+        app.conf.update(broker_read_url=server.url(), broker_write_url=server.url())
         yield Site(queues, results, admin, app, url, seen)
 
 

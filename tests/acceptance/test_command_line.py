@@ -341,7 +341,7 @@ def test_the_schedule_checks_runs_with_the_rights_of_the_settings(
     broker.flushall()
     environment = worker_environment(VERIFY__EVERY_MINUTES="0.05", VERIFY__PRINCIPAL='{"user_id": "alice"}')
     query = encode_embedding(lexical.embed(["hum on channel 18"])[0].tolist())
-    client = Client(stack.redis.url(0), stack.redis.url(1))
+    client = Client(*stack.redis.urls("producer"))
     name = RunRef(subject_id="song-1", run_id="r1")
     with celery_worker(environment, worker_log, "--concurrency=1"):
         client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}, run=name), timeout=30)

@@ -18,9 +18,9 @@ import redis
 from worker import devstack
 from worker.client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
 from worker.core import lexical
-from worker.errors import InvalidJob
+from worker.errors import InvalidJob, NotAuthorised
 
-from .guarded_redis import PASSWORDS, Guarded, guarded_redis, lacks
+from .conftest import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,16 +36,16 @@ JOB = RetrieveTopK(
 
 
 @pytest.fixture(params=[False, True], ids=["users", "users and TLS"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[devstack.Redis]:
     """Redis as config/redis says."""
-    if missing := lacks(tls=request.param):
+    if missing := devstack.lacks(tls=request.param):
         pytest.skip(missing)
-    with guarded_redis(tmp_path / "redis", tls=request.param) as running:
+    with devstack.redis_server(tmp_path / "redis", tls=request.param) as running:
         yield running
 
 
-def environment_of(user: str, server: Guarded, environment: dict[str, str]) -> dict[str, str]:
-    return environment | {"CELERY_BROKER_URL": server.url(user), "CELERY_RESULT_BACKEND": server.url(user, 1)}
+def connected(server: devstack.Redis, user: str, database: int = 0) -> redis.Redis:
+    return redis.Redis.from_url(server.url(database, user), decode_responses=True)
 
 
 def asked(url: str, path: str) -> Any:
@@ -55,24 +55,16 @@ def asked(url: str, path: str) -> Any:
         return json.load(answer)
 
 
-def refusals(server: Guarded) -> list[dict[str, Any]]:
-    """What Redis refused to anybody, by its own log."""
-    with server.client("admin") as admin:
-        refused = [entry for entry in admin.acl_log() if entry["username"] in PASSWORDS]
-    # The worker asks how Redis is set, and takes no for an answer.
-    return [entry for entry in refused if entry["object"] != "config|get"]
-
-
 def test_everybody_gets_what_they_need_and_is_refused_nothing(
-    server: Guarded, worker_environment: Environment, worker_log: Path
+    server: devstack.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Jobs are sent, answered, failed, cached, shown and counted and Redis' own log holds no refusal."""
     environment = worker_environment(CACHE__TASKS='["retrieve_hybrid"]')
-    client = Client(server.url("producer"), server.url("producer", 1))
+    client = Client(*server.urls("producer"))
     with (
-        devstack.celery_worker(environment_of("worker", server, environment), worker_log, "--concurrency=1"),
+        devstack.celery_worker(environment | server.environment("worker"), worker_log, "--concurrency=1"),
         devstack.flower(
-            environment_of("flower", server, environment),
+            environment | server.environment("flower"),
             worker_log.with_suffix(".flower"),
             user="watcher",
             password="a password",  # noqa: S106 -- of a Flower that this test starts
@@ -82,7 +74,10 @@ def test_everybody_gets_what_they_need_and_is_refused_nothing(
         task_id = client.enqueue(JOB)
         assert client.result(task_id, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
         assert client.progress(task_id).state == "SUCCESS"
-        client.forget(task_id)
+        with pytest.raises(NotAuthorised, match="may not delete results"):
+            client.forget(task_id)
+        with redis.Redis.from_url(server.url()) as admin:
+            admin.acl_log_reset()
         for _ in range(2):
             client.call(RetrieveHybrid(query="hum", principal=ASKER), timeout=30)
         with pytest.raises(InvalidJob):
@@ -101,11 +96,11 @@ def test_everybody_gets_what_they_need_and_is_refused_nothing(
     log = worker_log.read_text() + worker_log.with_suffix(".flower").read_text()
     # Set as shipped, there is nothing to warn of.
     assert "server set otherwise" not in log
-    assert [password for password in PASSWORDS.values() if password in log] == []
+    assert [password for password in server.passwords.values() if password in log] == []
 
 
 def test_a_backend_needs_no_celery_under_these_users(
-    server: Guarded, worker_environment: Environment, worker_log: Path
+    server: devstack.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """LPUSH and GET are all that a producer needs."""
     task_id = str(uuid.uuid4())
@@ -121,11 +116,11 @@ def test_a_backend_needs_no_celery_under_these_users(
             "delivery_info": {"exchange": "", "routing_key": "retrieval"},
         },
     }
-    environment = environment_of("worker", server, worker_environment())
+    environment = worker_environment() | server.environment("worker")
     with (
         devstack.celery_worker(environment, worker_log, "--concurrency=1"),
-        server.client("producer") as queues,
-        server.client("producer", 1) as results,
+        connected(server, "producer") as queues,
+        connected(server, "producer", 1) as results,
     ):
         queues.lpush("retrieval", json.dumps(message))
         deadline = time.monotonic() + 30
@@ -141,6 +136,9 @@ DANGEROUS += ["MODULE LIST", "SWAPDB 0 1", "RENAME retrieval elsewhere", "PUBLIS
 FORBIDDEN = {
     "producer": [
         *("LRANGE retrieval 0 -1", "RPOP retrieval", "DEL retrieval", "GET retrieval", "LPUSH another-queue x"),
+        # No list that nobody reads, and no other type where a list belongs: workers would stumble over it.
+        *("LPUSH retrieval\x06\x163 x", "SADD retrieval x", "LPUSH _kombu.binding.retrieval x"),
+        *("DEL celery-task-meta-x", "EXPIRE celery-task-meta-x 1", "UNLINK celery-task-meta-x"),
         *(
             "SET celery-task-meta-x forged",
             "LPUSH celery-task-meta-x forged",
@@ -154,16 +152,22 @@ FORBIDDEN = {
     "flower": [
         *("LPUSH retrieval x", "BRPOP retrieval 1", "LRANGE retrieval 0 -1", "DEL retrieval", "HGETALL unacked"),
         *("GET celery-task-meta-x", "SET celery-task-meta-x forged", "XRANGE retrieval.dead - +", "INFO"),
-        *("SUBSCRIBE celery-task-meta-x", "PUBLISH celery-task-meta-x forged"),
+        *("SUBSCRIBE celery-task-meta-x", "PUBLISH celery-task-meta-x forged", "PUBLISH /0.celeryev/worker.x forged"),
+        *(
+            "ZADD _kombu.binding.celery.pidbox 1 x",
+            "SADD _kombu.binding.retrieval x",
+            "SADD _kombu.binding_deadlines x",
+        ),
+        *("LPUSH x.reply.celery.pidbox x", "PSUBSCRIBE /0.celery.pidbox", "SUBSCRIBE /0.celeryev/task.multi"),
     ],
 }
 
 
 @pytest.mark.parametrize("user", FORBIDDEN)
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
-def test_nobody_gets_more_than_they_need(server: Guarded, user: str) -> None:
+def test_nobody_gets_more_than_they_need(server: devstack.Redis, user: str) -> None:
     """Whatever could read another's jobs or results, forge one, stop Redis or change it is refused."""
-    with server.client(user) as client:
+    with connected(server, user) as client:
         for command in [*DANGEROUS, *FORBIDDEN[user]]:
             assert refused(client, command), command
 
@@ -179,21 +183,24 @@ def refused(client: redis.Redis, command: str) -> bool:
 
 
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
-def test_nobody_comes_in_without_a_password(server: Guarded) -> None:
+def test_nobody_comes_in_without_a_password(server: devstack.Redis) -> None:
     """The default user is off, and a password of one's own making opens nothing."""
-    nobody = server.url("worker").replace("worker:" + PASSWORDS["worker"] + "@", "")
-    for url in (nobody, server.url("worker").replace(PASSWORDS["worker"], "guessed")):
+    nobody = server.url(0, "worker").replace("worker:" + server.passwords["worker"] + "@", "")
+    for url in (nobody, server.url(0, "worker").replace(server.passwords["worker"], "guessed")):
         with redis.Redis.from_url(url) as client, pytest.raises(redis.exceptions.AuthenticationError):
             client.ping()
 
 
 def test_the_server_must_show_a_certificate_of_the_authority(tmp_path: Path) -> None:
     """A server with another certificate, or the right one without TLS, is not talked to."""
-    if missing := lacks(tls=True):
+    if missing := devstack.lacks(tls=True):
         pytest.skip(missing)
-    with guarded_redis(tmp_path / "one", tls=True) as server, guarded_redis(tmp_path / "two", tls=True) as other:
-        foreign = server.url("worker").replace(f":{server.port}/", f":{other.port}/")
-        plain = server.url("worker").partition("?")[0].replace("rediss", "redis")
+    with (
+        devstack.redis_server(tmp_path / "one", tls=True) as server,
+        devstack.redis_server(tmp_path / "two", tls=True) as other,
+    ):
+        foreign = server.url(0, "worker").replace(f":{server.port}/", f":{other.port}/")
+        plain = server.url(0, "worker").partition("?")[0].replace("rediss", "redis")
         for url in (foreign, plain):
             with redis.Redis.from_url(url, socket_timeout=5) as client, pytest.raises(redis.ConnectionError):
                 client.ping()
@@ -211,7 +218,7 @@ redis.close();
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> None:
     """As the Python client does, with the same URL."""
-    if missing := lacks(tls=True):
+    if missing := devstack.lacks(tls=True):
         pytest.skip(missing)
 
     def length(url: str) -> str:
@@ -219,8 +226,11 @@ def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> 
         done = subprocess.run(command, cwd=EXAMPLES, capture_output=True, text=True, timeout=60, check=True)
         return done.stdout.strip()
 
-    with guarded_redis(tmp_path / "one", tls=True) as server, guarded_redis(tmp_path / "two", tls=True) as other:
-        with server.client("producer") as queues:
+    with (
+        devstack.redis_server(tmp_path / "one", tls=True) as server,
+        devstack.redis_server(tmp_path / "two", tls=True) as other,
+    ):
+        with connected(server, "producer") as queues:
             queues.lpush("retrieval", "a", "b")
-        assert length(server.url("producer")) == "2"
-        assert length(server.url("producer").replace(f":{server.port}/", f":{other.port}/")).startswith("refused")
+        assert length(server.url(0, "producer")) == "2"
+        assert length(server.url(0, "producer").replace(f":{server.port}/", f":{other.port}/")).startswith("refused")

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from worker import devstack
 from worker.client import encode_embedding
 from worker.core import lexical
-from worker.devstack.processes import free_port, spawn, stop
+from worker.devstack.processes import free_port, stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,8 +138,7 @@ def make(name: str, stack: devstack.Stack, folder: Path) -> Example:
     environment = {
         "PATH": PATH,
         "HOME": str(folder),
-        "CELERY_BROKER_URL": stack.redis.url(0),
-        "CELERY_RESULT_BACKEND": stack.redis.url(1),
+        **stack.redis.environment("producer"),
         "LEDGER": str(ledger),
         "LEDGER_SECONDS": "60",  # longer than any test: what is sent again is sent again on purpose
     }
@@ -476,17 +475,17 @@ def test_redis_is_killed_and_comes_back(
     examples: Examples, worker: Callable[..., Any], tmp_path: Path, worker_log: Path
 ) -> None:
     """Before the push and after it: the backend waits for Redis, sends once it is there, reads once it is back."""
-    port = free_port()
-    urls = {"CELERY_BROKER_URL": f"redis://127.0.0.1:{port}/0", "CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{port}/1"}
-    for example in examples.each:
-        example.environment |= urls
+    port, folder = free_port(), tmp_path / "redis"
+    with redis_on(port, folder) as server:
+        for example in examples.each:
+            example.environment |= server.environment("producer")
     jobs = examples.add(ASKED)
     running = examples.run()
     assert_redis_is_away(running)
-    with redis_on(port, tmp_path), redis.Redis(port=port) as client:
+    with redis_on(port, folder) as server, redis.Redis.from_url(server.url()) as client:
         wait_for(lambda: all_pushed(jobs, client))
     assert_redis_is_away(running)
-    with redis_on(port, tmp_path), worker(**urls):
+    with redis_on(port, folder) as server, worker(**server.environment("worker")):
         assert examples.finish(running) == dict.fromkeys(jobs, "SUCCESS")
     assert all(example.row(task_id)["sends"] == 1 for task_id, example in jobs.items())
     assert done_jobs(worker_log) == len(jobs)
@@ -500,23 +499,13 @@ def assert_redis_is_away(running: list[subprocess.Popen[str]]) -> None:
 
 
 @contextlib.contextmanager
-def redis_on(port: int, folder: Path) -> Iterator[None]:
+def redis_on(port: int, folder: Path) -> Iterator[devstack.Redis]:
     """A Redis that writes down what it acknowledges, ended by kill -9."""
-    command = [devstack.find_redis(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    with (folder / "redis.log").open("ab") as log:
-        process = spawn([*command, "--appendonly", "yes", "--appendfsync", "always"], log, None)
+    with devstack.redis_server(folder, durable=True, port=port) as server:
         try:
-            with redis.Redis(port=port) as client:
-                wait_for(lambda: answers(client))
-            yield
+            yield server
         finally:
-            stop(process, signal.SIGKILL)
-
-
-def answers(client: redis.Redis) -> bool:
-    with contextlib.suppress(redis.RedisError):
-        return bool(client.ping())
-    return False
+            stop(server.process, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("line", ["no JSON", "[]", '{"task": "retrieve_top_k"}', '{"task": 5, "job": {}}',

@@ -35,7 +35,7 @@ SECONDS = 45.0
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     """Sends and reads past the links, which only the worker uses."""
     del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
+    made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
 
@@ -63,7 +63,7 @@ def test_a_silent_link_to_the_queue_is_given_up(
 ) -> None:
     """A worker that waits for jobs on a dead connection notices, and takes the next job on a new one."""
     with tcp_link(stack.redis.port) as link:
-        environment = worker_environment() | {"CELERY_BROKER_URL": f"redis://127.0.0.1:{link.port}/0"}
+        environment = worker_environment() | {"CELERY_BROKER_URL": stack.redis.url(0, "worker", port=link.port)}
         with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             link.go_silent()
@@ -78,7 +78,7 @@ def test_a_silent_link_to_the_results_is_given_up(
 ) -> None:
     """A result that nobody acknowledges is stored again on a new connection."""
     with tcp_link(stack.redis.port) as link:
-        environment = worker_environment() | {"CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{link.port}/1"}
+        environment = worker_environment() | {"CELERY_RESULT_BACKEND": stack.redis.url(1, "worker", port=link.port)}
         with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
             assert_answered(client)
             link.go_silent()
@@ -91,7 +91,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back_to_its_queue(
 ) -> None:
     """The results' Redis is away for longer than the tries last: the job is run again, not lost."""
     with tcp_link(stack.redis.port) as link:
-        environment = worker_environment() | {"CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{link.port}/1"}
+        environment = worker_environment() | {"CELERY_RESULT_BACKEND": stack.redis.url(1, "worker", port=link.port)}
         with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             link.refuse(True)
@@ -181,9 +181,9 @@ def test_a_worker_outlives_a_primary_that_turns_read_only(
         redis_server(tmp_path / "redis") as server,
         redis.Redis.from_url(server.url()) as operator,
     ):
-        urls = {"CELERY_BROKER_URL": server.url(0), "CELERY_RESULT_BACKEND": server.url(1)}
-        client = Client(server.url(0), server.url(1))
-        with devstack.celery_worker(worker_environment() | urls, worker_log, "--concurrency=1") as worker:
+        client = Client(*server.urls("producer"))
+        environment = worker_environment() | server.environment("worker")
+        with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             operator.replicaof("127.0.0.1", "1")
             wait_for(lambda: "ReadOnlyError" in worker_log.read_text())

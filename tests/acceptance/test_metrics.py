@@ -45,7 +45,7 @@ HYBRID = RetrieveHybrid(
 @pytest.fixture
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
+    made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
 
@@ -208,13 +208,15 @@ def test_what_was_counted_outlives_its_process_and_its_worker(
 
 
 def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
-    client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
+    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
 ) -> None:
     """One scrape: Flower's own metrics, of their own kind, and ours of two workers, of which neither listens."""
     environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
     other = tmp_path / "other.log"
     with (
-        devstack.flower(environment, tmp_path / "flower.log", user=USER, password=PASSWORD) as url,
+        devstack.flower(
+            environment | stack.redis.environment("flower"), tmp_path / "flower.log", user=USER, password=PASSWORD
+        ) as url,
         devstack.celery_worker(environment, worker_log, "--concurrency=1", queues="retrieval"),
         devstack.celery_worker(environment, other, "--pool=solo", queues="pipeline"),
     ):

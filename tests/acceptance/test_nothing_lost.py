@@ -12,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import psycopg
 import pytest
 import redis
 from celery import Celery
@@ -19,7 +20,7 @@ from celery import Celery
 from worker import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
 from worker.core import lexical
-from worker.transport import dead_letters, keys
+from worker.transport import dead_letters, keys, owners
 
 from .bad_input_worker import message
 
@@ -37,7 +38,7 @@ SEED = 20_261_121
 @pytest.fixture
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
+    made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
 
@@ -101,6 +102,31 @@ def test_workers_killed_under_load_lose_nothing(
     assert broker.llen("retrieval") == 0
     assert broker.keys("*.inflight.*") == []
     assert not broker.exists(keys.deliveries("retrieval"), keys.dead("retrieval"))
+
+
+def test_a_killed_worker_s_jobs_are_answered_by_another_soon(
+    client: Client,
+    broker: redis.Redis,
+    results: redis.Redis,
+    admin: psycopg.Connection[Any],
+    worker_environment: Environment,
+    tmp_path: Path,
+) -> None:
+    """Kill -9 of one of two workers that hold jobs: no job waits for the visibility timeout, which is 600 s."""
+    environment = worker_environment()
+    with (
+        devstack.celery_worker(environment, tmp_path / "killed.log", "--concurrency=2") as killed,
+        devstack.celery_worker(environment, tmp_path / "other.log", "--concurrency=2"),
+    ):
+        with admin.transaction():
+            admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+            ids = [client.enqueue(JOB) for _ in range(12)]
+            wait_for(lambda: len({tag.rpartition(b"-")[0] for tag in broker.hkeys(keys.UNACKED)}) == 2)
+            killed.send_signal(signal.SIGKILL)
+            killed.wait(10)
+        wait_for(lambda: len(answered(results, ids)) == len(ids), 5 * owners.LIFE_SECONDS)
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+    assert {*answered(results, ids)} == {"SUCCESS"}
 
 
 def rubbish(chance: random.Random, number: int) -> bytes:
@@ -197,7 +223,12 @@ def test_a_job_that_kills_its_worker_is_given_up(
 
 
 def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
-    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: devstack.Stack,
+    client: Client,
+    broker: redis.Redis,
+    results: redis.Redis,
+    worker_environment: Environment,
+    worker_log: Path,
 ) -> None:
     """It may have begun: so it is not handed on behind Redis' back, but put back, as one that was delivered."""
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
@@ -205,7 +236,7 @@ def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
         process.suspend()
         task_id = client.enqueue(JOB)
         wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
-        with Celery(broker=f"redis://127.0.0.1:{broker.connection_pool.connection_kwargs['port']}/0") as app:
+        with Celery(broker=stack.redis.url(0)) as app:
             wait_for(lambda: bool(app.control.ping(timeout=0.5)))  # so the turn in which it was written is over
         process.kill()
         wait_for(lambda: answered(results, [task_id]) == ["SUCCESS"])
@@ -215,8 +246,6 @@ def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
 @contextlib.contextmanager
 def _held(environment: dict[str, str]) -> Iterator[None]:
     """Searches wait for a lock as long as this lasts."""
-    import psycopg
-
     dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
     with psycopg.connect(dsn) as connection:
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
@@ -248,8 +277,8 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
 ) -> None:
     """A result Redis that is full: the job is not acknowledged, and is answered once there is room."""
     with devstack.redis_server(worker_log.parent / "results") as kept:
-        environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url()}
-        sender = Client(stack.redis.url(0), kept.url())
+        environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url(0, "worker")}
+        sender = Client(stack.redis.url(0, "producer"), kept.url(0, "producer"))
         with (
             devstack.celery_worker(environment, worker_log, "--concurrency=1"),
             redis.Redis.from_url(kept.url()) as full,

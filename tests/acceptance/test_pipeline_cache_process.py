@@ -29,7 +29,7 @@ TURNS = ["What causes the 50 Hz hum on channel 18?", "Which capacitor is it?", "
 @pytest.fixture
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
+    made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
 

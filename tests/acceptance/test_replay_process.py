@@ -58,7 +58,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
     for start in (1, 2):
         with devstack.stack(root, durable=True) as stack:
             started.append((stack.postgres.process.pid, stack.redis.process.pid))
-            client = Client(stack.redis.url(0), stack.redis.url(1))
+            client = Client(*stack.redis.urls("producer"))
             if start == 1:
                 _load(stack)
             else:
@@ -141,7 +141,7 @@ def test_every_edge_case_shows_in_its_own_line_of_the_log(
 ) -> None:
     """Each of the seeds' cases has a count that tells it from the usual; no text and no hash is logged."""
     del broker  # emptied
-    client = Client(stack.redis.url(0), stack.redis.url(1))
+    client = Client(*stack.redis.urls("producer"))
     usual = {"required_chunk_hashes": [hash_chunk(A)], "sources": [SOURCE]}
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         for fields, _ in EDGE_CASES.values():
@@ -169,7 +169,7 @@ def test_a_foreign_pin_is_logged_as_a_hash_of_nothing(
     row = admin.execute("SELECT text_content FROM document_chunks WHERE id = 'handbook-desk-notes-006'").fetchone()
     assert row is not None
     private = hash_chunk(row[0])
-    client = Client(stack.redis.url(0), stack.redis.url(1))
+    client = Client(*stack.redis.urls("producer"))
 
     def ask(pinned: str, who: dict[str, str]) -> dict[str, Any]:
         job = PinnedReplay(required_chunk_hashes=[pinned], principal=who)

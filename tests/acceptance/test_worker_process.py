@@ -41,7 +41,7 @@ JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 @pytest.fixture
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
+    made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
 
@@ -160,7 +160,12 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
     environment = {**worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"), "AUTOSCALE_KEEPALIVE": "1"}
     with (
         devstack.celery_worker(environment, worker_log, "--autoscale=4,1"),
-        devstack.flower(environment, worker_log.with_suffix(".flower"), user=USER, password=PASSWORD) as url,
+        devstack.flower(
+            environment | stack.redis.environment("flower"),
+            worker_log.with_suffix(".flower"),
+            user=USER,
+            password=PASSWORD,
+        ) as url,
     ):
         wait_for(lambda: flower_pool(url) == 1)
         sent = [client.enqueue(JOB) for _ in range(60)]
@@ -178,7 +183,6 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
         assert {task["args"] for task in shown.values()} == {"(principal, query_embedding)"}
         assert {task["state"] for task in shown.values()} == {"SUCCESS"}
         assert "hum" not in json.dumps(shown)
-        del stack
 
 
 def flower(url: str, path: str) -> dict[str, Any]:
@@ -344,7 +348,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     environment = worker_environment(TOKEN_KEYS=json.dumps({"2026": key})) | {"RETRIEVAL_WORKER_TRUST_QUEUE": "false"}
     broker.flushall()
     plain = RetrieveTopK(query_embedding=QUERY)
-    urls = (stack.redis.url(0), stack.redis.url(1))
+    urls = stack.redis.urls("producer")
     signing, forging = Client(*urls, Signer(key, "2026")), Client(*urls, Signer("x" * 40, "2026"))
     with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
         answer = signing.call(plain, claims={"user_id": "alice"}, timeout=30)

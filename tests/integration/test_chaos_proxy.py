@@ -11,18 +11,23 @@ import redis
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import NotOurs, RedisServer, connect, fill, folders
+from worker import devstack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker import devstack
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Redis]:
+    with devstack.redis_server(tmp_path_factory.mktemp("redis"), users=False) as running:
+        yield running
 
 
 @pytest.fixture
-def link(stack: devstack.Stack) -> Iterator[Proxy]:
-    """A proxy before the session's Redis."""
-    with network() as loop, proxy(loop, stack.redis.port) as made:
+def link(server: devstack.Redis) -> Iterator[Proxy]:
+    """A proxy before a Redis."""
+    with network() as loop, proxy(loop, server.port) as made:
         yield made
 
 
@@ -59,10 +64,10 @@ def test_a_blackhole_swallows_and_old_connections_stay_dead(link: Proxy, client:
 
 
 def test_what_was_sent_into_a_half_open_connection_is_gone(
-    link: Proxy, client: redis.Redis, stack: devstack.Stack
+    link: Proxy, client: redis.Redis, server: devstack.Redis
 ) -> None:
     """The server's end stays: Redis gives the next message to a client that is not there any more."""
-    with connect(stack.redis.port) as direct, connect(link.port, timeout=0.5) as other:
+    with connect(server.port) as direct, connect(link.port, timeout=0.5) as other:
         direct.delete("list")
         blocked = other.connection_pool.get_connection()
         blocked.send_command("CLIENT", "ID")
@@ -98,16 +103,16 @@ def test_a_reset_ends_all_connections(link: Proxy, client: redis.Redis) -> None:
     assert client.ping()
 
 
-def test_a_server_of_somebody_else_is_not_killed(tmp_path: Path, stack: devstack.Stack) -> None:
+def test_a_server_of_somebody_else_is_not_killed(tmp_path: Path, server: devstack.Redis) -> None:
     """Another process answers on the port: nothing is done to it."""
-    with RedisServer(tmp_path) as server:
-        own, server.port = server.port, stack.redis.port
+    with RedisServer(tmp_path) as ours:
+        own, ours.port = ours.port, server.port
         with pytest.raises(NotOurs):
-            server.kill()
-        assert stack.redis.process.poll() is None
-        server.port = own
-        server.kill()
-        assert server.process.poll() is not None
+            ours.kill()
+        assert server.process.poll() is None
+        ours.port = own
+        ours.kill()
+        assert ours.process.poll() is not None
 
 
 def test_what_redis_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:

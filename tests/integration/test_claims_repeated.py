@@ -82,7 +82,7 @@ def claim(stack: devstack.Stack, broker: redis.Redis) -> Iterator[tuple[Claim, A
     with (
         network() as loop,
         proxy(loop, stack.redis.port) as link,
-        redis.Redis(port=link.port, socket_timeout=0.5) as client,
+        redis.Redis.from_url(stack.redis.url(port=link.port), socket_timeout=0.5) as client,
     ):
         heart = Heart(client, time.time, "test")
         made = Claim("retrieval", client, heart, time.monotonic)

@@ -205,7 +205,7 @@ def test_a_renewal_that_failed_is_tried_again_at_once(
     """Not when the next one is due: an owner lives for only so many."""
     monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
     proxy = Proxy(stack.redis.port)
-    client = redis.Redis(port=proxy.port, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+    client = redis.Redis.from_url(stack.redis.url(port=proxy.port), socket_timeout=2, retry=Retry(NoBackoff(), 0))
     heart = owners.Heart(client, time.time, "here")
     heart.add(broker, QUEUE)
     try:
@@ -226,10 +226,10 @@ def proxy(stack: Stack) -> Iterator[Proxy]:
     between.close()
 
 
-def test_an_acknowledgement_whose_answer_is_lost_is_said_again(proxy: Proxy, broker: redis.Redis) -> None:
+def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, proxy: Proxy, broker: redis.Redis) -> None:
     """What is done is done; the message that came with it is a dead owner's, and comes back."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
-    with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+    with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=1) as worker:
         worker.take(1)
         first = worker.claim.owner
         (done,) = broker.hkeys(keys.UNACKED)
@@ -247,10 +247,10 @@ def test_an_acknowledgement_whose_answer_is_lost_is_said_again(proxy: Proxy, bro
         assert places(broker) == {}
 
 
-def test_an_acknowledgement_that_never_arrived_is_said_again(proxy: Proxy, broker: redis.Redis) -> None:
+def test_an_acknowledgement_that_never_arrived_is_said_again(stack: Stack, proxy: Proxy, broker: redis.Redis) -> None:
     """Nor was the next message taken with it: the one is said anew, the other left to the next claim."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
-    with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=1) as worker:
+    with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=1) as worker:
         worker.take(1)
         proxy.deaf.set()  # what is said on open connections is lost; new ones are heard
         worker.channel.pool.disconnect(inuse_connections=False)
@@ -265,7 +265,7 @@ def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis)
     """Redis moves a message and its answer never arrives: the connection is given up, and the message comes back."""
     proxy = Proxy(stack.redis.port)
     try:
-        with Worker(f"redis://127.0.0.1:{proxy.port}/0", socket_timeout=2) as worker:
+        with Worker(stack.redis.url(port=proxy.port), socket_timeout=2) as worker:
             worker.drain(lambda: worker.claim.since is not None)
             first = worker.claim.owner
             proxy.mute.set()  # open connections hear no answer any more; new ones do

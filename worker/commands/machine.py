@@ -49,23 +49,30 @@ def up(
         running.enter_context(devstack.celery_worker(environment, log, f"--autoscale={autoscale}"))
         password = secrets.token_urlsafe(12)
         url = running.enter_context(
-            devstack.flower(environment, stack.root / "flower.log", user="admin", password=password)
+            devstack.flower(
+                environment | stack.redis.environment("flower"),
+                stack.root / "flower.log",
+                user="admin",
+                password=password,
+            )
         )
-        _say_how(stack, url, password, log)
+        _say_how(stack, url, password, log, devstack.lacks())
         threading.Event().wait()
 
 
-def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
+def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None:
+    broker, results = stack.redis.urls("producer")
+    missing = f"\n             {lacks}" if lacks else ""
     console.print(
         f"""
 [bold]Running[/bold] until Ctrl-C.
-  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)})
+  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)}){missing}
   Postgres   {stack.postgres.dsn()}
   Flower     {url}  (admin / {password})
   log        {log}
 
 [bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
-  export CELERY_BROKER_URL={stack.redis.url(0)} CELERY_RESULT_BACKEND={stack.redis.url(1)}
+  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
@@ -76,7 +83,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path) -> None:
 
 or from Python
   from worker.client import Client, RetrieveTopK, encode_embedding
-  client = Client("{stack.redis.url(0)}", "{stack.redis.url(1)}")
+  client = Client("{broker}", "{results}")
   client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
 
 or in any language: docs/backends.md

@@ -5,7 +5,7 @@ ended by its own pid.
 """
 
 from worker.devstack.postgres import Postgres, base_backup, postgres
-from worker.devstack.redis import Redis, find_redis, redis_server
+from worker.devstack.redis import Redis, find_redis, lacks, redis_server
 from worker.devstack.stack import Stack, stack
 from worker.devstack.workers import celery_beat, celery_worker, flower, worker_environment
 
@@ -18,6 +18,7 @@ __all__ = [
     "celery_worker",
     "find_redis",
     "flower",
+    "lacks",
     "postgres",
     "redis_server",
     "stack",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
-    """The environment of a worker on this stack, connected as the role that owns nothing.
+    """The environment of a worker on this stack, connected as the role that owns nothing and as Redis' user of workers.
 
     Args:
         stack: the running servers.
@@ -35,8 +35,7 @@ def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
     return {
         **inherited,
         "DATABASE_CONNECTION_STRING": stack.postgres.dsn(user="retrieval_worker"),
-        "CELERY_BROKER_URL": stack.redis.url(0),
-        "CELERY_RESULT_BACKEND": stack.redis.url(1),
+        **stack.redis.environment("worker"),
         **{PREFIX + name: value for name, value in settings.items()},
     }
 

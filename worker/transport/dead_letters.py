@@ -249,37 +249,44 @@ def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Depth:
-    """How many dead letters a queue has, and how old the oldest is, in seconds (0 without any)."""
+    """How many dead letters a queue has, and how old the oldest is, in seconds (0 without any; None: not looked at)."""
 
     queue: str
     letters: int
-    oldest_seconds: float
+    oldest_seconds: float | None
 
 
-def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float]) -> list[Depth]:
-    """How many dead letters there are, queue by queue."""
+def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float], *, ages: bool) -> list[Depth]:
+    """How many dead letters there are, queue by queue; see `watcher`."""
     found = []
     for queue in queues:
         letters: Any = client.xlen(keys.dead(queue))
-        oldest: Any = client.xrange(keys.dead(queue), count=1)
-        since = int(oldest[0][0].partition(b"-")[0]) / 1000 if oldest else None
-        found.append(Depth(queue, int(letters), max(0.0, clock() - since) if since is not None else 0.0))
+        found.append(Depth(queue, int(letters), _oldest_seconds(client, queue, clock) if ages else None))
     return found
 
 
-def watcher(url: str, queues: Iterable[str], clock: Callable[[], float]) -> Callable[[], list[Depth]]:
+def _oldest_seconds(client: redis.Redis, queue: str, clock: Callable[[], float]) -> float:
+    oldest: Any = client.xrange(keys.dead(queue), count=1)
+    return max(0.0, clock() - int(oldest[0][0].partition(b"-")[0]) / 1000) if oldest else 0.0
+
+
+def watcher(
+    url: str, queues: Iterable[str], clock: Callable[[], float], *, ages: bool = True
+) -> Callable[[], list[Depth]]:
     """What tells the depths of queues again and again; nothing while Redis is away.
 
     Args:
         url: of the broker.
         queues: which.
         clock: Unix time.
+        ages: how old the oldest is, too. Redis tells it only with what the dead letter holds, which not every user
+            may read.
     """
 
     def look() -> list[Depth]:
         try:
             with redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2) as client:
-                return depths(client, queues, clock)
+                return depths(client, queues, clock, ages=ages)
         except (redis.RedisError, ValueError):
             return []
 

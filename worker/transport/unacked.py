@@ -221,8 +221,8 @@ def put_off(client: redis.Redis, tag: str, overdue: float) -> None:
 
 def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
     """Tags of the deliveries to some owners, the latest first."""
-    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1, desc=True) if owners else []
-    return [tag for tag in (tag.decode() for tag in every) if keys.owner_of(tag) in owners]
+    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1) if owners else []
+    return [tag for tag in (tag.decode() for tag in reversed(every)) if keys.owner_of(tag) in owners]
 
 
 def overdue(client: redis.Redis, before: float, most: int) -> list[str]:

@@ -115,7 +115,7 @@ _SECONDS: Mapping[Kind, tuple[float, float]] = {
     Kind.POSTGRES_KILL: (0.0, 2.0),
     Kind.BLACKHOLE: (1.0, 7.0),
     Kind.LATENCY: (1.0, 3.0),
-    Kind.RESULTS_AWAY: (60.0, 64.0),  # past the hard time limit, and all tries to store what it ended
+    Kind.RESULTS_AWAY: (100.0, 104.0),  # past the hard time limit, and all tries to store what it ended
     Kind.SILENT_AFTER_FORK: (2.0, 2.0),
     Kind.STOP_THEN_KILL: (1.0, 2.0),
     Kind.KILL_AT_START: (0.5, 1.5),

@@ -56,11 +56,12 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
         ("recorded other than once", str(outcome.recorded_twice)),
         ("sent, and neither acknowledged nor refused", f"{audit.unsure}, {audit.unsure_done} of them answered"),
         ("refused by Redis, and sent again", str(outcome.refused)),
+        ("refused by Redis' access rules", ", ".join(sorted(outcome.denied)) or "0"),
         ("workers that ended by themselves", str(len(outcome.crashes))),
         ("workers that did not stop politely", _codes(outcome.unclean)),
     ]
     if outcome.left_out:
-        rows.append(("not possible on this machine", ", ".join(sorted(outcome.left_out))))
+        rows.append(("not possible on this machine", "; ".join(sorted(outcome.left_out))))
     return rows
 
 

@@ -50,6 +50,7 @@ class Outcome:
             None: no bound, as results could not be stored for a time.
         refused: how often Redis refused a job, and it was sent again.
         recorded_twice: recorded jobs with more or less than one record.
+        denied: what Redis refused its users.
         crashes: why workers ended that were not told to.
         unclean: exit codes other than 0 of workers that were stopped politely.
     """
@@ -65,14 +66,15 @@ class Outcome:
     most_duplicates: int | None
     refused: int
     recorded_twice: int
+    denied: set[str] = field(default_factory=set)
     crashes: list[str] = field(default_factory=list)
     unclean: list[int] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost or wrong, no more ran twice than is explained, and no worker ended by itself."""
+        """Whether nothing was lost or wrong, all repeats are explained, no worker ended, and Redis denied nothing."""
         explained = self.most_duplicates is None or self.duplicates <= self.most_duplicates
-        return self.audit.clean and not self.recorded_twice and explained and not self.crashes
+        return self.audit.clean and not self.recorded_twice and explained and not (self.crashes or self.denied)
 
     @property
     def met_work(self) -> int:
@@ -244,9 +246,16 @@ class _Run:
             most_duplicates=self._most_duplicates(),
             refused=self.ledger.refused,
             recorded_twice=self._recorded_twice([task_id for task_id in done_at if self._was_recorded(task_id)]),
+            denied=self._denied(),
             crashes=fleet.crashes,
             unclean=fleet.unclean,
         )
+
+    def _denied(self) -> set[str]:
+        servers = {self.scene.redis, self.scene.results}
+        for server in servers:
+            server.note_denied()
+        return set().union(*(server.denied for server in servers))
 
     def _most_duplicates(self) -> int | None:
         if any(one.fault.kind is Kind.RESULTS_AWAY for one in self.happened):

@@ -45,15 +45,17 @@ def client_of(url: str, timeout: float = 2.0) -> redis.Redis:
 
 
 class RedisServer:
-    """Redis with an append-only file that is synced at every write, on one port and folder for all its lives.
+    """Redis as `config/redis` ships it, on one port and folder for all its lives.
 
     Attributes:
         port: where it listens.
         folder: where its files are.
+        denied: what its users were refused, as far as it was noted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.denied: set[str] = set()
         self.port = free_port()
         self._running = contextlib.ExitStack()
         self._server: devstack.Redis | None = None
@@ -80,8 +82,7 @@ class RedisServer:
 
     def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:
         """How one of its users reaches it, through a proxy where a port is given."""
-        del user
-        return self.server.url(database).replace(f":{self.port}/", f":{port or self.port}/")
+        return self.server.url(database, user, port=port or self.port)
 
     def client(self, database: int = 0, timeout: float = 2.0, user: str = "admin") -> redis.Redis:
         """A client that tries everything once, past the proxy."""
@@ -90,9 +91,9 @@ class RedisServer:
     def start(self) -> None:
         """Start it, again or for the first time; returns once it answers."""
         self._running.close()
-        settings = {"appendfsync": "always", "auto-aof-rewrite-min-size": "32mb"}
+        settings = {"auto-aof-rewrite-min-size": "32mb"}  # its disk may be a small one
         self._server = self._running.enter_context(
-            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings, users=False)
+            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings)
         )
 
     def check_pid(self) -> int:
@@ -101,16 +102,26 @@ class RedisServer:
         Raises:
             NotOurs: another process answers on its port.
         """
-        with self.client() as client:
-            said: dict[str, Any] = client.info("server")
+        try:
+            with self.client() as client:
+                said: dict[str, Any] = client.info("server")
+        except redis.AuthenticationError:
+            raise NotOurs(f"Redis on port {self.port} has other users") from None
         if said["process_id"] != self.process.pid:
             raise NotOurs(f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}")
         return self.process.pid
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it; with SIGTERM it saves and closes first."""
+        self.note_denied()
         os.kill(self.check_pid(), how)
         self.process.wait(GONE_SECONDS)
+
+    def note_denied(self) -> None:
+        """Note what its users were refused: a server that ends forgets it."""
+        with contextlib.suppress(redis.RedisError), self.client() as client:
+            log: Any = client.acl_log() if self.server.passwords else []
+            self.denied |= {f"{one['username']}: {one['reason']} {one['object']}" for one in log}
 
     def wait_for_end(self) -> bool:
         """Whether it ended by itself within a few seconds."""

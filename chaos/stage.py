@@ -13,6 +13,7 @@ from chaos.fleet import Fleet
 from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.servers import PostgresServer, RedisServer, folders
+from worker.devstack import lacks
 from worker.settings import PREFIX, WorkerSettings
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def stage(
                 variables=[skewed(order.skew * share, faketime) for share in SKEWS],
             )
         )
-        missing = ["clocks that are wrong (libfaketime)"] if order.skew and faketime is None else []
+        missing = ["clocks that are wrong: libfaketime is not installed"] if order.skew and faketime is None else []
+        missing += [lacks()] if lacks() else []
         scene = Scene(redis_server, results, postgres, links, fleet, small_disk, diary, missing)
         yield exits.enter_context(contextlib.closing(scene))
 

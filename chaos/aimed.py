@@ -36,7 +36,7 @@ def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -
     """Both time limits fire in every worker while nothing can be stored: none is left to take over from another."""
     ids = sleepers.send(len(scene.fleet) * scene.fleet.concurrency, PAST_HARD_LIMIT_SECONDS)
     sleepers.wait_for_begin(ids, BEGIN_SECONDS)
-    with _silence(scene, "results"):
+    with silence(scene, "results"):
         time.sleep(fault.seconds)
     return ids
 
@@ -44,7 +44,7 @@ def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -
 def _silent_after_fork(scene: Scene, _: Sleepers, fault: Fault, __: Happened) -> set[str]:
     """A process that was forked while the worker was connected; then the worker's connections go silent."""
     fork_anew(scene, fault.after)
-    with _silence(scene, "redis"):
+    with silence(scene, "redis"):
         time.sleep(fault.seconds)
     return set()
 
@@ -128,7 +128,8 @@ def _keep_busy(
 
 
 @contextlib.contextmanager
-def _silence(scene: Scene, link: str) -> Iterator[None]:
+def silence(scene: Scene, link: str) -> Iterator[None]:
+    """A link carries nothing until the end of the block."""
     scene.links[link].blackhole(True)
     try:
         yield

@@ -39,9 +39,11 @@ class Watcher:
         server: the results' Redis, past the proxy.
         ledger: is told of each result.
         oracle: knows what is right.
+        pause: seconds between two looks.
     """
 
-    def __init__(self, server: RedisServer, ledger: Ledger, oracle: Oracle) -> None:
+    def __init__(self, server: RedisServer, ledger: Ledger, oracle: Oracle, pause: float = POLL_SECONDS) -> None:
+        self._pause = pause
         self._client = server.client(1)
         self._ledger = ledger
         self._oracle = oracle
@@ -69,7 +71,7 @@ class Watcher:
                     self._compare_kept(time.monotonic() - KEPT_SECONDS)
                 except (redis.RedisError, OSError):
                     pass  # Redis is being hurt: that is what this is for
-                self._stopped.wait(POLL_SECONDS)
+                self._stopped.wait(self._pause)
         except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits for this thread
             self.error = error
 

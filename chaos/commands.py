@@ -38,12 +38,11 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     help="Kill workers, Redis, Postgres and the network between, and balance every job's answer.\n\n"
     "Examples:\n\n"
-    "  python -m chaos --seed 7                       that plan again\n\n"
+    "  python -m chaos --seed 7\n\n"
     "  python -m chaos --jobs 500 --worker-kills 4 --logs logs\n\n"
-    "  python -m chaos --aimed 1                      the aimed faults too, clocks that are wrong, recycling\n\n"
-    "  python -m chaos --only-aimed --aimed 1 --jobs 300   nothing but these\n\n"
-    "  python -m chaos --seeds 20                     a list of seeds in a row, 423727 among them\n\n"
-    "  python -m chaos --stock --worker-kills 200     what stock Celery loses, beside ours\n\n"
+    "  python -m chaos --only-aimed --aimed 1 --jobs 400\n\n"
+    "  python -m chaos --seeds 20\n\n"
+    "  python -m chaos --stock --worker-kills 200\n\n"
     "  python -m chaos poison --help\n\n" + EXIT_CODES,
 )
 PATIENCE = {"reliable": 60.0, "stock": 150.0}
@@ -73,7 +72,9 @@ def run(
     blackholes: Few = 4,
     freezes: Few = 4,
     others: Annotated[int, typer.Option(help="faults of each other kind", min=0)] = 1,
-    aimed: Annotated[int, typer.Option(help="faults of each aimed kind", min=0)] = 0,
+    aimed: Annotated[
+        int, typer.Option(help="faults of each aimed kind; see --recycle, --skew, --own-results", min=0)
+    ] = 0,
     only_aimed: Annotated[bool, typer.Option("--only-aimed", help="no other faults than the aimed ones")] = False,
     kinds: Annotated[str, typer.Option(help="of the aimed kinds only those whose names hold this")] = "",
     own_results: Annotated[

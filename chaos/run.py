@@ -144,6 +144,7 @@ class _Run:
     def go(self) -> None:
         """Faults in their order, then wait until all jobs have an answer, or none comes any more."""
         burst = self._trickle(0, 0.0)
+        self._wait(lambda: self.ledger.done > 0, self.order.patience)  # workers that start are no work in flight
         for place, fault in enumerate(self.faults):
             if not self._wait(lambda: self.producer.is_held_back, self.order.patience):
                 break

@@ -30,6 +30,8 @@ _UNSURE_EVERY = 20
 _ENDS = {"SUCCESS", "FAILURE", REVOKED}
 _SAID_SO = {"Unavailable", "TimedOut"}
 _RESULT = "celery-task-meta-"
+_DELAYED = b".delayed"
+"""In the keys of messages that wait for their time: named by who delivered them last, and held by nobody."""
 
 
 class Watcher:
@@ -192,6 +194,8 @@ def held_by(server: RedisServer, pid: int) -> set[str]:
     held: set[str] = set()
     with server.client(timeout=10) as client:
         for key in client.scan_iter(count=1000):
+            if _DELAYED in key:
+                continue
             for field, value in _fields(client, key):
                 if (mark in key or mark in field) and b"body" in value:
                     held.update(found.decode() for found in ID.findall(value))

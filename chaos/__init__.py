@@ -3,8 +3,9 @@
 In the order to read it:
 
 `plan` (which faults, when) · `corpus` (rows and who may see them) · `oracle` (the right answers, by brute force) ·
-`jobs` (what is asked) · `ledger` (what was submitted, and what became of it) · `proxy`, `servers`, `fleet` (what is
-hurt) · `faults` (how) · `producer`, `watcher` (what goes in, what comes out) · `stage`, `run` (all of it
-together) · `report` and `plot` (what is told of it). `fuzz`, `poison`, `rolling` and `soak` are further
-runs on the same parts.
+`jobs` (what is asked) · `ledger` (what was submitted, and what became of it) · `proxy`, `servers`, `clocks`, `fleet`
+(what is hurt) · `faults`, `aimed` (how) · `sleeping`, `sleepers` (jobs that run just then) · `producer`, `watcher`
+(what goes in, what comes out) · `stage`, `run` (all of it together) · `recovery` (how long each fault was felt) ·
+`report` and `plot` (what is told of it). `fuzz`, `latency`, `poison`, `rolling` and `soak` are further runs on the
+same parts.
 """

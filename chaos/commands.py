@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 nothing lost and nothing wrong, 1 something was, 2 wrong usage, 78 can't run here."""
+"""The command line. Exit codes: see `EXIT_CODES`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,17 +26,34 @@ from worker.settings import WorkerSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from chaos.run import Outcome
+
+EXIT_CODES = (
+    "Exit codes: 0 nothing lost and nothing wrong, 1 something was, 2 wrong usage, "
+    "3 too many faults met no work, 78 can't run here."
+)
 screen = Console(stderr=True)
 cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Kill workers, Redis, Postgres and the network between, and balance every job's answer.\n\n"
-    "Examples:\n\n  python -m chaos --seed 7\n\n  python -m chaos --jobs 500 --worker-kills 4 --logs logs\n\n"
-    "  python -m chaos poison --help\n\n"
-    "Exit codes: 0 nothing lost and nothing wrong, 1 something was, 2 wrong usage, 78 can't run here.",
+    "Examples:\n\n"
+    "  python -m chaos --seed 7\n\n"
+    "  python -m chaos --jobs 500 --worker-kills 4 --logs logs\n\n"
+    "  python -m chaos --only-aimed --aimed 1 --jobs 400\n\n"
+    "  python -m chaos --seeds 20\n\n"
+    "  python -m chaos --stock --worker-kills 200\n\n"
+    "  python -m chaos poison --help\n\n" + EXIT_CODES,
 )
 PATIENCE = {"reliable": 60.0, "stock": 150.0}
 """Stock Celery looks every 100 s for what dead workers held."""
+
+TOO_IDLE = 3
+FOUND_ONCE = 423727
+"""By this seed's plan a job was answered twice: the soft time limit had fired while Celery stored a result."""
+RECYCLE = 50
+SKEW_SECONDS = 1200.0
+LONG_VISIBILITY_SECONDS = 60
 
 Seed = Annotated[int | None, typer.Option(help="of jobs and faults; default a new one, which is printed", min=0)]
 Transport = Annotated[str, typer.Option(help="reliable or stock")]
@@ -47,15 +65,31 @@ def run(
     context: typer.Context,
     jobs: Annotated[int, typer.Option(help="how many jobs", min=1)] = 5000,
     seed: Seed = None,
+    seeds: Annotated[int, typer.Option(help="run as often, 423727 first and then by new seeds", min=1)] = 1,
     worker_kills: Few = 40,
     redis_kills: Few = 6,
     postgres_kills: Few = 6,
     blackholes: Few = 4,
     freezes: Few = 4,
     others: Annotated[int, typer.Option(help="faults of each other kind", min=0)] = 1,
+    aimed: Annotated[
+        int, typer.Option(help="faults of each aimed kind; see --recycle, --skew, --own-results", min=0)
+    ] = 0,
+    only_aimed: Annotated[bool, typer.Option("--only-aimed", help="no other faults than the aimed ones")] = False,
+    kinds: Annotated[str, typer.Option(help="of the aimed kinds only those whose names hold this")] = "",
+    own_results: Annotated[
+        bool | None, typer.Option(help="results on a Redis of their own; default with aimed faults", show_default=False)
+    ] = None,
+    recycle: Annotated[
+        int | None, typer.Option(help="replace a pool process after so many jobs; default 50 with aimed faults", min=0)
+    ] = None,
+    skew: Annotated[
+        float | None, typer.Option(help="seconds that two of three clocks are wrong; default 1200 with aimed faults")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, max=32)] = 3,
     concurrency: Annotated[int, typer.Option(help="processes of each worker", min=1, max=32)] = 2,
     transport: Transport = "reliable",
+    stock: Annotated[bool, typer.Option("--stock", help="run the plan with both transports, and compare")] = False,
     stop_at_first_loss: Annotated[bool, typer.Option(help="end once a job is surely lost")] = False,
     write: Annotated[Path | None, typer.Option("--report", help="document to write table and plot into")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
@@ -63,23 +97,65 @@ def run(
     """Run jobs and faults; the other commands are further runs."""
     if context.invoked_subcommand is not None:
         return
-    check_transport(transport)
+    counts = Counts(worker_kills, redis_kills, postgres_kills, blackholes, freezes, others, aimed, kinds)
     order = Order(
         jobs=jobs,
-        seed=chosen(seed),
-        counts=Counts(worker_kills, redis_kills, postgres_kills, blackholes, freezes, others),
+        seed=0,
+        counts=Counts(aimed=aimed, only=kinds) if only_aimed else counts,
         transport=transport,
         workers=workers,
         concurrency=concurrency,
-        patience=PATIENCE[transport],
         stop_at_first_loss=stop_at_first_loss,
+        own_results=bool(aimed) if own_results is None else own_results,
+        recycle=(RECYCLE if aimed else 0) if recycle is None else recycle,
+        skew=(SKEW_SECONDS if aimed else 0.0) if skew is None else skew,
     )
-    with progress_bar(jobs) as progress:
-        outcome = chaos(order, progress, logs)
-    print(report.text(outcome))  # noqa: T201 -- the command line's voice
+    several = stock or seeds > 1
+    outcomes = [
+        _one(replace(order, seed=number, transport=name), logs and (logs / f"{name}-{number}" if several else logs))
+        for number in series(seed, seeds)
+        for name in ([*PATIENCE] if stock else [transport])
+    ]
+    if several:
+        print(report.summary(outcomes))  # noqa: T201 -- the command line's voice
     if write is not None:
-        report.write(outcome, write)
-    raise typer.Exit(0 if outcome.clean else 1)
+        report.write(outcomes[0], write)
+    ours = [outcome for outcome in outcomes if not stock or outcome.order.transport == "reliable"]
+    raise typer.Exit(max(map(exit_code, ours), key=(0, TOO_IDLE, 1).index))
+
+
+def _one(order: Order, logs: Path | None) -> Outcome:
+    check_transport(order.transport)
+    screen.print(f"seed {order.seed}, transport {order.transport}")
+    with progress_bar(order.jobs) as progress:
+        outcome = chaos(_timed(order), progress, logs)
+    print(report.text(outcome))  # noqa: T201 -- the command line's voice
+    return outcome
+
+
+def _timed(order: Order) -> Order:
+    """Stock Celery brings back by the visibility timeout alone what dead workers held; with ours it may be long."""
+    order = replace(order, patience=PATIENCE[order.transport])
+    if order.counts.aimed and order.transport == "reliable":
+        return replace(order, visibility=LONG_VISIBILITY_SECONDS, patience=LONG_VISIBILITY_SECONDS + order.patience)
+    return order
+
+
+def exit_code(outcome: Outcome) -> int:
+    """What a run is worth."""
+    if not outcome.clean:
+        return 1
+    return TOO_IDLE if outcome.too_idle else 0
+
+
+def series(seed: int | None, count: int) -> list[int]:
+    """The seeds of runs in a row: the given or a new one; of several, one that once found a fault comes first.
+
+    >>> series(7, 1), series(7, 3)
+    ([7], [423727, 7, 8])
+    """
+    first = secrets.randbelow(10**6) if seed is None else seed
+    return [first] if count == 1 else [FOUND_ONCE, *range(first, first + count - 1)]
 
 
 def chosen(seed: int | None) -> int:

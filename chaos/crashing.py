@@ -12,10 +12,10 @@ from typing import Any
 
 from celery import signals
 
+from chaos.jobs import DIARY
+
 POISON = "chaos-0-"
 """How the ids of poison jobs begin: seed 0 is theirs."""
-DIARY = "CHAOS_DIARY"
-"""The environment variable that names the file where every poisoned process leaves its job's id."""
 
 
 @signals.task_prerun.connect(weak=False)

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 import redis
 from celery import Celery
 
+from chaos import aimed
 from chaos.plan import Kind
 from chaos.servers import fill
 from chaos.watcher import held_by
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from chaos.fleet import Fleet
     from chaos.plan import Fault
     from chaos.proxy import Proxy
     from chaos.servers import PostgresServer, RedisServer
+    from chaos.sleepers import Sleepers
 
 LATENCY_SECONDS = 0.1
 
@@ -36,14 +39,15 @@ class Happened:
         began: when (monotonic seconds).
         ended: when it was over and everything was there again.
         held: jobs that the worker held right after it began, if it is one of workers.
-        back: seconds until work went on: of a worker until the last job that it held is answered, else from its end
-            until the first job is answered. None: that was not seen.
+        open: all jobs that had no answer when it began.
+        back: seconds that it was felt (`chaos.recovery`). None: it was felt till the end, or that is not measured.
     """
 
     fault: Fault
     began: float
     ended: float = 0.0
     held: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
     back: float | None = None
 
 
@@ -51,28 +55,38 @@ class Scene:
     """What there is to be hurt.
 
     Args:
-        redis_server: the broker and the results.
+        redis_server: the broker.
+        results: the results' Redis: the same, or one of its own.
         postgres: the database.
-        links: the proxies before them: "redis" and "postgres".
+        links: the proxies before them: "redis", "results" and "postgres".
         fleet: the workers.
         small_disk: Redis' folder, if it is a small file system of its own.
+        diary: where sleepers write down what they do.
+        missing: what this machine lacks of what was asked for.
     """
 
     def __init__(
         self,
         redis_server: RedisServer,
+        results: RedisServer,
         postgres: PostgresServer,
         links: dict[str, Proxy],
         fleet: Fleet,
         small_disk: Path | None,
+        diary: Path,
+        missing: Sequence[str] = (),
     ) -> None:
         self.redis = redis_server
+        self.results = results
+        self.diary = diary
+        self.missing = missing
+        self.sleepers: Sleepers | None = None
         self.postgres = postgres
         self.links = links
         self.fleet = fleet
         self.small_disk = small_disk
         self._control = Celery(set_as_current=False)
-        url = f"redis://127.0.0.1:{redis_server.port}/0"
+        url = redis_server.url()
         self._control.conf.update(broker_read_url=url, broker_write_url=url)
 
     def close(self) -> None:
@@ -81,12 +95,16 @@ class Scene:
 
     def can(self, kind: Kind) -> bool:
         """Whether this machine allows a kind of fault."""
+        if kind is Kind.RESULTS_AWAY:
+            return "results" in self.links
         return kind is not Kind.REDIS_DISK_FULL or self.small_disk is not None
 
-    def happen(self, fault: Fault) -> Happened:
+    def happen(self, fault: Fault, open_jobs: Iterable[str] = ()) -> Happened:
         """Do a fault, hold it for as long as it lasts, and end it."""
-        happened = Happened(fault, time.monotonic())
-        if fault.kind.takes_worker:
+        happened = Happened(fault, time.monotonic(), open={*open_jobs})
+        if fault.kind.is_aimed:
+            aimed.happen(self, fault, happened)
+        elif fault.kind.takes_worker:
             self._hurt_worker(fault, happened)
         elif fault.kind.on_redis:
             self._hurt_redis(fault)
@@ -118,7 +136,7 @@ class Scene:
 
     def _held(self, pid: int) -> set[str]:
         with contextlib.suppress(redis.RedisError):
-            return held_by(self.redis.port, pid)
+            return held_by(self.redis, pid)
         return set()
 
     def _hurt_redis(self, fault: Fault) -> None:
@@ -136,11 +154,18 @@ class Scene:
             case Kind.REDIS_DISK_FULL:
                 self._fill_disk()
             case _:
-                begin, end = _COMMANDS[fault.kind]
+                begin, end = self._commands(fault.kind)
                 server.check_pid()
                 server.command(*begin)
                 time.sleep(fault.seconds)
                 server.command(*end)
+
+    def _commands(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What begins a fault of Redis, and what ends it."""
+        if kind is Kind.REDIS_READ_ONLY:  # a primary that never answers: until then, this server takes no writes
+            return ("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")
+        name, value = _SETTINGS[kind]
+        return ("CONFIG", "SET", name, value), ("CONFIG", "SET", name, self.redis.setting(name))
 
     def _fill_disk(self) -> None:
         """Redis ends itself where it can't write its file; it is started again once there is room."""
@@ -189,12 +214,7 @@ class Scene:
             )
 
 
-_COMMANDS = {
-    # A primary that never answers: until it is a primary again, this server takes no writes.
-    Kind.REDIS_READ_ONLY: (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
-    Kind.REDIS_NO_REPLICAS: (
-        ("CONFIG", "SET", "min-replicas-to-write", "1"),
-        ("CONFIG", "SET", "min-replicas-to-write", "0"),
-    ),
-    Kind.REDIS_OUT_OF_MEMORY: (("CONFIG", "SET", "maxmemory", "1mb"), ("CONFIG", "SET", "maxmemory", "0")),
+_SETTINGS = {
+    Kind.REDIS_NO_REPLICAS: ("min-replicas-to-write", "1"),
+    Kind.REDIS_OUT_OF_MEMORY: ("maxmemory", "1mb"),
 }

@@ -20,7 +20,7 @@ from worker.devstack.processes import spawn_python
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 STOP_SECONDS = 30.0
 DUMP_SECONDS = 2.0
@@ -84,6 +84,14 @@ class Worker:
 class Fleet:
     """So many workers, each replaced when it ends.
 
+    Args:
+        environment: of each worker.
+        folder: for their logs.
+        size: how many there are.
+        concurrency: processes of each.
+        options: more of ``celery worker``.
+        variables: more of the environment, by place, in turns.
+
     Attributes:
         workers: those that run, by place.
         crashes: of each worker that ended and was not told to, why by its log, else its exit code.
@@ -98,6 +106,7 @@ class Fleet:
         size: int,
         concurrency: int,
         options: Sequence[str] = (),
+        variables: Sequence[Mapping[str, str]] = ({},),
     ) -> None:
         self.workers: list[Worker] = []
         self.crashes: list[str] = []
@@ -107,11 +116,12 @@ class Fleet:
         self._size = size
         self.concurrency = concurrency
         self._options = options
+        self._variables = variables
         self._numbers = itertools.count(1)
         self._dying: list[Worker] = []
 
     def __enter__(self) -> Self:
-        self.workers = [self._start() for _ in range(self._size)]
+        self.workers = [self._start(place) for place in range(self._size)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,18 +137,31 @@ class Fleet:
         """The logs of all workers that there ever were."""
         return sorted(self._folder.glob("worker-*.log"))
 
-    def _start(self) -> Worker:
+    def _start(self, place: int) -> Worker:
         number = next(self._numbers)
         name = f"chaos-{os.getpid()}-{number}@localhost"
         command = [
             *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", QUEUES),
             *(f"--concurrency={self.concurrency}", "--without-mingle", "--without-gossip", *self._options),
         ]
-        process, log = spawn_python(command, self._environment, self._folder / f"worker-{number:05d}.log")
+        environment = {**self._environment, **self._variables[place % len(self._variables)]}
+        process, log = spawn_python(command, environment, self._folder / f"worker-{number:05d}.log")
         return Worker(name, process, log)
 
     def kill(self, place: int, *, whole: bool) -> None:
         """`kill -9` of a worker, with its pool or without, and a new one in its place."""
+        self._kill(place, whole=whole)
+        self.workers[place] = self._start(place)
+
+    def stop_then_kill(self, place: int, grace: float) -> None:
+        """SIGTERM to the main process and, after a grace, `kill -9` of all: what `docker stop` and Kubernetes do."""
+        worker = self.workers[place]
+        worker.signal_main(signal.SIGTERM)
+        _ended_within(worker, grace)
+        self._kill(place, whole=True)
+        self.workers[place] = self._start(place)
+
+    def _kill(self, place: int, *, whole: bool) -> None:
         worker = self.workers[place]
         if whole:
             worker.signal_all(signal.SIGKILL)
@@ -146,7 +169,6 @@ class Fleet:
             worker.signal_main(signal.SIGKILL)
         worker.killed_at = time.monotonic()
         self._dying.append(worker)
-        self.workers[place] = self._start()
 
     def kill_child(self, place: int, which: int) -> None:
         """`kill -9` of one process of a worker's pool; the worker itself replaces it."""
@@ -155,12 +177,30 @@ class Fleet:
             with contextlib.suppress(psutil.NoSuchProcess):
                 pool[which % len(pool)].kill()
 
+    def kill_pool_process(self, pids: set[int]) -> None:
+        """`kill -9` of one of these processes, if it is one of a pool."""
+        for process in (process for worker in self.workers for process in worker.pool()):
+            if process.pid in pids:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+                return
+
+    def wait_for_pool(self, place: int, seconds: float, without: Collection[int] = ()) -> bool:
+        """Wait until a worker's pool is complete, and none of these processes is in it."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            pids = {process.pid for process in self.workers[place].pool()}
+            if len(pids) >= self.concurrency and pids.isdisjoint(without):
+                return True
+            time.sleep(0.02)
+        return False
+
     def stop_politely(self, place: int) -> None:
         """SIGTERM: the worker finishes what it runs; and a new one in its place."""
         worker = self.workers[place]
         worker.signal_main(signal.SIGTERM)
         self._see_out(worker)
-        self.workers[place] = self._start()
+        self.workers[place] = self._start(place)
 
     def _see_out(self, worker: Worker) -> None:
         """Wait for a worker that was told to stop politely."""
@@ -183,7 +223,7 @@ class Fleet:
             if worker.has_ended:
                 code = worker.bury()
                 self.crashes.append(_last_words(Path(worker.log.name)) or f"exit code {code}")
-                self.workers[place] = self._start()
+                self.workers[place] = self._start(place)
         now = time.monotonic()
         for worker in [*self._dying]:
             if worker.killed_at is not None and now - worker.killed_at > ORPHAN_SECONDS:

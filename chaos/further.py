@@ -1,4 +1,4 @@
-"""The commands of the further runs: fuzz, poison, rolling, soak."""
+"""The commands of the further runs: fuzz, latency, poison, rolling, soak."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
 from chaos.fuzz import fuzz
+from chaos.latency import MOST_RATIO, latency
 from chaos.plan import Counts
 from chaos.poison import ALONE_SHARE, poison
 from chaos.report import percentile
@@ -70,6 +71,31 @@ def fuzz_command(
     lines += [f"dead letters kept: {found.kept}", f"most memory of Redis: {found.most_bytes / 2**20:.0f} MB"]
     lines += [f"unaccounted for: {message[:500]!r}" for message in found.unaccounted[:SHOWN]]
     lines += [f"ended by itself: {why}" for why in sorted(set(found.crashes))]
+    finish(lines, found.clean)
+
+
+@cli.command("latency")
+def latency_command(
+    blackholes: Annotated[int, typer.Option(min=1)] = 20,
+    jobs: Annotated[int, typer.Option(help="jobs of each measurement", min=10)] = 300,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """A worker whose network fell silent again and again, after it had forked: its jobs take as long as before.
+
+    Example: python -m chaos latency --blackholes 3
+    """
+    order = order_of(jobs, seed, transport, workers=1)
+    with folder_for(logs) as folder, progress_bar(blackholes) as progress:
+        found = latency(order, blackholes, folder, progress)
+    lines = [
+        f"blackholes: {blackholes}",
+        f"jobs: {found.audit.submitted}",
+        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        f"a job took (median): {found.before * 1000:.1f} ms before, {found.after * 1000:.1f} ms after",
+        f"ratio: {found.ratio:.2f}, at most {MOST_RATIO}",
+    ]
     finish(lines, found.clean)
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from chaos.corpus import Corpus
 from chaos.jobs import QUEUE, Questions
 from chaos.oracle import Oracle
-from chaos.servers import connect
 from chaos.stage import Order, stage
 
 if TYPE_CHECKING:
@@ -193,8 +192,8 @@ def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minut
     settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
     with (
         stage(order, oracle.corpus, folder, settings, proxied=False) as scene,
-        connect(scene.redis.port, 0, 10) as broker,
-        connect(scene.redis.port, 1, 10) as results,
+        scene.redis.client(0, 10) as broker,
+        scene.results.client(1, 10) as results,
     ):
         began, letter = time.monotonic(), "0-0"
         messages = _batch(fuzzer, 0, order.jobs)

@@ -21,6 +21,12 @@ QUEUES = "retrieval,pipeline"
 ID = re.compile(rb"chaos-\d+-\d{7}")
 """How the ids of a run look, to find them in whatever Redis holds."""
 SUBJECT = "chaos"
+DIARY = "CHAOS_DIARY"
+"""The environment variable that names the file where jobs with a purpose write down what they did."""
+_SLEEPER = re.compile(r"chaos-\d+-9([01])(\d\d)\d{3}")
+MOST_SLEEPERS = 1000
+FIRST_SLEEPER = 9 * 10**6
+"""From this number on ids say how long their jobs sleep."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,26 @@ class Questions:
         kind = number % 20
         task_id = f"chaos-{self._seed}-{number:07d}"
         user = chance.choice(list(TENANTS))
-        principal = {"user_id": user} | ({"tenant_id": TENANTS[user]} if TENANTS[user] else {})
+        principal = _principal(user)
         if kind == 0:
             return Question(task_id, "retrieve_top_k", {"query_embedding": "too short", "principal": principal}, None)
         if kind <= 3:  # noqa: PLR2004 -- shares of twenty
             return self._replay(task_id, user, principal, chance)
+        return self._search(kind, task_id, user, chance)
+
+    def sleeper(self, number: int, seconds: int, *, stubborn: bool = False) -> Question:
+        """A search that sleeps before it searches (`chaos.sleeping`); no two of a run have the same number."""
+        if not number < MOST_SLEEPERS:
+            raise ValueError(f"expected fewer than {MOST_SLEEPERS} sleepers in a run")
+        task_id = sleeper_id(self._seed, number, seconds, stubborn=stubborn)
+        chance = random.Random(task_id)  # noqa: S311 -- repeatable, not secret
+        return self._search(0, task_id, chance.choice(list(TENANTS)), chance)
+
+    def _search(self, kind: int, task_id: str, user: str, chance: random.Random) -> Question:
+        principal = _principal(user)
         query, k = self._clear_query(user, chance)
         job = {"query_embedding": self._encoded[query], "k": k, "principal": principal}
-        if kind <= 6:  # noqa: PLR2004 -- shares of twenty
+        if 0 < kind <= 6:  # noqa: PLR2004 -- shares of twenty
             job["run"] = {"subject_id": SUBJECT, "run_id": task_id}
         return Question(task_id, "retrieve_top_k", job, self._oracle.nearest(query, user, k))
 
@@ -87,6 +105,29 @@ class Questions:
         seen = tuple(row for row in rows if row.visible_to(user))
         missing = tuple(row.chunk_hash for row in rows if not row.visible_to(user))
         return Question(task_id, "pinned_replay", job, Expected(user, seen, None, missing))
+
+
+def _principal(user: str) -> dict[str, Any]:
+    return {"user_id": user} | ({"tenant_id": TENANTS[user]} if TENANTS[user] else {})
+
+
+def sleeper_id(seed: int, number: int, seconds: int, *, stubborn: bool) -> str:
+    """The id of a job that sleeps.
+
+    >>> sleeper_id(7, 12, 30, stubborn=True)
+    'chaos-7-9130012'
+    """
+    return f"chaos-{seed}-{FIRST_SLEEPER + (100 * stubborn + seconds) * MOST_SLEEPERS + number}"
+
+
+def sleep_of(task_id: str) -> tuple[int, bool]:
+    """(seconds that a job sleeps, whether it ignores SIGTERM meanwhile).
+
+    >>> sleep_of("chaos-7-9130012"), sleep_of("chaos-7-0000012")
+    ((30, True), (0, False))
+    """
+    found = _SLEEPER.fullmatch(task_id)
+    return (int(found[2]), found[1] == "1") if found else (0, False)
 
 
 def envelope(task_id: str, task: str, body: str) -> bytes:

@@ -9,7 +9,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from chaos.jobs import Question
+
+DIFFERS = "a second result differs"
+REVOKED = "REVOKED"
 
 
 class Verdict(StrEnum):
@@ -75,7 +80,12 @@ class Ledger:
         """A later result of a job was not the first one."""
         with self._lock:
             self._entries[task_id].verdict = Verdict.WRONG
-            self._entries[task_id].reasons.append("a second result differs")
+            self._entries[task_id].reasons.append(DIFFERS)
+
+    def wait_for_all(self, task_ids: set[str], seconds: float) -> bool:
+        """Wait until none of these jobs is open."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._open.keys().isdisjoint(task_ids), seconds)
 
     @property
     def open(self) -> list[str]:
@@ -123,6 +133,9 @@ class Audit:
         lost: acknowledged jobs with neither a result nor a dead letter, which Redis does not hold either.
         stuck: acknowledged jobs without result that Redis still holds at the end.
         foreign: answers that held a row of another caller.
+        twice: jobs with two answers that differ.
+        revoked: jobs that ended as `REVOKED`, which nobody asked for.
+        dead: ids of jobs that became a dead letter: none of them may.
         wrong: ids of wrong answers, with the reasons.
     """
 
@@ -134,20 +147,24 @@ class Audit:
     lost: tuple[str, ...]
     stuck: tuple[str, ...]
     foreign: int
+    twice: int
+    revoked: int
+    dead: tuple[str, ...]
     wrong: tuple[tuple[str, str], ...]
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost and nothing was wrong."""
-        return not (self.lost or self.stuck or self.wrong)
+        """Whether nothing was lost, nothing was wrong, and no job was given up."""
+        return not (self.lost or self.stuck or self.wrong or self.dead)
 
 
-def audit(entries: list[Entry], still_in_redis: set[str]) -> Audit:
+def audit(entries: list[Entry], still_in_redis: set[str], dead_letters: Collection[str] = ()) -> Audit:
     """Balance a ledger at the end of a run.
 
     Args:
         entries: all jobs.
         still_in_redis: ids that are found anywhere in Redis but among the results, with no worker running.
+        dead_letters: ids of which Redis keeps a dead letter, whatever was answered.
     """
     sure = [entry for entry in entries if entry.submitted is not None]
     unsure = [entry for entry in entries if entry.submitted is None]
@@ -158,8 +175,15 @@ def audit(entries: list[Entry], still_in_redis: set[str]) -> Audit:
         unsure_done=sum(entry.verdict is not Verdict.OPEN for entry in unsure),
         verdicts=dict(Counter(entry.verdict.value for entry in entries if entry.verdict is not Verdict.OPEN)),
         failures=dict(Counter(r for e in entries if e.verdict in {Verdict.FAILED, Verdict.DEAD} for r in e.reasons)),
-        lost=tuple(task_id for task_id in open_ids if task_id not in still_in_redis),
+        lost=tuple(i for i in open_ids if i not in still_in_redis and i not in dead_letters),
         stuck=tuple(task_id for task_id in open_ids if task_id in still_in_redis),
         foreign=sum("foreign" in entry.reasons for entry in entries),
+        twice=sum(DIFFERS in entry.reasons for entry in entries),
+        revoked=sum(REVOKED in entry.reasons for entry in entries),
+        dead=tuple(
+            entry.question.task_id
+            for entry in entries
+            if entry.verdict is Verdict.DEAD or entry.question.task_id in dead_letters
+        ),
         wrong=tuple((e.question.task_id, "; ".join(e.reasons)) for e in entries if e.verdict is Verdict.WRONG),
     )

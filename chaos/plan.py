@@ -36,6 +36,18 @@ class Kind(StrEnum):
     ANSWERS_LOST = "answers lost"
     LATENCY = "network slow"
     RESET = "connections reset"
+    RESULTS_AWAY = "time limits without results' Redis"
+    SILENT_AFTER_FORK = "network silent after a fork"
+    STOP_THEN_KILL = "worker stopped, then killed"
+    KILL_AT_START = "pool process killed at a start without Redis"
+    KILL_RECONNECTING = "pool process killed while reconnecting"
+    KILL_AFTER_SURVIVOR = "process killed after a job that survived SIGTERM"
+    BIG_MESSAGE = "message of 48 MB"
+
+    @property
+    def is_aimed(self) -> bool:
+        """Whether it is a sequence made to meet one weakness, with jobs of its own."""
+        return self in AIMED
 
     @property
     def takes_worker(self) -> bool:
@@ -45,7 +57,7 @@ class Kind(StrEnum):
     @property
     def on_redis(self) -> bool:
         """Whether Redis is away by it."""
-        return self.name.startswith("REDIS_")
+        return self.name.startswith("REDIS_") or self in {Kind.KILL_AT_START, Kind.KILL_RECONNECTING}
 
     @property
     def on_postgres(self) -> bool:
@@ -57,9 +69,25 @@ class Kind(StrEnum):
         """Whether it is of the network between."""
         return self in _OF_THE_NETWORK
 
+    @property
+    def holds_up(self) -> bool:
+        """Whether work stands still by it as a whole, not only in one worker: the next fault waits for recovery."""
+        return self.is_aimed or self.on_redis or self.on_postgres or self.on_network
 
-_OF_WORKERS = {Kind.WORKER_KILL, Kind.MAIN_KILL, Kind.CHILD_KILL, Kind.WORKER_STOP, Kind.WORKER_FREEZE}
-_OF_THE_NETWORK = {Kind.BLACKHOLE, Kind.HALF_OPEN, Kind.ANSWERS_LOST, Kind.LATENCY, Kind.RESET}
+
+_OF_WORKERS = {
+    *(Kind.WORKER_KILL, Kind.MAIN_KILL, Kind.CHILD_KILL, Kind.WORKER_STOP, Kind.WORKER_FREEZE),
+    Kind.STOP_THEN_KILL,
+}
+_OF_THE_NETWORK = {
+    *(Kind.BLACKHOLE, Kind.HALF_OPEN, Kind.ANSWERS_LOST, Kind.LATENCY, Kind.RESET),
+    *(Kind.RESULTS_AWAY, Kind.SILENT_AFTER_FORK),
+}
+AIMED = (
+    *(Kind.RESULTS_AWAY, Kind.SILENT_AFTER_FORK, Kind.STOP_THEN_KILL, Kind.KILL_AT_START, Kind.KILL_RECONNECTING),
+    *(Kind.KILL_AFTER_SURVIVOR, Kind.BIG_MESSAGE),
+)
+"""The kinds that are counted together, as "each aimed kind"."""
 SIMPLE = tuple(
     kind
     for kind in Kind
@@ -72,6 +100,7 @@ SIMPLE = tuple(
         Kind.BLACKHOLE,
         Kind.WORKER_FREEZE,
         Kind.REDIS_FREEZE,
+        *AIMED,
     }
 )
 """The kinds that are counted together, as "each other kind"."""
@@ -86,6 +115,11 @@ _SECONDS: Mapping[Kind, tuple[float, float]] = {
     Kind.POSTGRES_KILL: (0.0, 2.0),
     Kind.BLACKHOLE: (1.0, 7.0),
     Kind.LATENCY: (1.0, 3.0),
+    Kind.RESULTS_AWAY: (100.0, 104.0),  # past the hard time limit, and all tries to store what it ended
+    Kind.SILENT_AFTER_FORK: (2.0, 2.0),
+    Kind.STOP_THEN_KILL: (1.0, 2.0),
+    Kind.KILL_AT_START: (0.5, 1.5),
+    Kind.KILL_RECONNECTING: (0.5, 1.5),
 }
 """Between how many seconds a fault of a kind lasts; 0 where it is over at once."""
 
@@ -95,7 +129,7 @@ class Fault:
     """One fault.
 
     Attributes:
-        after: it happens once so many jobs are done.
+        after: it happens once so many jobs are submitted, the last of them at once.
         kind: what happens.
         seconds: how long it lasts.
         worker: which worker it happens to, if it happens to one: a place in the fleet.
@@ -120,6 +154,8 @@ class Counts:
         blackholes: times that the network swallows everything.
         freezes: SIGSTOP and SIGCONT, of Redis and of workers in turn.
         others: of each other kind.
+        aimed: of each aimed kind.
+        only: of the aimed kinds those whose names hold this.
     """
 
     worker_kills: int = 0
@@ -128,6 +164,8 @@ class Counts:
     blackholes: int = 0
     freezes: int = 0
     others: int = 0
+    aimed: int = 0
+    only: str = ""
 
     def kinds(self) -> list[Kind]:
         """One item a fault, not yet in order.
@@ -142,6 +180,7 @@ class Counts:
             *[Kind.BLACKHOLE] * self.blackholes,
             *((Kind.REDIS_FREEZE, Kind.WORKER_FREEZE)[i % 2] for i in range(self.freezes)),
             *[kind for kind in SIMPLE for _ in range(self.others)],
+            *[kind for kind in AIMED for _ in range(self.aimed) if self.only in kind],
         ]
 
 
@@ -168,3 +207,39 @@ def plan(seed: int, jobs: int, workers: int, counts: Counts) -> tuple[Fault, ...
         )
         for place, kind in enumerate(kinds)
     )
+
+
+@dataclass(frozen=True)
+class Share:
+    """The jobs that belong to a fault: some evenly while the last one lasts, the others at once when it begins.
+
+    Attributes:
+        trickle: how many are submitted evenly.
+        per_second: how fast.
+        burst: how many are submitted at once, right before the fault.
+    """
+
+    trickle: int
+    per_second: float
+    burst: int
+
+
+MOST_BURST = 24
+PAUSE_SECONDS = 1.5
+
+
+def share(submitted: int, until: int, seconds: float) -> Share:
+    """Hold jobs back, so that each fault meets work: until it begins no more than its place in the plan.
+
+    Args:
+        submitted: how many jobs there were so far.
+        until: how many there may be when the next fault begins.
+        seconds: how long the last fault lasts.
+
+    >>> share(100, 160, 0.5)
+    Share(trickle=36, per_second=18.0, burst=24)
+    """
+    room = max(0, until - submitted)
+    burst = min(MOST_BURST, -(-room // 2))
+    trickle = room - burst
+    return Share(trickle, trickle / (PAUSE_SECONDS + seconds), burst)

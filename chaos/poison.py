@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaos.corpus import Corpus
-from chaos.crashing import DIARY, POISON
-from chaos.jobs import QUEUE, Questions, envelope
+from chaos.crashing import POISON
+from chaos.jobs import DIARY, QUEUE, Questions, envelope
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
 from chaos.report import percentile
-from chaos.servers import connect
 from chaos.stage import Order, stage
 from chaos.watcher import Watcher, holdings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from chaos.servers import RedisServer
 
 MOST_EXECUTIONS = 5
 MOST_SLOWER = 2.0
@@ -80,9 +81,9 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
         alone_jobs = int(order.jobs * ALONE_SHARE)
         beside_jobs = order.jobs - alone_jobs
         with (
-            Watcher(scene.redis.port, ledger, oracle) as watcher,
-            Producer(scene.redis.port, Questions(order.seed, oracle), order.jobs, ledger, order.most_open),
-            connect(scene.redis.port) as broker,
+            Watcher(scene.results, ledger, oracle) as watcher,
+            Producer(scene.redis, Questions(order.seed, oracle), order.jobs, ledger, order.most_open),
+            scene.redis.client() as broker,
         ):
             for done in range(0, alone_jobs, 100):
                 ledger.wait_for_done(done, SETTLE_SECONDS)
@@ -95,7 +96,7 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
                 broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
                 progress(ledger.done, "healthy jobs among poison")
             _settle(
-                scene.redis.port,
+                scene.redis,
                 ledger,
                 order.jobs,
                 lambda: len(diary.read_text().split()),
@@ -104,8 +105,8 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
             )
             scene.fleet.stop()
             watcher.finish()
-            waiting, held = holdings(scene.redis.port)
-            unanswered = _unanswered(scene.redis.port, count)
+            waiting, held = holdings(scene.redis)
+            unanswered = _unanswered(scene.results, count)
     entries = [entry for entry in ledger.entries() if entry.done is not None and entry.submitted is not None]
     waits = [(entry.submitted or 0.0, (entry.done or 0.0) - (entry.submitted or 0.0)) for entry in entries]
     # What came in while the first processes started waited for them.
@@ -122,7 +123,12 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
 
 
 def _settle(
-    port: int, ledger: Ledger, jobs: int, runs: Callable[[], int], most_runs: int, progress: Callable[[int], None]
+    server: RedisServer,
+    ledger: Ledger,
+    jobs: int,
+    runs: Callable[[], int],
+    most_runs: int,
+    progress: Callable[[int], None],
 ) -> None:
     """Wait until the healthy are answered and nothing is left in Redis, as long as something happens.
 
@@ -131,7 +137,7 @@ def _settle(
     before, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline and runs() <= most_runs:
         ledger.wait_for_done(jobs, 5.0)
-        left = len(set().union(*holdings(port)))
+        left = len(set().union(*holdings(server)))
         unanswered = jobs - ledger.done
         if not (left or unanswered):
             return
@@ -142,7 +148,7 @@ def _settle(
         time.sleep(5.0 if left else 0.5)
 
 
-def _unanswered(port: int, count: int) -> int:
-    with connect(port, 1) as results:
+def _unanswered(server: RedisServer, count: int) -> int:
+    with server.client(1) as results:
         records = results.mget([f"celery-task-meta-{POISON}{number:07d}" for number in range(count)])
     return sum(record is None or json.loads(record)["result"].get("exc_type") != "DeadLettered" for record in records)

@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Self
 import redis
 
 from chaos.jobs import QUEUE
-from chaos.servers import connect
 
 if TYPE_CHECKING:
-    from chaos.jobs import Questions
+    from chaos.jobs import Question, Questions
     from chaos.ledger import Ledger
+    from chaos.servers import RedisServer
 
 AGAIN_SECONDS = 0.05
+HELD_BACK_SECONDS = 0.02
 CONNECTION_ERRORS = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
 class Producer:
-    """A thread that submits jobs until Redis has acknowledged so many.
+    """A thread that submits jobs until Redis has acknowledged so many, or for as many as it is allowed to.
 
     Args:
-        port: of Redis; past the proxy, so that what is unsure is Redis' doing.
+        server: the broker; past the proxy, so that what is unsure is Redis' doing.
         questions: the jobs.
         jobs: how many are to be acknowledged.
         ledger: is told of each.
@@ -33,19 +34,22 @@ class Producer:
 
     def __init__(
         self,
-        port: int,
+        server: RedisServer,
         questions: Questions,
         jobs: int,
         ledger: Ledger,
         most_open: int,
         per_second: float = 0.0,
     ) -> None:
-        self._client = connect(port)
+        self._client = server.client(user="producer")
         self._questions = questions
         self._jobs = jobs
         self._ledger = ledger
         self._most_open = most_open
         self._pause = 1 / per_second if per_second else 0.0
+        self._allowed = jobs
+        self._number = 0
+        self._turn = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
         self.acknowledged = 0
@@ -64,43 +68,78 @@ class Producer:
         """Whether all are submitted."""
         return not self._thread.is_alive()
 
+    def allow(self, count: int, per_second: float = 0.0) -> None:
+        """Submit so many more, and no more, evenly if a pace is given."""
+        self._pause = 1 / per_second if per_second else 0.0
+        self._allowed = min(self._jobs, self.acknowledged + count)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether all is submitted that was allowed."""
+        return self.acknowledged >= self._allowed or self.is_done
+
+    def burst(self, count: int) -> None:
+        """Submit so many at once, allowed or not, as long as there are jobs left."""
+        with self._turn:
+            count = min(count, self._jobs - self.acknowledged)
+            self.acknowledged += self._submit([self._questions[self._number + place] for place in range(count)])
+            self._number += count
+            self._allowed = max(self._allowed, self.acknowledged)
+
+    def send(self, questions: list[Question]) -> None:
+        """Submit jobs beside those of the run, at once."""
+        with self._turn:
+            self._submit(questions)
+
     def stop(self) -> None:
         """Submit no more."""
         self._stopped.set()
         self._thread.join()
 
     def _produce(self) -> None:
-        number = 0
         try:
             while self.acknowledged < self._jobs and not self._stopped.is_set():
-                if self._ledger.wait_for_room(self._most_open, 0.2):
-                    self._submit(number)
-                    number += 1
+                if self.acknowledged >= self._allowed:
+                    self._stopped.wait(HELD_BACK_SECONDS)
+                elif self._ledger.wait_for_room(self._most_open, 0.2):
+                    self._submit_next()
                     if self._pause:
                         self._stopped.wait(self._pause)
         except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits for this thread
             self.error = error
 
-    def _submit(self, number: int) -> None:
-        """Once, unless Redis refused it in so many words: then it is not there, and may be sent again."""
-        question = self._questions[number]
-        message = question.message
-        while not self._stopped.is_set():
+    def _submit_next(self) -> None:
+        with self._turn:
+            self.acknowledged += self._submit([self._questions[self._number]])
+            self._number += 1
+
+    def _submit(self, questions: list[Question]) -> int:
+        """Once, unless Redis refused them in so many words: then they are not there, and may be sent again.
+
+        Returns:
+            how many were acknowledged: all or none.
+        """
+        messages = [question.message for question in questions]
+        while messages and not self._stopped.is_set():
             try:
-                self._client.lpush(QUEUE, message)
+                self._client.lpush(QUEUE, *messages)
             except CONNECTION_ERRORS as error:
                 # Loading its file, or not listening yet, Redis took nothing; whatever else happened, it may have.
                 if isinstance(error, redis.exceptions.BusyLoadingError) or "refused" in str(error):
                     self._refused()
                     continue
-                self._ledger.submitted(question, None)
-                return
+                self._note(questions, None)
+                return 0
             except redis.ResponseError:
                 self._refused()
                 continue
-            self._ledger.submitted(question, time.monotonic())
-            self.acknowledged += 1
-            return
+            self._note(questions, time.monotonic())
+            return len(questions)
+        return 0
+
+    def _note(self, questions: list[Question], at: float | None) -> None:
+        for question in questions:
+            self._ledger.submitted(question, at)
 
     def _refused(self) -> None:
         self._ledger.refused += 1

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from chaos.plan import Kind
+from chaos.recovery import GOALS, MOST_WITHOUT_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,28 +34,43 @@ def percentile(values: Sequence[float], share: float) -> float:
 def figures(outcome: Outcome) -> list[tuple[str, str]]:
     """Name and value of each figure."""
     audit, order = outcome.audit, outcome.order
-    bound = f"{outcome.duplicates} (at most {outcome.most_duplicates} are explained by the faults)"
+    most = outcome.most_duplicates
+    bound = "no bound: results could not be stored" if most is None else f"at most {most} are explained by the faults"
     rows = [
         ("transport, seed", f"{order.transport}, {order.seed}"),
         ("workers × processes", f"{order.workers} × {order.concurrency}"),
         ("jobs that Redis acknowledged", str(audit.submitted)),
+        ("the fleet", _fleet(outcome)),
         ("faults", f"{len(outcome.happened)} in {outcome.seconds:.0f} s"),
+        ("faults that met work", str(outcome.met_work)),
         ("**lost**", f"**{len(audit.lost)}**"),
         ("still in Redis at the end, unanswered", str(len(audit.stuck))),
         ("**wrong answers**", f"**{len(audit.wrong)}**"),
         ("**answers with a row of another caller**", f"**{audit.foreign}**"),
+        ("jobs answered twice, and not the same", str(audit.twice)),
+        ("**dead-lettered without cause**", f"**{len(audit.dead)}**"),
+        ("ended as REVOKED", str(audit.revoked)),
         ("right answers", str(audit.verdicts.get("right", 0))),
         ("failed, and said so", _counts(audit.failures)),
-        ("run more often than once", bound),
+        ("run more often than once", f"{outcome.duplicates} ({bound})"),
         ("recorded other than once", str(outcome.recorded_twice)),
         ("sent, and neither acknowledged nor refused", f"{audit.unsure}, {audit.unsure_done} of them answered"),
         ("refused by Redis, and sent again", str(outcome.refused)),
+        ("refused by Redis' access rules", ", ".join(sorted(outcome.denied)) or "0"),
         ("workers that ended by themselves", str(len(outcome.crashes))),
         ("workers that did not stop politely", _codes(outcome.unclean)),
     ]
     if outcome.left_out:
-        rows.append(("not possible on this machine", ", ".join(sorted(outcome.left_out))))
+        rows.append(("not possible on this machine", "; ".join(sorted(outcome.left_out))))
     return rows
+
+
+def _fleet(outcome: Outcome) -> str:
+    order = outcome.order
+    said = ["results on a Redis of their own" if order.own_results else "one Redis"]
+    said += [f"pool processes replaced after {order.recycle} jobs"] if order.recycle else []
+    said += [f"two of three clocks wrong by {order.skew:.0f} s"] if order.skew else []
+    return ", ".join(said)
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -73,34 +89,73 @@ def by_kind(happened: Iterable[Happened]) -> list[tuple[Kind, list[Happened]]]:
     return [(kind, kinds[kind]) for kind in Kind if kind in kinds]
 
 
-def back_at_work(happened: Iterable[Happened]) -> list[tuple[str, int, str, str]]:
-    """(kind, how many, p50, p99 of the seconds until work went on), of each kind that happened."""
+def back_at_work(happened: Iterable[Happened]) -> list[tuple[str, int, str, str, str]]:
+    """(kind, how many, p50 and p99 of the seconds that it was felt, the goal), of each kind that happened."""
     rows = []
     for kind, ones in by_kind(happened):
         backs = [one.back for one in ones if one.back is not None]
         some = [f"{percentile(backs, share):.1f}" for share in (0.5, 0.99)] if backs else ["–", "–"]
-        rows.append((kind.value, len(ones), some[0], some[1]))
+        rows.append((kind.value, len(ones), some[0], some[1], _goal(kind, backs)))
     return rows
+
+
+def _goal(kind: Kind, backs: list[float]) -> str:
+    if kind not in GOALS or not backs:
+        return "–"
+    return f"{GOALS[kind]:.0f} s: {'met' if percentile(backs, 0.99) <= GOALS[kind] else 'missed'}"
 
 
 def text(outcome: Outcome) -> str:
     """For a terminal."""
     lines = [f"{name.replace('*', '')}: {value.replace('*', '')}" for name, value in figures(outcome)]
-    lines.append("seconds until work went on (p50, p99):")
-    lines += [f"  {kind} × {count}: {p50}, {p99}" for kind, count, p50, p99 in back_at_work(outcome.happened)]
-    for name, ids in (("lost", outcome.audit.lost), ("stuck", outcome.audit.stuck)):
+    lines.append("seconds until all was answered and the rate was back (p50, p99, goal of p99):")
+    lines += [
+        f"  {kind} × {count}: {p50}, {p99}, {goal}" for kind, count, p50, p99, goal in back_at_work(outcome.happened)
+    ]
+    audit = outcome.audit
+    for name, ids in (("lost", audit.lost), ("stuck", audit.stuck), ("dead-lettered without cause", audit.dead)):
         lines += [f"{name}: {task_id}" for task_id in ids[:SHOWN]]
     lines += [f"ended by itself: {why}" for why in sorted(set(outcome.crashes))]
     lines += [f"wrong: {task_id}: {reason}" for task_id, reason in outcome.audit.wrong[:SHOWN]]
+    lines += [f"refused: {_idle(outcome)}"] if outcome.too_idle else []
     return "\n".join(lines)
+
+
+def _idle(outcome: Outcome) -> str:
+    """Why a run shows too little."""
+    idle = len(outcome.happened) - outcome.met_work
+    return (
+        f"{idle} of {len(outcome.happened)} faults met no work, more than {MOST_WITHOUT_WORK:.0%}: "
+        "the run shows too little; ask for more jobs or fewer faults"
+    )
 
 
 def table(outcome: Outcome) -> str:
     """Markdown."""
     lines = ["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in figures(outcome))]
-    lines += ["", "| fault | times | back at work, p50 (s) | p99 (s) |", "| --- | --- | --- | --- |"]
-    lines += [f"| {kind} | {count} | {p50} | {p99} |" for kind, count, p50, p99 in back_at_work(outcome.happened)]
+    lines += [
+        "",
+        "| fault | times | back at work, p50 (s) | p99 (s) | goal of p99 |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {kind} | {count} | {p50} | {p99} | {goal} |"
+        for kind, count, p50, p99, goal in back_at_work(outcome.happened)
+    ]
     return "\n".join([*lines, "", f"![Jobs done per second, with the faults]({PLOT})"])
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """A line a run."""
+    lines = ["", "seed, transport: jobs, faults, lost, stuck, wrong, twice, foreign, dead-lettered, REVOKED, met work"]
+    for one in outcomes:
+        audit = one.audit
+        numbers = (
+            *(audit.submitted, len(one.happened), len(audit.lost), len(audit.stuck), len(audit.wrong), audit.twice),
+            *(audit.foreign, len(audit.dead), audit.revoked, one.met_work),
+        )
+        lines.append(f"{one.order.seed}, {one.order.transport}: {', '.join(map(str, numbers))}")
+    return "\n".join(lines)
 
 
 def write(outcome: Outcome, document: Path) -> None:

@@ -57,8 +57,8 @@ def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, 
         ledger, stops = Ledger(), []
         questions = Questions(order.seed, oracle)
         with (
-            Watcher(scene.redis.port, ledger, oracle) as watcher,
-            Producer(scene.redis.port, questions, 10**9, ledger, order.most_open) as producer,
+            Watcher(scene.results, ledger, oracle) as watcher,
+            Producer(scene.redis, questions, 10**9, ledger, order.most_open) as producer,
         ):
             for number in range(restarts):
                 progress(number, f"{ledger.done} jobs done")
@@ -73,7 +73,7 @@ def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, 
                 time.sleep(0.1)
             scene.fleet.stop()
             watcher.finish()
-            waiting, held = holdings(scene.redis.port)
+            waiting, held = holdings(scene.redis)
         ran = executions(scene.fleet.logs)
         duplicates = sum(count - 1 for count in ran.values())
         return Rolled(

@@ -11,13 +11,15 @@ from chaos.corpus import Corpus
 from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
-from chaos.plan import Fault, Kind, plan
+from chaos.plan import Fault, Kind, plan, share
 from chaos.producer import Producer
-from chaos.stage import TIME_LIMIT_SECONDS, VISIBILITY_SECONDS, Order, stage
-from chaos.watcher import Watcher, executions, holdings
+from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
+from chaos.sleepers import Sleepers
+from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
+from chaos.watcher import Watcher, dead_letters, executions, holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from chaos.faults import Happened, Scene
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 SUSPECT_SECONDS = TIME_LIMIT_SECONDS + 6.0
 """A job that Redis holds nowhere so long after it was submitted is no longer in a worker's hands either."""
-AT_WORK_SECONDS = 90.0
-"""So long the harness waits after a fault for the first answer."""
+RECOVERY_SECONDS = 90.0
+"""So long the harness waits after a fault until all that was open then is answered."""
+BURST_SECONDS = 60.0
+INCLUDED = ("--include", "chaos.sleeping")
 
 
 @dataclass
@@ -37,14 +41,16 @@ class Outcome:
         order: what was run.
         audit: the ledger's balance.
         happened: the faults that were done.
-        left_out: kinds of faults that this machine does not allow.
+        left_out: what this machine does not allow.
         started: when the first job could be submitted (monotonic seconds).
         seconds: how long it took from then on.
         done: when each answer was seen.
         duplicates: jobs that ran to their end more often than once, counted as often.
-        most_duplicates: how many there may be: a fault can interrupt as many jobs as processes lose their hold of one.
+        most_duplicates: how many there may be: a fault can interrupt as many jobs as processes lose their hold of one;
+            None: no bound, as results could not be stored for a time.
         refused: how often Redis refused a job, and it was sent again.
         recorded_twice: recorded jobs with more or less than one record.
+        denied: what Redis refused its users.
         crashes: why workers ended that were not told to.
         unclean: exit codes other than 0 of workers that were stopped politely.
     """
@@ -52,21 +58,33 @@ class Outcome:
     order: Order
     audit: Audit
     happened: list[Happened]
-    left_out: set[Kind]
+    left_out: set[str]
     started: float
     seconds: float
     done: list[float]
     duplicates: int
-    most_duplicates: int
+    most_duplicates: int | None
     refused: int
     recorded_twice: int
+    denied: set[str] = field(default_factory=set)
     crashes: list[str] = field(default_factory=list)
     unclean: list[int] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
-        """Whether the run showed what it should: nothing lost, nothing wrong, no more duplicates than explained."""
-        return self.audit.clean and not self.recorded_twice and self.duplicates <= self.most_duplicates
+        """Whether nothing was lost or wrong, all repeats are explained, no worker ended, and Redis denied nothing."""
+        explained = self.most_duplicates is None or self.duplicates <= self.most_duplicates
+        return self.audit.clean and not self.recorded_twice and explained and not (self.crashes or self.denied)
+
+    @property
+    def met_work(self) -> int:
+        """How many faults found a job open when they began."""
+        return met_work(self.happened)
+
+    @property
+    def too_idle(self) -> bool:
+        """Whether too many faults met no work for the run to show anything."""
+        return too_idle(self.happened)
 
 
 def chaos(order: Order, progress: Callable[[int, str], None], keep_logs: Path | None = None) -> Outcome:
@@ -82,33 +100,18 @@ def chaos(order: Order, progress: Callable[[int, str], None], keep_logs: Path | 
         NotOurs: a server is not the one that this run started; nothing was done to it.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, keep_logs) as scene:
+    with stage(order, oracle.corpus, keep_logs, options=INCLUDED) as scene:
         ledger = Ledger()
         questions = Questions(order.seed, oracle)
         with (
-            Watcher(scene.redis.port, ledger, oracle) as watcher,
-            Producer(scene.redis.port, questions, order.jobs, ledger, order.most_open) as producer,
+            Watcher(scene.results, ledger, oracle) as watcher,
+            Producer(scene.redis, questions, order.jobs, ledger, order.most_open) as producer,
         ):
+            scene.sleepers = Sleepers(questions, producer, scene.diary)
             planned = plan(order.seed, order.jobs, order.workers, order.counts)
             run = _Run(order, scene, ledger, producer, watcher, progress, planned)
             run.go()
             return run.balance()
-
-
-def back_from_workers(happened: list[Happened], done_at: Mapping[str, float]) -> None:
-    """How long after a fault of a worker the last job was answered that it held then.
-
-    A job that comes to another worker and is hurt there again counts for that fault. Time in which Redis, Postgres or
-    the network was away, or work had not gone on after that, is not counted.
-    """
-    away = [(one.began, one.ended + (one.back or 0.0)) for one in happened if not one.fault.kind.takes_worker]
-    again: set[str] = set()
-    for one in reversed(happened):
-        mine = one.held - again
-        again |= one.held
-        if mine and mine <= done_at.keys():
-            last = max(one.began, *(done_at[task_id] for task_id in mine))
-            one.back = last - one.began - sum(max(0.0, min(last, end) - max(one.began, start)) for start, end in away)
 
 
 class _Run:
@@ -131,7 +134,7 @@ class _Run:
         self.watcher = watcher
         self.progress = progress
         self.faults = [fault for fault in faults if scene.can(fault.kind)]
-        self.left_out = {fault.kind for fault in faults} - {fault.kind for fault in self.faults}
+        self.left_out = {fault.kind.value for fault in faults if not scene.can(fault.kind)} | {*scene.missing}
         self.happened: list[Happened] = []
         self.started = time.monotonic()
         self._suspects: set[str] = set()
@@ -140,29 +143,39 @@ class _Run:
 
     def go(self) -> None:
         """Faults in their order, then wait until all jobs have an answer, or none comes any more."""
-        for left, fault in zip(range(len(self.faults), 0, -1), self.faults, strict=True):
-            if not self._wait(self._due(fault, left), self.order.patience):
+        burst = self._trickle(0, 0.0)
+        self._wait(lambda: self.ledger.done > 0, self.order.patience)  # workers that start are no work in flight
+        for place, fault in enumerate(self.faults):
+            if not self._wait(lambda: self.producer.is_held_back, self.order.patience):
                 break
+            self.producer.burst(burst)
+            burst = self._trickle(place + 1, fault.seconds)
             self._happen(fault)
+        self.producer.allow(self.order.jobs)
         self._wait(lambda: self.producer.is_done and not self.ledger.open, self.order.patience)
-        self._wait(self._redis_is_empty, VISIBILITY_SECONDS + 10.0)
+        self._wait(self._redis_is_empty, self.order.visibility + 10.0)
         self.seconds = time.monotonic() - self.started
 
-    def _due(self, fault: Fault, left: int) -> Callable[[], bool]:
-        """Whether it is a fault's turn: not all at once because work went on while the last one lasted."""
-        done = self.ledger.done
-        after = max(fault.after, done + (self.order.jobs - done) // (2 * left + 2))
-        return lambda: self.ledger.done >= after
+    def _trickle(self, place: int, seconds: float) -> int:
+        """Let jobs come evenly while a fault lasts, and hold others back for the next; how many come at once then."""
+        until = self.faults[place].after if place < len(self.faults) else self.order.jobs
+        some = share(self.producer.acknowledged, until, seconds)
+        self.producer.allow(some.trickle, some.per_second)
+        return some.burst
 
     def _happen(self, fault: Fault) -> None:
         self.progress(self.ledger.done, fault.kind.value)
-        happened = self.scene.happen(fault)
+        happened = self.scene.happen(fault, self._open())
         self.happened.append(happened)
-        # Workers are replaced, and hold up nobody; of all else the next fault waits until work goes on.
-        if fault.kind.on_redis or fault.kind.on_postgres or fault.kind.on_network:
-            before = self.ledger.done
-            if self.ledger.open and self._wait(lambda: self.ledger.done > before, AT_WORK_SECONDS):
-                happened.back = time.monotonic() - happened.ended
+        # Workers are replaced, and hold up nobody; of all else the next fault waits until work goes on as before.
+        if fault.kind.holds_up:
+            self._wait(lambda: happened.open.isdisjoint(self._open()), RECOVERY_SECONDS)
+            over = time.monotonic() + WINDOW_SECONDS
+            self._wait(lambda: time.monotonic() > over, RECOVERY_SECONDS)
+
+    def _open(self) -> set[str]:
+        """Jobs that have no answer, but for those that a worker held which was hurt: these wait for it."""
+        return set(self.ledger.open).difference(*(one.held for one in self.happened))
 
     def _wait(self, ready: Callable[[], bool], patience: float) -> bool:
         """Until it is ready; False if no job was answered for so many seconds, or one is surely lost."""
@@ -200,14 +213,14 @@ class _Run:
         if not old:
             return False
         with contextlib.suppress(Exception):  # Redis is being hurt
-            waiting, held = holdings(self.scene.redis.port)
+            waiting, held = holdings(self.scene.redis)
             before, self._suspects = self._suspects, old - waiting - held
             return bool(before & self._suspects & set(self.ledger.open))
         return False
 
     def _redis_is_empty(self) -> bool:
         with contextlib.suppress(Exception):  # a proxy may still have to forget
-            return not any(holdings(self.scene.redis.port))
+            return not any(holdings(self.scene.redis))
         return False
 
     def balance(self) -> Outcome:
@@ -217,26 +230,38 @@ class _Run:
         fleet = self.scene.fleet
         fleet.stop()
         self.watcher.finish()
-        waiting, held = holdings(self.scene.redis.port)
+        waiting, held = holdings(self.scene.redis)
         entries = self.ledger.entries()
         done_at = {entry.question.task_id: entry.done for entry in entries if entry.done is not None}
-        back_from_workers(self.happened, done_at)
+        measure(self.happened, entries)
         ran = executions(fleet.logs)
         return Outcome(
             order=self.order,
-            audit=audit(entries, waiting | held),
+            audit=audit(entries, waiting | held, dead_letters(self.scene.redis)),
             happened=self.happened,
             left_out=self.left_out,
             started=self.started,
             seconds=self.seconds,
             done=sorted(done_at.values()),
             duplicates=sum(count - 1 for count in ran.values()),
-            most_duplicates=sum(map(self._most_interrupted, self.happened)),
+            most_duplicates=self._most_duplicates(),
             refused=self.ledger.refused,
             recorded_twice=self._recorded_twice([task_id for task_id in done_at if self._was_recorded(task_id)]),
+            denied=self._denied(),
             crashes=fleet.crashes,
             unclean=fleet.unclean,
         )
+
+    def _denied(self) -> set[str]:
+        servers = {self.scene.redis, self.scene.results}
+        for server in servers:
+            server.note_denied()
+        return set().union(*(server.denied for server in servers))
+
+    def _most_duplicates(self) -> int | None:
+        if any(one.fault.kind is Kind.RESULTS_AWAY for one in self.happened):
+            return None
+        return sum(map(self._most_interrupted, self.happened))
 
     def _most_interrupted(self, happened: Happened) -> int:
         """How many jobs a fault can take out of their process's hands: those are run again."""
@@ -245,7 +270,7 @@ class _Run:
             return 1
         if kind.takes_worker:
             return self.order.concurrency
-        with_redis = kind.on_redis or (kind.on_network and happened.fault.link == "redis")
+        with_redis = kind.is_aimed or kind.on_redis or (kind.on_network and happened.fault.link == "redis")
         return self.order.workers * self.order.concurrency if with_redis else 0
 
     def _was_recorded(self, task_id: str) -> bool:

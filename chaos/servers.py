@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE_SECONDS = 30.0
-TMPFS_MEGABYTES = 256
+EXPECTED_DENIALS = {"worker: command config|get"}
+"""A worker asks how durable Redis is; where it may not know, it goes without (`worker.adapters.durability`)."""
+TMPFS_MEGABYTES = 512
 
 
 class NotOurs(Exception):
@@ -34,25 +36,28 @@ class NotOurs(Exception):
 
 def connect(port: int, database: int = 0, timeout: float = 2.0) -> redis.Redis:
     """A client that tries everything once, so that what it is told is what happened."""
-    return redis.Redis(
-        port=port,
-        db=database,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
+    return client_of(f"redis://127.0.0.1:{port}/{database}", timeout)
+
+
+def client_of(url: str, timeout: float = 2.0) -> redis.Redis:
+    """The same, by a URL."""
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0)
     )
 
 
 class RedisServer:
-    """Redis with an append-only file that is synced at every write, on one port and folder for all its lives.
+    """Redis as `config/redis` ships it, on one port and folder for all its lives.
 
     Attributes:
         port: where it listens.
         folder: where its files are.
+        denied: what its users were refused, as far as it was noted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.denied: set[str] = set()
         self.port = free_port()
         self._running = contextlib.ExitStack()
         self._server: devstack.Redis | None = None
@@ -67,17 +72,30 @@ class RedisServer:
         self._running.close()
 
     @property
+    def server(self) -> devstack.Redis:
+        """The running server."""
+        assert self._server is not None  # noqa: S101 -- for the type checker: started
+        return self._server
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         """The server's process."""
-        assert self._server is not None  # noqa: S101 -- for the type checker: started
-        return self._server.process
+        return self.server.process
+
+    def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:
+        """How one of its users reaches it, through a proxy where a port is given."""
+        return self.server.url(database, user, port=port or self.port)
+
+    def client(self, database: int = 0, timeout: float = 2.0, user: str = "admin") -> redis.Redis:
+        """A client that tries everything once, past the proxy."""
+        return client_of(self.url(database, user), timeout)
 
     def start(self) -> None:
         """Start it, again or for the first time; returns once it answers."""
         self._running.close()
-        settings = {"appendfsync": "always", "auto-aof-rewrite-min-size": "32mb"}
+        settings = {"auto-aof-rewrite-min-size": "32mb"}  # its disk may be a small one
         self._server = self._running.enter_context(
-            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings, users=False)
+            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings)
         )
 
     def check_pid(self) -> int:
@@ -86,16 +104,27 @@ class RedisServer:
         Raises:
             NotOurs: another process answers on its port.
         """
-        with connect(self.port) as client:
-            said: dict[str, Any] = client.info("server")
+        try:
+            with self.client() as client:
+                said: dict[str, Any] = client.info("server")
+        except redis.AuthenticationError:
+            raise NotOurs(f"Redis on port {self.port} has other users") from None
         if said["process_id"] != self.process.pid:
             raise NotOurs(f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}")
         return self.process.pid
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it; with SIGTERM it saves and closes first."""
+        self.note_denied()
         os.kill(self.check_pid(), how)
         self.process.wait(GONE_SECONDS)
+
+    def note_denied(self) -> None:
+        """Note what its users were refused: a server that ends forgets it."""
+        with contextlib.suppress(redis.RedisError), self.client() as client:
+            log: Any = client.acl_log() if self.server.passwords else []
+            said = {f"{one['username']}: {one['reason']} {one['object']}" for one in log}
+            self.denied |= said - EXPECTED_DENIALS
 
     def wait_for_end(self) -> bool:
         """Whether it ended by itself within a few seconds."""
@@ -105,9 +134,15 @@ class RedisServer:
             return False
         return True
 
+    def setting(self, name: str) -> str:
+        """How a setting is."""
+        with self.client() as client:
+            found: Any = client.config_get(name)
+        return str(found[name])
+
     def command(self, *words: str) -> None:
         """Send an administrator's command."""
-        with connect(self.port) as client:
+        with self.client() as client:
             client.execute_command(*words)
 
 

@@ -15,7 +15,6 @@ from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
-from chaos.servers import connect
 from chaos.stage import Order, stage
 from chaos.watcher import Watcher, holdings
 
@@ -91,8 +90,8 @@ def soak(order: Order, seconds: float, per_second: float, folder: Path, progress
         ledger, samples, started = Ledger(), [], time.monotonic()
         questions = Questions(order.seed, oracle)
         with (
-            Watcher(scene.redis.port, ledger, oracle) as watcher,
-            Producer(scene.redis.port, questions, 10**9, ledger, order.most_open, per_second) as producer,
+            Watcher(scene.results, ledger, oracle) as watcher,
+            Producer(scene.redis, questions, 10**9, ledger, order.most_open, per_second) as producer,
         ):
             while (over := time.monotonic() - started) < seconds:
                 time.sleep(SAMPLE_SECONDS)
@@ -105,7 +104,7 @@ def soak(order: Order, seconds: float, per_second: float, folder: Path, progress
                 time.sleep(0.1)
             scene.fleet.stop()
             watcher.finish()
-            waiting, held = holdings(scene.redis.port)
+            waiting, held = holdings(scene.redis)
     return Soaked(audit(ledger.entries(), waiting | held), samples)
 
 
@@ -116,7 +115,7 @@ def sample(scene: Scene) -> Sample:
         for process in [psutil.Process(worker.process.pid), *worker.pool()]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 memory += process.memory_full_info().uss
-    with connect(scene.redis.port) as client, connect(scene.redis.port, 1) as results:
+    with scene.redis.client() as client, scene.results.client(1) as results:
         others = sum(not key.startswith(b"celery-task-meta-") for key in results.scan_iter(count=1000))
         keys: Any = client.dbsize()
         clients: Any = client.info("clients")

@@ -7,10 +7,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chaos.clocks import SKEWS, library, skewed
 from chaos.faults import Scene
 from chaos.fleet import Fleet
+from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.servers import PostgresServer, RedisServer, folders
+from worker.devstack import lacks
 from worker.settings import PREFIX, WorkerSettings
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 VISIBILITY_SECONDS = 16
 TIME_LIMIT_SECONDS = 14
+VISIBILITY = PREFIX + "WORKER__VISIBILITY_TIMEOUT_SECONDS"
 ROLE = "retrieval_worker"
 
 SETTINGS = {
@@ -33,7 +37,6 @@ SETTINGS = {
     "POOL__TIMEOUT_SECONDS": "2",
     "WORKER__SOFT_TIME_LIMIT_SECONDS": "10",
     "WORKER__TIME_LIMIT_SECONDS": str(TIME_LIMIT_SECONDS),
-    "WORKER__VISIBILITY_TIMEOUT_SECONDS": str(VISIBILITY_SECONDS),
     "WORKER__RETRY_BACKOFF_MAX_SECONDS": "1",
     "WORKER__MAX_RETRIES": "60",
     "WORKER__SEND_TASK_EVENTS": "false",
@@ -55,6 +58,11 @@ class Order:
         most_open: so many jobs may wait for their answer at once.
         patience: seconds without any answer after which what is open is given up.
         stop_at_first_loss: end as soon as a job is surely lost.
+        own_results: the results have a Redis of their own.
+        recycle: a pool process is replaced after so many jobs; 0: never.
+        skew: of three workers' clocks one is so many seconds ahead, and one behind.
+        visibility: seconds until a message comes back that a worker holds which may be alive. Long, it shows what had
+            to wait for it though its worker was dead.
     """
 
     jobs: int
@@ -66,6 +74,10 @@ class Order:
     most_open: int = 200
     patience: float = 60.0
     stop_at_first_loss: bool = False
+    own_results: bool = False
+    recycle: int = 0
+    skew: float = 0.0
+    visibility: int = VISIBILITY_SECONDS
 
 
 @contextlib.contextmanager
@@ -94,25 +106,42 @@ def stage(
         postgres = exits.enter_context(PostgresServer(root / "postgres"))
         with postgres.connect() as admin:
             corpus.load(admin)
+        results = exits.enter_context(RedisServer(root / "results")) if order.own_results else redis_server
         links: dict[str, Proxy] = {}
-        redis_port, dsn = redis_server.port, postgres.server.dsn(user=ROLE)
+        ports: dict[str, int] = {"redis": redis_server.port, "results": results.port}
+        dsn = postgres.server.dsn(user=ROLE)
         if proxied:
             loop = exits.enter_context(network())
-            links["redis"] = exits.enter_context(proxy(loop, redis_port))
+            links["redis"] = exits.enter_context(proxy(loop, redis_server.port))
+            if order.own_results:
+                links["results"] = exits.enter_context(proxy(loop, results.port))
             links["postgres"] = exits.enter_context(proxy(loop, postgres.socket))
-            redis_port = links["redis"].port
+            ports = {"redis": links["redis"].port, "results": links.get("results", links["redis"]).port}
             dsn = f"postgresql://{ROLE}@127.0.0.1:{links['postgres'].port}/postgres?sslmode=disable&connect_timeout=3"
         logs = keep_logs or root / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        environment = worker_environment(order.transport, redis_port, dsn)
-        environment |= variables or {}
+        broker_url = redis_server.url(0, "worker", ports["redis"])
+        environment = worker_environment(order.transport, broker_url, results.url(1, "worker", ports["results"]), dsn)
+        diary = root / "diary"
+        environment |= {DIARY: str(diary), VISIBILITY: str(order.visibility), **(variables or {})}
+        faketime = library()
         fleet = exits.enter_context(
-            Fleet(environment, logs, size=order.workers, concurrency=order.concurrency, options=options)
+            Fleet(
+                environment,
+                logs,
+                size=order.workers,
+                concurrency=order.concurrency,
+                options=[*options, *([f"--max-tasks-per-child={order.recycle}"] if order.recycle else [])],
+                variables=[skewed(order.skew * share, faketime) for share in SKEWS],
+            )
         )
-        yield exits.enter_context(contextlib.closing(Scene(redis_server, postgres, links, fleet, small_disk)))
+        missing = ["clocks that are wrong: libfaketime is not installed"] if order.skew and faketime is None else []
+        missing += [lacks()] if lacks() else []
+        scene = Scene(redis_server, results, postgres, links, fleet, small_disk, diary, missing)
+        yield exits.enter_context(contextlib.closing(scene))
 
 
-def worker_environment(transport: str, redis_port: int, dsn: str) -> dict[str, str]:
+def worker_environment(transport: str, broker_url: str, results_url: str, dsn: str) -> dict[str, str]:
     """The environment of a worker."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     chosen = {"WORKER__TRANSPORT": transport} if "transport" in WorkerSettings.model_fields else {}
@@ -120,7 +149,7 @@ def worker_environment(transport: str, redis_port: int, dsn: str) -> dict[str, s
         **inherited,
         "PYTHONFAULTHANDLER": "1",
         "DATABASE_CONNECTION_STRING": dsn,
-        "CELERY_BROKER_URL": f"redis://127.0.0.1:{redis_port}/0",
-        "CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{redis_port}/1",
+        "CELERY_BROKER_URL": broker_url,
+        "CELERY_RESULT_BACKEND": results_url,
         **{PREFIX + name: value for name, value in (SETTINGS | chosen).items()},
     }

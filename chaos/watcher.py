@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import redis
 
 from chaos.jobs import ID, QUEUE
-from chaos.ledger import Verdict
-from chaos.servers import connect
+from chaos.ledger import REVOKED, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,26 +21,32 @@ if TYPE_CHECKING:
     from chaos.jobs import Question
     from chaos.ledger import Ledger
     from chaos.oracle import Oracle
+    from chaos.servers import RedisServer
 
 POLL_SECONDS = 0.05
 KEPT_SECONDS = 60.0
 """So long a result is kept: another one that a job delivered twice writes in that time is compared with it."""
 _UNSURE_EVERY = 20
+_ENDS = {"SUCCESS", "FAILURE", REVOKED}
 _SAID_SO = {"Unavailable", "TimedOut"}
 _RESULT = "celery-task-meta-"
+_DELAYED = b".delayed"
+"""In the keys of messages that wait for their time: named by who delivered them last, and held by nobody."""
 
 
 class Watcher:
     """A thread that reads the results of open jobs.
 
     Args:
-        port: of Redis, past the proxy.
+        server: the results' Redis, past the proxy.
         ledger: is told of each result.
         oracle: knows what is right.
+        pause: seconds between two looks.
     """
 
-    def __init__(self, port: int, ledger: Ledger, oracle: Oracle) -> None:
-        self._client = connect(port, 1)
+    def __init__(self, server: RedisServer, ledger: Ledger, oracle: Oracle, pause: float = POLL_SECONDS) -> None:
+        self._pause = pause
+        self._client = server.client(1)
         self._ledger = ledger
         self._oracle = oracle
         self._kept: deque[tuple[float, str]] = deque()
@@ -68,7 +73,7 @@ class Watcher:
                     self._compare_kept(time.monotonic() - KEPT_SECONDS)
                 except (redis.RedisError, OSError):
                     pass  # Redis is being hurt: that is what this is for
-                self._stopped.wait(POLL_SECONDS)
+                self._stopped.wait(self._pause)
         except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits for this thread
             self.error = error
 
@@ -90,7 +95,7 @@ class Watcher:
         for task_id, raw in self._read(ids):
             entry = self._ledger.entry(task_id)
             record = json.loads(raw)
-            if entry is not None and record["status"] in {"SUCCESS", "FAILURE"}:
+            if entry is not None and record["status"] in _ENDS:
                 verdict, reasons = judge(self._oracle, entry.question, record)
                 now = time.monotonic()
                 self._ledger.answered(task_id, now, verdict, reasons, digest(record))
@@ -127,6 +132,8 @@ def judge(oracle: Oracle, question: Question, record: dict[str, Any]) -> tuple[V
         if failure == "DeadLettered":
             return Verdict.DEAD, [failure]
         return (Verdict.FAILED if failure in _SAID_SO else Verdict.WRONG), [failure]
+    if record["status"] == REVOKED:
+        return Verdict.WRONG, [REVOKED]
     if question.expected is None:
         return Verdict.WRONG, ["a wrong job was answered"]
     wrong = oracle.faults_of(question.expected, record["result"])
@@ -144,7 +151,7 @@ def digest(record: dict[str, Any]) -> bytes:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
 
 
-def holdings(port: int) -> tuple[set[str], set[str]]:
+def holdings(server: RedisServer) -> tuple[set[str], set[str]]:
     """Ids of the jobs whose messages Redis holds: (in the queue, anywhere else), dead letters aside.
 
     Raises:
@@ -152,7 +159,7 @@ def holdings(port: int) -> tuple[set[str], set[str]]:
     """
     waiting: set[str] = set()
     held: set[str] = set()
-    with connect(port, timeout=10) as client:
+    with server.client(timeout=10) as client:
         for key in client.scan_iter(count=1000):
             place = waiting if key == QUEUE.encode() else held
             for value in _values(client, key):
@@ -161,7 +168,21 @@ def holdings(port: int) -> tuple[set[str], set[str]]:
     return waiting, held
 
 
-def held_by(port: int, pid: int) -> set[str]:
+def dead_letters(server: RedisServer) -> set[str]:
+    """Ids of the jobs of which Redis keeps a dead letter.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
+    found: set[str] = set()
+    with server.client(timeout=10) as client:
+        for key in client.scan_iter(count=1000, _type="stream"):
+            for _, fields in client.xrange(key):
+                found.update(one.decode() for value in fields.values() for one in ID.findall(value))
+    return found
+
+
+def held_by(server: RedisServer, pid: int) -> set[str]:
     """Ids of the jobs that a worker holds, by the number of its main process in the names of what holds them.
 
     Stock Celery names nothing after workers: of its workers none are known.
@@ -171,9 +192,9 @@ def held_by(port: int, pid: int) -> set[str]:
     """
     mark = f"-{pid}-".encode()
     held: set[str] = set()
-    with connect(port, timeout=10) as client:
+    with server.client(timeout=10) as client:
         for key in client.scan_iter(count=1000):
-            if b".delayed" in key:  # named by the delivery that found it too early; no worker holds it
+            if _DELAYED in key:
                 continue
             for field, value in _fields(client, key):
                 if (mark in key or mark in field) and b"body" in value:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from chaos.plan import AIMED
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 SLICE = ("--jobs=5000", "--worker-kills=40", "--redis-kills=6", "--postgres-kills=6", "--blackholes=4", "--freezes=4")
-"""`make chaos`."""
+"""One of the runs of `make chaos-slice`."""
 NO_FAULTS = ("--worker-kills=0", "--redis-kills=0", "--postgres-kills=0", "--blackholes=0", "--freezes=0", "--others=0")
 
 
@@ -41,15 +43,38 @@ def test_nothing_is_lost_under_faults(capsys: pytest.CaptureFixture[str]) -> Non
     """Every job that Redis acknowledged is answered, rightly, with no row of another caller."""
     seed = secrets.randbelow(10**6)
     with capsys.disabled():  # said whether it passes or not: the same plan can be run again
-        print(f"\nmake chaos: seed {seed}")  # noqa: T201 -- CI's log is where it is looked for
+        print(f"\npython -m chaos: seed {seed}")  # noqa: T201 -- CI's log is where it is looked for
     done = run_chaos(*SLICE, "--transport=reliable", seed=seed, seconds=1500)
     assert figure(done, "lost") == 0
     assert figure(done, "still in Redis at the end, unanswered") == 0
     assert figure(done, "wrong answers") == 0
     assert figure(done, "answers with a row of another caller") == 0
     assert figure(done, "jobs that Redis acknowledged") == 5000
+    assert figure(done, "jobs answered twice, and not the same") == 0
+    assert figure(done, "dead-lettered without cause") == 0
+    assert figure(done, "ended as REVOKED") == 0
     assert figure(done, "recorded other than once") == 0
     assert done.returncode == 0
+
+
+def test_nothing_is_lost_under_aimed_faults() -> None:
+    """Time limits without results, forks before silence, kills after a grace; with wrong clocks and recycling."""
+    done = run_chaos("--only-aimed", "--aimed=1", "--jobs=400", seed=secrets.randbelow(10**6), seconds=1500)
+    assert figure(done, "faults that met work") == len(AIMED)
+    assert figure(done, "lost") == 0
+    assert figure(done, "wrong answers") == 0
+    assert figure(done, "dead-lettered without cause") == 0
+    assert figure(done, "ended as REVOKED") == 0
+    assert figure(done, "workers that ended by themselves") == 0
+    assert done.returncode == 0
+
+
+def test_a_run_whose_faults_met_no_work_is_refused() -> None:
+    """Six faults and three jobs: what such a run shows is nothing."""
+    done = run_chaos(NO_FAULTS[0], NO_FAULTS[1], *NO_FAULTS[3:], "--postgres-kills=6", "--jobs=3", seed=1, seconds=300)
+    assert figure(done, "lost") == 0
+    assert done.returncode == 3
+    assert "met no work" in done.stdout
 
 
 def test_the_harness_sees_what_stock_celery_loses() -> None:

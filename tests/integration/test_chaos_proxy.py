@@ -119,12 +119,12 @@ def test_what_redis_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     """The same port and folder; the file is synced at every write."""
     with RedisServer(tmp_path) as server:
         port = server.port
-        with connect(port) as client:
+        with server.client() as client:
             client.lpush("list", *range(1000))
         server.kill()
         server.start()
         assert server.port == port
-        with connect(port) as client:
+        with server.client() as client:
             assert client.llen("list") == 1000
 
 
@@ -132,7 +132,7 @@ def test_a_full_disk_ends_redis_and_loses_nothing() -> None:
     with folders() as (_, small):
         if small is None:
             pytest.skip("no tmpfs may be mounted here")
-        with RedisServer(small) as server, connect(server.port) as client:
+        with RedisServer(small) as server, server.client() as client:
             client.lpush("list", "kept")
             ballast = fill(small)
             with pytest.raises(redis.RedisError):
@@ -141,3 +141,14 @@ def test_a_full_disk_ends_redis_and_loses_nothing() -> None:
             ballast.unlink()
             server.start()
             assert client.lrange("list", 0, -1) == [b"kept"]
+
+
+@pytest.mark.skipif(bool(devstack.lacks()), reason=devstack.lacks())
+def test_what_redis_denied_is_known_after_it_ended(tmp_path: Path) -> None:
+    """Redis forgets its log when it ends; the harness has noted it before."""
+    with RedisServer(tmp_path) as server:
+        with server.client(user="producer") as client, pytest.raises(redis.exceptions.NoPermissionError):
+            client.flushall()
+        server.kill()
+        server.start()
+        assert server.denied == {"producer: command flushall"}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaos.faults import Happened
 from chaos.jobs import Question
 from chaos.ledger import Ledger, Verdict, audit
-from chaos.plan import Fault, Kind
-from chaos.run import back_from_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,24 +60,26 @@ def test_failures_are_counted_by_class_and_are_not_lost() -> None:
     ledger.answered("a", 2.0, Verdict.FAILED, ["Unavailable"], b"")
     ledger.answered("b", 2.0, Verdict.DEAD, ["DeadLettered"], b"")
     balance = audit(ledger.entries(), set())
-    assert balance.clean
+    assert not balance.lost
     assert balance.failures == {"Unavailable": 1, "DeadLettered": 1}
 
 
-def fault(kind: Kind, began: float, held: str = "", ended: float | None = None) -> Happened:
-    return Happened(Fault(0, kind, 0.0, 0, "redis"), began, began if ended is None else ended, {*held})
+def test_a_healthy_job_that_is_given_up_is_a_fault_of_its_own() -> None:
+    """By its answer, or by the dead letter that Redis keeps, whatever was answered later."""
+    ledger = filled("abc")
+    ledger.answered("a", 2.0, Verdict.DEAD, ["DeadLettered"], b"")
+    ledger.answered("b", 2.0, Verdict.RIGHT, [], b"")
+    balance = audit(ledger.entries(), set(), {"b", "c", "another"})
+    assert balance.dead == ("a", "b", "c")
+    assert not balance.lost
+    assert not balance.clean
 
 
-def test_a_job_held_by_two_killed_workers_counts_for_the_second() -> None:
-    first, second = fault(Kind.WORKER_KILL, 1.0, "ab"), fault(Kind.MAIN_KILL, 5.0, "b")
-    back_from_workers([first, second], {"a": 3.0, "b": 9.0})
-    assert (first.back, second.back) == (2.0, 4.0)
-
-
-def test_time_while_something_else_was_away_is_not_a_workers() -> None:
-    """Redis was away from 2 to 4; a job that was never answered has no time at all."""
-    killed, away = fault(Kind.WORKER_KILL, 1.0, "a"), fault(Kind.REDIS_KILL, 2.0, ended=4.0)
-    lost = fault(Kind.WORKER_KILL, 10.0, "b")
-    back_from_workers([killed, away, lost], {"a": 5.0})
-    assert killed.back == 2.0
-    assert lost.back is None
+def test_a_job_that_nobody_revoked_is_counted() -> None:
+    ledger = filled("ab")
+    ledger.answered("a", 2.0, Verdict.WRONG, ["REVOKED"], b"")
+    ledger.answered("b", 2.0, Verdict.RIGHT, [], b"")
+    ledger.differs("b")
+    balance = audit(ledger.entries(), set())
+    assert (balance.revoked, balance.twice, len(balance.wrong)) == (1, 1, 2)
+    assert not balance.clean

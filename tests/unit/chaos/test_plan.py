@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.plan import SIMPLE, Counts, Kind, plan
+from chaos.plan import AIMED, MOST_BURST, SIMPLE, Counts, Kind, plan, share
 
-COUNTS = st.builds(Counts, *[st.integers(0, 12)] * 5, st.integers(0, 3))
+COUNTS = st.builds(Counts, *[st.integers(0, 12)] * 5, *[st.integers(0, 3)] * 2)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 10_000), st.integers(1, 8), COUNTS)
@@ -35,5 +35,27 @@ def test_another_seed_gives_another_plan() -> None:
 
 def test_every_kind_can_happen() -> None:
     """No kind is left out of what can be counted."""
-    assert set(Counts(2, 1, 1, 1, 2, 1).kinds()) == set(Kind)
+    assert set(Counts(2, 1, 1, 1, 2, 1, 1).kinds()) == set(Kind)
     assert len(SIMPLE) == len(set(SIMPLE))
+
+
+def test_aimed_kinds_can_be_picked_by_name() -> None:
+    assert Counts(aimed=2).kinds() == [kind for kind in AIMED for _ in range(2)]
+    assert Counts(aimed=2, only="48 MB").kinds() == [Kind.BIG_MESSAGE] * 2
+
+
+def test_faults_that_are_asked_for_besides_leave_a_plan_as_it_was() -> None:
+    """A seed that found a fault once still has its plan."""
+    found = plan(423727, 5000, 3, Counts(40, 6, 6, 4, 4, 1))
+    assert (len(found), found[0].after, found[0].kind) == (75, 50, Kind.WORKER_KILL)
+    assert found[-1].after < 5000
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000), st.floats(0, 30))
+def test_jobs_are_held_back_for_the_next_fault(submitted: int, until: int, seconds: float) -> None:
+    """No more than its place in the plan allows, and never all of them before it begins."""
+    some = share(submitted, until, seconds)
+    assert some.trickle + some.burst == max(0, until - submitted)
+    assert some.burst <= MOST_BURST
+    assert bool(some.burst) == (until > submitted)
+    assert some.per_second * (seconds + 1) <= some.trickle

@@ -1,0 +1,29 @@
+"""Workers whose clocks are wrong: libfaketime gives a process and its pool another time of day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SKEWS = (0.0, 1.0, -1.0)
+"""Of each worker of the fleet in turn, in units of the skew that is asked for."""
+
+_FOLDERS = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/lib64/faketime", "/usr/local/lib/faketime")
+_LIBRARY = "libfaketimeMT.so.1"
+
+
+def library() -> Path | None:
+    """Where libfaketime is; None: it is not installed."""
+    return next((found for folder in _FOLDERS for found in sorted(Path("/").glob(f"{folder[1:]}/{_LIBRARY}"))), None)
+
+
+def skewed(seconds: float, faketime: Path | None) -> dict[str, str]:
+    """The environment of a process whose clock is so far ahead; what it measures time with is left alone.
+
+    >>> skewed(-1200, Path("/lib/faketime.so"))["FAKETIME"]
+    '-1200s'
+    >>> skewed(0, None)
+    {}
+    """
+    if not seconds or faketime is None:
+        return {}
+    return {"LD_PRELOAD": str(faketime), "FAKETIME": f"{seconds:+.0f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}

@@ -1,0 +1,97 @@
+"""What a job takes after networks that fell silent, beside before: a worker must not be slower for having lived."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from chaos.aimed import fork_anew, silence
+from chaos.corpus import Corpus
+from chaos.jobs import Questions
+from chaos.ledger import Audit, Ledger, audit
+from chaos.oracle import Oracle
+from chaos.producer import Producer
+from chaos.stage import Order, stage
+from chaos.watcher import Watcher, holdings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SILENT_SECONDS = 2.0
+MOST_RATIO = 1.1
+WARM_UP = 50
+POLL_SECONDS = 0.001
+
+
+@dataclass
+class Measured:
+    """What was found.
+
+    Attributes:
+        audit: the ledger's balance.
+        before: median seconds of a job, one at a time, before the first blackhole.
+        after: and after the last.
+    """
+
+    audit: Audit
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        """After beside before."""
+        return self.after / self.before
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, and jobs take as long as before."""
+        return self.audit.clean and self.ratio <= MOST_RATIO
+
+
+def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int, str], None]) -> Measured:
+    """Jobs one after another; then, again and again, a process forked anew and a network that is silent; jobs again.
+
+    Args:
+        order: seed, workers and transport; its jobs are those of each measurement.
+        blackholes: how many.
+        folder: for the workers' logs.
+        progress: is told how many blackholes are done.
+    """
+    oracle = Oracle(Corpus())
+    with stage(order, oracle.corpus, folder) as scene:
+        ledger = Ledger()
+        questions = Questions(order.seed, oracle)
+        producer = Producer(scene.redis, questions, 10**9, ledger, order.most_open)
+        producer.allow(0)
+        with Watcher(scene.results, ledger, oracle, POLL_SECONDS) as watcher, producer:
+
+            def take(count: int) -> list[float]:
+                return [_one(producer, ledger, order.patience) for _ in range(count)]
+
+            take(WARM_UP)
+            before = median(take(order.jobs))
+            for number in range(blackholes):
+                progress(number, "network silent after a fork")
+                fork_anew(scene, number)
+                with silence(scene, "redis"):
+                    time.sleep(SILENT_SECONDS)
+                take(1)
+                scene.fleet.look_after()
+            take(WARM_UP)
+            after = median(take(order.jobs))
+            scene.fleet.stop()
+            watcher.finish()
+        waiting, held = holdings(scene.redis)
+        return Measured(audit(ledger.entries(), waiting | held), before, after)
+
+
+def _one(producer: Producer, ledger: Ledger, patience: float) -> float:
+    """Seconds from a job to its answer."""
+    done = ledger.done
+    started = time.monotonic()
+    producer.burst(1)
+    ledger.wait_for_done(done + 1, patience)
+    return time.monotonic() - started

@@ -1,0 +1,115 @@
+"""How long a fault was felt: until all that was open then is answered, and answers come as fast as before again."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.plan import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from chaos.faults import Happened
+    from chaos.ledger import Entry
+
+BEFORE_SECONDS = 5.0
+"""The rate before a fault is that of so many seconds."""
+WINDOW_SECONDS = 1.0
+"""The rate is back once so many seconds in a row hold the share of answers that is asked for."""
+RATE_SHARE = 0.8
+MOST_WITHOUT_WORK = 0.05
+
+GOALS: Mapping[Kind, float] = {
+    Kind.WORKER_KILL: 15.0,
+    Kind.MAIN_KILL: 15.0,
+    Kind.STOP_THEN_KILL: 15.0,
+    Kind.REDIS_KILL: 5.0,
+    Kind.REDIS_RESTART: 5.0,
+    Kind.POSTGRES_KILL: 5.0,
+    Kind.POSTGRES_RESTART: 5.0,
+    Kind.BLACKHOLE: 10.0,
+}
+"""Seconds that p99 of a kind may take, on a quiet machine."""
+
+_NOT_MEASURED = {Kind.POOL_GROW, Kind.POOL_SHRINK, Kind.WORKER_STOP}
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """When jobs came and when they were answered, each in order; without those that a dead worker held."""
+
+    submitted: list[float]
+    done: list[float]
+
+    def answered(self, start: float, end: float) -> int:
+        """How many answers came in a time."""
+        return bisect_left(self.done, end) - bisect_left(self.done, start)
+
+    def offered(self, start: float, end: float) -> int:
+        """How many jobs could have been answered in a time: those open at its start, and those that came."""
+        return bisect_left(self.submitted, end) - bisect_left(self.done, start)
+
+    def rate_is_back(self, began: float, ended: float) -> float | None:
+        """From when on answers came as fast as before a fault, or as fast as there were jobs; None: never."""
+        usual = self.answered(began - BEFORE_SECONDS, began) * WINDOW_SECONDS / BEFORE_SECONDS
+        for start in (ended, *self.done[bisect_left(self.done, ended) :]):
+            wanted = min(usual, self.offered(start, start + WINDOW_SECONDS))
+            if self.answered(start, start + WINDOW_SECONDS) >= RATE_SHARE * wanted:
+                return start
+        return None
+
+
+def measure(happened: list[Happened], entries: Iterable[Entry]) -> None:
+    """Set how long each fault was felt.
+
+    A fault of a worker is felt from its beginning, by the jobs that this worker held. A job that comes to another
+    worker and is hurt there again counts for that fault; time in which Redis, Postgres or the network was away, or had
+    not recovered, is not counted. Every other fault is felt from its end, by all jobs that were open when it began,
+    but for those that a dead worker held.
+    """
+    known = {entry.question.task_id: entry for entry in entries}
+    done_at = {task_id: entry.done for task_id, entry in known.items() if entry.done is not None}
+    of_workers = [one for one in happened if one.fault.kind.takes_worker]
+    by_dead = set().union(*(one.held for one in of_workers))
+    free = [entry for task_id, entry in known.items() if task_id not in by_dead]
+    traffic = Traffic(
+        sorted(entry.submitted for entry in free if entry.submitted is not None),
+        sorted(entry.done for entry in free if entry.done is not None and entry.submitted is not None),
+    )
+    others = [one for one in happened if not one.fault.kind.takes_worker and one.fault.kind not in _NOT_MEASURED]
+    for one in others:
+        one.back = _felt(one, one.open - by_dead, one.ended, done_at, traffic, [])
+    away = [(one.began, one.ended + (one.back or 0.0)) for one in others]
+    again: set[str] = set()
+    for one in reversed(of_workers):
+        mine = one.held - again
+        again |= one.held
+        if mine:
+            one.back = _felt(one, mine, one.began, done_at, traffic, away)
+
+
+def _felt(
+    one: Happened,
+    mine: set[str],
+    since: float,
+    done_at: Mapping[str, float],
+    traffic: Traffic,
+    away: list[tuple[float, float]],
+) -> float | None:
+    rate_back = traffic.rate_is_back(one.began, since)
+    if rate_back is None or not mine <= done_at.keys():
+        return None
+    last = max([since, rate_back, *(done_at[task_id] for task_id in mine)])
+    return last - since - sum(max(0.0, min(last, end) - max(since, start)) for start, end in away)
+
+
+def met_work(happened: Iterable[Happened]) -> int:
+    """How many faults found a job open when they began."""
+    return sum(bool(one.open) for one in happened)
+
+
+def too_idle(happened: list[Happened]) -> bool:
+    """Whether a run shows little, as too many of its faults met no work."""
+    return len(happened) - met_work(happened) > MOST_WITHOUT_WORK * len(happened)

@@ -1,0 +1,69 @@
+"""Jobs that sleep, for faults that need a job to run just then: submitted, and followed by what they write down."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from chaos.jobs import Questions
+    from chaos.producer import Producer
+
+LOOK_SECONDS = 0.05
+
+
+class Sleepers:
+    """Sends jobs that sleep, beside those of a run.
+
+    Args:
+        questions: makes them.
+        producer: submits them.
+        diary: where they write down that they began and ended.
+    """
+
+    def __init__(self, questions: Questions, producer: Producer, diary: Path) -> None:
+        self._questions = questions
+        self._producer = producer
+        self._diary = diary
+        self._numbers = itertools.count()
+
+    def send(self, count: int, seconds: int, *, stubborn: bool = False) -> set[str]:
+        """Submit so many that sleep so long; their ids."""
+        some = [self._questions.sleeper(next(self._numbers), seconds, stubborn=stubborn) for _ in range(count)]
+        self._producer.send(some)
+        return {one.task_id for one in some}
+
+    def wait_until_all_sleep(self, processes: Collection[int], ids: set[str], seconds: float) -> bool:
+        """Wait until each of these processes runs one of these jobs."""
+        return self._wait(lambda: {*processes} <= {*self.running(ids).values()}, seconds)
+
+    def wait_for_begin(self, ids: set[str], seconds: float) -> bool:
+        """Wait until all of them have begun."""
+        return self._wait(lambda: ids <= read_diary(self._diary, "began").keys(), seconds)
+
+    def wait_for_end(self, ids: set[str], seconds: float) -> bool:
+        """Wait until all of them have slept."""
+        return self._wait(lambda: ids <= read_diary(self._diary, "ended").keys(), seconds)
+
+    def running(self, ids: set[str]) -> dict[str, int]:
+        """The process of each of them that has begun and not ended."""
+        ended = read_diary(self._diary, "ended")
+        return {i: pid for i, pid in read_diary(self._diary, "began").items() if i in ids and ended.get(i) != pid}
+
+    def _wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+
+
+def read_diary(diary: Path, what: str) -> dict[str, int]:
+    """The process in which each job began, or ended, for the last time."""
+    lines = (line.split() for line in diary.read_text().splitlines()) if diary.exists() else ()
+    return {task_id: int(pid) for said, task_id, pid in lines if said == what}

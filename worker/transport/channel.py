@@ -532,6 +532,11 @@ class Channel(kombu_redis.Channel):
 
     # --- not claimed --------------------------------------------------------------------------------
 
+    def _purge(self, queue: str) -> int:
+        """Delete what waits on a queue, and what waits to be there; how many."""
+        with self.conn_or_acquire() as client:
+            return super()._purge(queue) + delayed.purge(client, queue)  # type: ignore[no-any-return] # kombu has no types
+
     def _get(self, queue: str, timeout: float | None = None) -> Any:
         """Kombu's `basic_get`, which takes a message before it is written down."""
         raise NotImplementedError("this transport has no basic_get: consume the queue")

@@ -20,7 +20,7 @@ from kombu.utils import json as kombu_json
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
-from worker.transport import dead_letters, inspection, keys, owners, unacked
+from worker.transport import connections, dead_letters, inspection, keys, owners, unacked
 from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
 from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
@@ -103,6 +103,19 @@ class Channel(kombu_redis.Channel):
                 self._kept = self._create_client()
             client = self._kept
         return contextlib.nullcontext(client)
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        """Kombu's parameters of a connection; of what is polled, its poller is told before it closes."""
+        parameters = super()._connparams()
+        before_close = self._on_connection_disconnect if asynchronous else _ignore
+        parameters["connection_class"] = connections.announced(parameters["connection_class"], before_close)
+        return parameters  # type: ignore[no-any-return] # kombu has no types
+
+    def _on_connection_disconnect(self, connection: Any) -> None:
+        if self._in_listen is connection:
+            self._in_listen = False
+        if self.connection is not None:
+            self.connection.cycle.unwatch(connection)
 
     def _once_client(self) -> redis.Redis:
         """A client that tries a command once: several tries take longer than an owner may be silent."""
@@ -477,6 +490,10 @@ def _process_name() -> str:
     """This process, as part of its owners' names."""
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:48]
     return f"{host}-{os.getpid()}"
+
+
+def _ignore(connection: Any) -> None:
+    """Nobody polls it."""
 
 
 def _now() -> datetime:

@@ -13,7 +13,7 @@ import redis
 from celery import Task
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from worker import observe
+from worker import observe, time_limit
 from worker.codec import JobResult, Unreadable
 from worker.contract import (
     BuildCitations,
@@ -155,14 +155,15 @@ def run_job(
     started = time.perf_counter()
     run: dict[str, str] = {}
     try:
-        _check_envelope(task)
-        raw = _only_argument(args, kwargs)
-        check_shape(raw, settings.limits)
-        job = parse_job(model, raw)
-        run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-        result = answer(job, Caller(job, raw, task, settings))
-        rows, summary = outcome(task.name, result)
-        done = JobResult(result, f"<{task.name} {summary}>")
+        with time_limit.Raised():
+            _check_envelope(task)
+            raw = _only_argument(args, kwargs)
+            check_shape(raw, settings.limits)
+            job = parse_job(model, raw)
+            run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
+            result = answer(job, Caller(job, raw, task, settings))
+            rows, summary = outcome(task.name, result)
+            done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
         _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
         raise _again(task, error, settings) from None

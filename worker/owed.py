@@ -12,8 +12,6 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
-import redis
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -54,14 +52,10 @@ class OwedOutcomes:
             self._owed.append(((task_id, error), stored))
             self._wake()
 
-    def refuse_while_away(self) -> None:
-        """Spare the event loop a try that would fail: the thread finds out when the results' Redis is back.
-
-        Raises:
-            redis.ConnectionError: at the last try it was away.
-        """
-        if self._is_away:
-            raise redis.ConnectionError("the results' Redis is away")
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing could be stored at the last try; the thread finds out when that changes."""
+        return self._is_away
 
     def note_away(self) -> None:
         """Have the thread find out when the results' Redis is back."""

@@ -329,7 +329,7 @@ class QuietConsumer(Consumer):
         if problem is None or not task_id:
             forget()
         else:
-            self.app.backend.owe(task_id, problem, lambda: self.call_soon(forget))
+            self.app.backend.owe(task_id, problem, lambda: self.call_soon_ack(forget))
 
 
 def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:

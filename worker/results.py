@@ -43,6 +43,11 @@ class Results(RedisBackend):
         """An error's record, of the class that the contract knows."""
         return super().prepare_exception(_ours(exc), serializer)
 
+    def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
+        """Have a revocation stored that remote control tells of: the main process does not wait for it."""
+        del args, options
+        self.owe(task_id, TaskRevokedError(reason), lambda: None)
+
     def store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
@@ -108,7 +113,8 @@ class Results(RedisBackend):
         Raises:
             redis.RedisError: one could not be stored; others may be.
         """
-        self._owed.refuse_while_away()
+        if self._owed.is_away:
+            raise redis.ConnectionError("the results' Redis is away")
         try:
             self.store_failures(failures)
         except redis.RedisError:

@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import Celery
+from celery.backends.base import DisabledBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kombu.message import Message
 
 from worker.contract import RetrieveTopK
 from worker.quiet import QuietConsumer, QuietRequest, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CANARY = "canary-4711"
 TASK_ID = "6f1c0a52-0000-4000-8000-000000000001"
@@ -61,7 +65,9 @@ def test_a_summary_never_shows_a_value(args: list[Any]) -> None:
 @pytest.fixture(scope="module")
 def app() -> Celery:
     """An app with one task, and no broker."""
-    app = Celery(broker="memory://", backend="cache+memory://", set_as_current=False)
+    app = Celery(broker="memory://", set_as_current=False)
+    app.loader.override_backends = {"told": f"{__name__}:Told"}
+    app.conf.result_backend = "told"
 
     def retrieve_top_k(job: Any) -> Any:
         return job
@@ -128,19 +134,30 @@ class Delivery:
     headers: Any
     done: list[str] = field(default_factory=list)
 
-    def ack(self) -> None:
-        self.done.append("ack")
-
     def reject_log_error(self, logger: Any, errors: Any) -> None:
         del logger, errors
         self.done.append("reject")
 
 
+class Told(DisabledBackend):
+    """Stands at the results' seam: whatever is owed is stored at once."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.owed: list[str] = []
+
+    def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
+        del error
+        self.owed.append(task_id)
+        stored()
+
+
 @pytest.fixture
 def consumer(app: Celery) -> QuietConsumer:
-    """A consumer without a connection."""
+    """A consumer without a connection, and without a loop."""
     consumer = QuietConsumer.__new__(QuietConsumer)
     consumer.app = app
+    consumer.hub = None
     consumer.connection_errors = ()
     return consumer
 
@@ -180,6 +197,8 @@ def test_a_refused_message_is_named_and_not_shown(
     assert (record.task_id, record.bytes) == (task_id, len(CANARY))  # type: ignore[attr-defined] # from `extra`
     assert CANARY not in str(record.__dict__)
     assert len(message.done) == 1
+    told, consumer.app.backend.owed = consumer.app.backend.owed, []
+    assert told == ([task_id] if task_id and reason in {"unknown task", "invalid envelope"} else [])
 
 
 @pytest.mark.parametrize("reason", REFUSALS)

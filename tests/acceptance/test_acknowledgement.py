@@ -152,11 +152,12 @@ def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
     place: Place, locked: psycopg.Connection[Any]
 ) -> None:
     """The process is ended while it can't store `TimedOut`; the main process stores it later, then acknowledges."""
-    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4"):
+    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4") as worker:
+        process = pool_process(worker)
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)
-        wait_for(lambda: place.said("hard time limit") == 1)
+        wait_for(lambda: not process.is_running())
         locked.rollback()
         place.expect_one_outcome(task_id, "TimedOut")
 

@@ -205,6 +205,19 @@ class _Pool(asynpool.AsynPool):
 
     # --- jobs ---------------------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Forget what no process has, when a connection is lost or the worker ends.
+
+        Celery forgets also what was written to a process that has not said yet that it begins. The process runs it all
+        the same: the job would run twice, and at its end the process would wait 30 s for its outcome to be read.
+        """
+        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- nothing public tells it
+        for job in written:
+            job._accepted = True  # noqa: SLF001 -- the same
+        super().flush()
+        for job in written:
+            job._accepted = job._worker_pid is not None  # noqa: SLF001 -- the same
+
     def _create_write_handlers(self, hub: Any, **options: Any) -> None:
         super()._create_write_handlers(hub, **options)
         put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start

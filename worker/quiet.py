@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import logging
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from billiard.common import TERM_SIGNAME
 from billiard.einfo import ExceptionWithTraceback
 from celery.exceptions import (
     BackendError,
+    CPendingDeprecationWarning,
     Ignore,
     Reject,
     Retry,
@@ -38,6 +40,8 @@ from worker.transport.inspection import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from worker.transport.qos import QoS
 
 _LONGEST_ID = 64
 
@@ -254,6 +258,7 @@ class QuietConsumer(Consumer):
     """A consumer that names what is wrong with a message without printing it, and sends events together."""
 
     _flush_at = float("-inf")
+    _deliveries: QoS | None = None
 
     def __init__(self, on_task_request: Callable[[QuietRequest], Any], *args: Any, **options: Any) -> None:
         def handle(request: QuietRequest) -> None:
@@ -268,6 +273,7 @@ class QuietConsumer(Consumer):
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
             connection.transport.answer = self.app.backend.answer
+            connection.transport.deliveries = self._deliveries
         return connection
 
     def on_send_event_buffered(self) -> None:
@@ -283,18 +289,32 @@ class QuietConsumer(Consumer):
             self._flush_at = now + EVENT_SECONDS
             self.hub.call_later(EVENT_SECONDS, self._flush_events)
 
-    def on_close(self) -> None:
-        """Forget what the pool has not begun; but what was sent to a pool's process is waited for, when it ends.
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Keep what was delivered: jobs run on, and are acknowledged over the next connection."""
+        leave = getattr(self.connection.transport, "leave", None)
+        if leave is not None:
+            self._deliveries = leave()
+        with warnings.catch_warnings(action="ignore", category=CPendingDeprecationWarning):  # of Celery's next default
+            super().on_connection_error_after_connected(exc)
 
-        Celery forgets this, too, until the process has said that it accepts it. The process runs it all the same: it
-        would wait 30 s for its result to be read, and the job would run twice.
-        """
+    def on_close(self) -> None:
+        """Forget what the pool has not begun; where a connection was lost, it goes back."""
         if state.should_stop is not None:
-            jobs: dict[int, Any] = getattr(getattr(self.pool, "_pool", None), "_cache", {})
-            for job in jobs.values():
-                job._accepted = job._accepted or job._write_to is not None  # noqa: SLF001 -- nothing public tells it
             self._flush_events()  # a timer will not come to it any more
+        semaphore, jobs = self.controller.semaphore, self._jobs()
+        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- nothing public tells it
+        waiting += state.scheduled_requests
         super().on_close()
+        at_work = self._jobs()
+        if semaphore:  # Celery has made all places free, also those of jobs that run on
+            semaphore.value = max(0, semaphore.initial_value - len(at_work))
+        if state.should_stop is None and self._deliveries is not None:
+            waiting += [_request_of(job) for number, job in jobs.items() if number not in at_work and not job.ready()]
+            self._deliveries.requeue(request.message.delivery_tag for request in waiting)
+
+    def _jobs(self) -> dict[int, Any]:
+        """Jobs that the pool has, by its number; none of a pool that drops nothing."""
+        return {**getattr(getattr(self.pool, "_pool", None), "_cache", {})}
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """A body that can't be decoded at all."""
@@ -330,6 +350,10 @@ class QuietConsumer(Consumer):
             forget()
         else:
             self.app.backend.owe(task_id, problem, lambda: self.call_soon_ack(forget))
+
+
+def _request_of(job: Any) -> QuietRequest:
+    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- nothing public leads to it
 
 
 def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:

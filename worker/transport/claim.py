@@ -97,6 +97,7 @@ class Claim:
         self.owner = ""
         self.since: float | None = None
         self.burst = 1
+        self._unread = ""
         self._client = client
         self._heart = heart
         self._clock = clock
@@ -163,8 +164,9 @@ class Claim:
             number: of the delivery; another one each time that a message was taken.
             done: the delivery to acknowledge.
         """
-        tag = keys.tag(self.owner, number)
+        tag = self._unread = keys.tag(self.owner, number)
         answer = self._ask(*unacked.taking(self.queue, tag, time.time(), done))
+        self._unread = ""
         return None if answer is None else Taken(self, answer[0], tag, answer[1])
 
     def _ask(self, *command: str | float) -> Any:
@@ -191,8 +193,8 @@ class Claim:
         """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
         self.since = None
         if self.owner:
-            self._heart.abandon(self.owner)
-            self.owner = ""
+            self._heart.abandon(self.queue, self.owner, self._unread)
+            self.owner = self._unread = ""
         if self.connection is not None:
             self.connection.disconnect()
 

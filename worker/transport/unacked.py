@@ -56,10 +56,12 @@ redis.call('ZADD', KEYS[3], ARGV[4], ARGV[1])
 return redis.call('HINCRBY', KEYS[4], ARGV[5], 1)
 """
 
+# Only of what is still there: a late one must not forget the count of a message that somebody else has now.
 _ACKNOWLEDGE = """
-redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('HDEL', KEYS[3], ARGV[2])
-redis.call('HDEL', KEYS[1], ARGV[1])
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
+    redis.call('ZREM', KEYS[2], ARGV[1])
+    redis.call('HDEL', KEYS[3], ARGV[2])
+end
 """
 
 # Leaves the queue last: a step that fails before has taken nothing.

@@ -228,7 +228,7 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
-    environment = worker_environment(WORKER__MAX_RETRIES="1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
     with devstack.celery_worker(away, worker_log, "--concurrency=1"):
         task_id = client.enqueue(JOB)

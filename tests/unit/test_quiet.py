@@ -3,16 +3,23 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from billiard.einfo import ExceptionInfo
+from billiard.pool import MaybeEncodingError
 from celery import Celery
 from celery.backends.base import DisabledBackend
+from celery.exceptions import BackendError, TaskRevokedError, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.utils.functional import noop
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kombu.asynchronous import set_event_loop
 from kombu.message import Message
 
 from worker.contract import RetrieveTopK
+from worker.errors import DeadLettered
 from worker.quiet import QuietConsumer, QuietRequest, summarise
 
 if TYPE_CHECKING:
@@ -76,7 +83,7 @@ def app() -> Celery:
     return app
 
 
-def delivered(app: Celery, **headers: Any) -> QuietRequest:
+def delivered(app: Celery, on_ack: Any = noop, on_reject: Any = noop, **headers: Any) -> QuietRequest:
     body = json.dumps([[{"query_embedding": CANARY, "k": 12, CANARY: CANARY}], {}, {}])
     message = Message(
         body=body,
@@ -85,7 +92,9 @@ def delivered(app: Celery, **headers: Any) -> QuietRequest:
         headers={"id": TASK_ID, "task": "retrieve_top_k", "argsrepr": CANARY, "kwargsrepr": CANARY, **headers},
         properties={"delivery_info": {}},
     )
-    return QuietRequest(message, app=app, task=app.tasks["retrieve_top_k"], hostname="here")
+    return QuietRequest(
+        message, app=app, task=app.tasks["retrieve_top_k"], hostname="here", on_ack=on_ack, on_reject=on_reject
+    )
 
 
 def test_a_request_makes_its_own_argsrepr(app: Celery) -> None:
@@ -123,6 +132,52 @@ def test_the_job_itself_is_untouched(app: Celery) -> None:
     assert job == {"query_embedding": CANARY, "k": 12, CANARY: CANARY}
 
 
+# --- outcomes that the main process tells ------------------------------------------------------------
+
+
+def failed(error: BaseException) -> ExceptionInfo:
+    """As a pool process hands it over."""
+    return ExceptionInfo((type(error), error, None))
+
+
+ENDS: dict[str, tuple[Callable[[QuietRequest], Any], type[Exception]]] = {
+    "hard time limit": (lambda request: request.on_timeout(soft=False, timeout=9.0), TimeLimitExceeded),
+    "revoked": (lambda request: request._announce_revoked("revoked", False, None, False), TaskRevokedError),
+    "expired": (lambda request: request._announce_revoked("expired", False, None, True), DeadLettered),
+    "out of memory": (lambda request: request.on_failure(failed(MemoryError())), MemoryError),
+    "not to be encoded": (lambda request: request.on_failure(failed(MaybeEncodingError("a", "b"))), MaybeEncodingError),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_fails_outside_the_job_is_told_before_it_is_acknowledged(app: Celery, end: str) -> None:
+    """Whatever the main process alone can tell of: stored first, then acknowledged, once."""
+    done: list[str] = []
+    request = delivered(app, on_ack=lambda *_: done.append("acknowledged"))
+    request.message.channel = SimpleNamespace(qos=None)
+    set_event_loop(None)
+    act, kind = ENDS[end]
+    act(request)
+    assert done == []
+    assert [(told, type(error)) for told, error in app.backend.store()] == [(TASK_ID, kind)]
+    assert done == ["acknowledged"]
+
+
+@pytest.mark.parametrize(
+    "end", [WorkerLostError("lost"), SystemExit(1), Terminated(9), BackendError("away"), TimeLimitExceeded(9)], ids=repr
+)
+def test_what_did_not_end_is_not_acknowledged(app: Celery, end: BaseException) -> None:
+    """Its process is gone, or could store nothing: the message goes back, or waits for what comes next."""
+    done: list[str] = []
+    request = delivered(
+        app, on_ack=lambda *_: done.append("acknowledged"), on_reject=lambda *more: done.append(f"requeued: {more[-1]}")
+    )
+    request.message.channel = SimpleNamespace(qos=None)
+    request.on_failure(failed(end))
+    assert done == ([] if isinstance(end, TimeLimitExceeded) else ["requeued: True"])
+    assert app.backend.store() == []
+
+
 # --- refused messages -------------------------------------------------------------------------------
 
 
@@ -140,16 +195,21 @@ class Delivery:
 
 
 class Told(DisabledBackend):
-    """Stands at the results' seam: whatever is owed is stored at once."""
+    """Stands at the results' seam: what is owed is stored when the test says so."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.owed: list[str] = []
+        self.owed: list[tuple[str, Exception, Callable[[], object]]] = []
 
     def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
-        del error
-        self.owed.append(task_id)
-        stored()
+        self.owed.append((task_id, error, stored))
+
+    def store(self) -> list[tuple[str, Exception]]:
+        """Store all that is owed; of whom, and what."""
+        owed, self.owed = self.owed, []
+        for _, _, stored in owed:
+            stored()
+        return [(task_id, error) for task_id, error, _ in owed]
 
 
 @pytest.fixture
@@ -196,9 +256,10 @@ def test_a_refused_message_is_named_and_not_shown(
     assert record.getMessage() == f"message refused: {reason}"
     assert (record.task_id, record.bytes) == (task_id, len(CANARY))  # type: ignore[attr-defined] # from `extra`
     assert CANARY not in str(record.__dict__)
-    assert len(message.done) == 1
-    told, consumer.app.backend.owed = consumer.app.backend.owed, []
-    assert told == ([task_id] if task_id and reason in {"unknown task", "invalid envelope"} else [])
+    is_told = bool(task_id) and reason in {"unknown task", "invalid envelope"}
+    assert message.done == ([] if is_told else ["reject"])
+    assert [told for told, _ in consumer.app.backend.store()] == ([task_id] if is_told else [])
+    assert message.done == ["reject"]
 
 
 @pytest.mark.parametrize("reason", REFUSALS)

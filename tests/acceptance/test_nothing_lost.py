@@ -11,7 +11,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 import redis
 from celery import Celery
@@ -194,22 +193,6 @@ def test_a_job_that_kills_its_worker_is_given_up(
     assert (letter.reason, letter.task_id, letter.deliveries) == ("max_deliveries", poison, 3)
     record = json.loads(results.get(f"celery-task-meta-{poison}"))
     assert record["result"]["exc_type"] == "DeadLettered"
-
-
-def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
-    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
-) -> None:
-    """It may have begun: so it is not handed on behind Redis' back, but put back, as one that was delivered."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
-        (process,) = psutil.Process(worker.pid).children()
-        process.suspend()
-        task_id = client.enqueue(JOB)
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
-        with Celery(broker=f"redis://127.0.0.1:{broker.connection_pool.connection_kwargs['port']}/0") as app:
-            wait_for(lambda: bool(app.control.ping(timeout=0.5)))  # so the turn in which it was written is over
-        process.kill()
-        wait_for(lambda: answered(results, [task_id]) == ["SUCCESS"])
-    assert "deliveries put back" in worker_log.read_text(errors="replace")
 
 
 @contextlib.contextmanager

@@ -93,7 +93,8 @@ class _Worker(asynpool.Worker):
 
     def on_loop_start(self, pid: int) -> None:
         super().on_loop_start(pid)
-        self.outq = _Reports(self.outq, pid, self.maxtasks, self.max_memory_per_child)
+        if self.maxtasks or self.max_memory_per_child:
+            self.outq = _Reports(self.outq, pid, self.maxtasks, self.max_memory_per_child)
 
 
 class _TimeLimits(pool.TimeoutHandler):

@@ -13,6 +13,7 @@ from celery import Celery
 from celery.backends.base import DisabledBackend
 from celery.exceptions import BackendError, TaskRevokedError, Terminated, TimeLimitExceeded, WorkerLostError
 from celery.utils.functional import noop
+from celery.worker import state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kombu.asynchronous import set_event_loop
@@ -183,6 +184,30 @@ def test_what_did_not_end_is_not_acknowledged(app: Celery, end: BaseException) -
     request.on_failure(failed(end))
     assert done == ([] if isinstance(end, TimeLimitExceeded) else ["requeued: True"])
     assert app.backend.store() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "should_stop", "blamed"),
+    [
+        (WorkerLostError("lost"), None, [("blame", "tag")]),
+        (SystemExit(1), None, [("blame", "tag")]),
+        (WorkerLostError("lost"), 0, []),
+        (Terminated(9), None, []),
+        (BackendError("away"), None, []),
+    ],
+    ids=["died", "exits", "died as the worker ends", "ended for another job", "no result stored"],
+)
+def test_only_who_killed_its_process_unasked_is_blamed(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, end: BaseException, should_stop: int | None, blamed: list[Any]
+) -> None:
+    """The transport counts a delivery that is blamed, and no other."""
+    said: list[Any] = []
+    request = delivered(app)
+    request.message.channel = SimpleNamespace(qos=SimpleNamespace(blame=lambda tag: said.append(("blame", tag))))
+    request.message.delivery_tag = "tag"
+    monkeypatch.setattr(state, "should_stop", should_stop)
+    request.on_failure(failed(end))
+    assert said == blamed
 
 
 # --- refused messages -------------------------------------------------------------------------------

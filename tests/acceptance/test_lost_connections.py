@@ -12,6 +12,7 @@ from chaos.proxy import Proxy, network, proxy
 from worker import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
 from worker.core import lexical
+from worker.errors import TimedOut
 from worker.transport import keys
 
 from .slow_killers import FOLDER
@@ -111,8 +112,8 @@ def held(tmp_path: Path, client: Client) -> Held:
 
 
 def is_back(broker: redis.Redis, since: int) -> bool:
-    """Whether the worker consumes over connections that were made after a moment."""
-    return any(int(one["id"]) > since and one["cmd"] == "blmove" for one in broker.client_list())
+    """Whether the worker listens again, over connections that were made after a moment."""
+    return any(int(one["id"]) > since and int(one["psub"]) + int(one["sub"]) for one in broker.client_list())
 
 
 def latest(broker: redis.Redis) -> int:
@@ -198,3 +199,83 @@ def test_a_running_job_survives_a_lost_connection(
         wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
     assert [held.runs(f"held-{number}") for number in (1, 2, 3)] == [1, 1, 1]
     assert "PendingDeprecation" not in worker_log.read_text(errors="replace")
+
+
+def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """In Celery's solo pool nothing else happens while a job runs: it hears of the loss when it acknowledges."""
+    environment = worker_environment() | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--pool=solo"):
+        held.begin("held-1")
+        link.reset()
+        held.tell("held-1")
+        assert status(client, "held-1") == "ok"
+        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+    assert held.runs("held-1") == 1
+
+
+def test_time_limits_survive_a_lost_connection(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A job that began before is ended when its time is over."""
+    limits = {"WORKER__SOFT_TIME_LIMIT_SECONDS": "10", "WORKER__TIME_LIMIT_SECONDS": "15"}
+    environment = worker_environment(**limits) | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        held.begin("held-1")
+        lose(link, broker)
+        with pytest.raises(TimedOut):
+            client.result("held-1", timeout=60)
+    assert held.runs("held-1") == 1
+
+
+def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A lost connection forgives no run: it begins as often as it may be delivered, and is a dead letter then."""
+    environment = worker_environment(WORKER__MAX_DELIVERIES="3") | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        client.enqueue(JOB, task_id="held-poison")
+        for run in (1, 2, 3):
+            wait_for(lambda run=run: held.runs("held-poison") == run)
+            lose(link, broker)
+            held.tell("held-poison", "die", run)
+        wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
+    assert held.runs("held-poison") == 3
+
+
+def test_the_next_job_of_a_process_is_not_revoked(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A job ran through a lost connection, and ignored SIGTERM; its process dies in the next one, which runs again."""
+    environment = worker_environment() | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        held.begin("held-stubborn-1")
+        lose(link, broker)
+        held.tell("held-stubborn-1")
+        assert status(client, "held-stubborn-1") == "ok"
+        held.begin("held-2")
+        held.tell("held-2", "die")
+        wait_for(lambda: held.runs("held-2") == 2)
+        held.tell("held-2", run=2)
+        assert status(client, "held-2") == "ok"
+    assert (held.runs("held-stubborn-1"), held.runs("held-2")) == (1, 2)
+
+
+def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
+    client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """SIGTERM, and SIGKILL while a job runs: it comes back as any dead worker's, not after the visibility timeout."""
+    environment = worker_environment() | held.environment
+    with devstack.celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
+        held.begin("held-1")
+        worker.terminate()
+        wait_for(lambda: not any(one["cmd"] == "blmove" for one in broker.client_list()))
+        worker.kill()
+        worker.wait(10)
+    with devstack.celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):
+        wait_for(lambda: held.runs("held-1") == 2)
+        held.tell("held-1", run=2)
+        assert status(client, "held-1") == "ok"
+    assert broker.keys("retrieval-worker.owner.*") == []

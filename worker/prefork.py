@@ -10,12 +10,14 @@ process gets it. A process that will end, because it was told to or has done its
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 from typing import TYPE_CHECKING, Any
 
 from billiard import pool
 from billiard.compat import mem_rss
+from billiard.exceptions import RestartFreqExceeded
 from billiard.pool import ACK, READY
 from celery.concurrency import asynpool, prefork
 
@@ -23,6 +25,8 @@ from worker import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+logger = logging.getLogger("worker.prefork")
 
 LEAVING = 16
 """A message of a pool process to the main one, beside billiard's and Celery's own: the job it ends is its last."""
@@ -197,6 +201,14 @@ class _Pool(asynpool.AsynPool):
         """Begin; a process that died meanwhile is replaced, and no reason for a worker to end itself."""
         self.maintain_pool()
         return True
+
+    def maintain_pool(self) -> None:
+        """Replace processes that died; if they die faster than that, the worker ends, and says so."""
+        try:
+            super().maintain_pool()
+        except RestartFreqExceeded:
+            logger.critical("the worker ends: the processes of its pool die as soon as they begin")
+            raise
 
     def _track_child_process(self, proc: Any, hub: Any) -> None:
         """Watch a process for its end, also one whose end was noticed and that is not gone yet."""

@@ -35,6 +35,9 @@ Reason: TypeAlias = Literal[
 ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
 UNDECODABLE = "the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)"
 
+OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
+"""For how long a job was put off because something was away, as it says itself when it comes again."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -202,6 +205,11 @@ def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
             if type(value) is not int or not 0 <= value < 2**31:
                 raise InvalidJob("expected a whole number from 0", f"headers.{name}")
             checked[name] = value
+    outage = headers.get(OUTAGE_HEADER)
+    if outage is not None:
+        if type(outage) not in {int, float} or not 0 <= outage <= LONGEST_OUTAGE_SECONDS:
+            raise InvalidJob(f"expected seconds from 0 to {LONGEST_OUTAGE_SECONDS}", f"headers.{OUTAGE_HEADER}")
+        checked[OUTAGE_HEADER] = outage
     ignore = headers.get("ignore_result")
     if not isinstance(ignore, bool | NoneType):
         raise InvalidJob("expected true or false", "headers.ignore_result")

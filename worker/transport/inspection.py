@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
-from worker.codec import Unreadable, loads
+from worker.codec import Unreadable, loads, parse
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]
     if len(raw) > rules.max_bytes:
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
     try:
-        envelope = json.loads(raw)
+        envelope = parse(raw)
     except (ValueError, RecursionError):
         raise InvalidJob("the message is not JSON") from None
     headers = envelope.get("headers") if isinstance(envelope, dict) else None
@@ -291,7 +290,7 @@ def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
 def arguments(raw: bytes) -> Any:
     """The arguments of a message, for a summary; None of one that has none."""
     try:
-        envelope = json.loads(raw)
+        envelope = parse(raw)
         return loads(_body(envelope))[0]
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
         return None

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import WorkerLostError
 from celery.exceptions import BackendError
 from celery.worker import state
 from celery.worker.consumer import Consumer
@@ -91,8 +92,9 @@ class QuietRequest(Request):
         if isinstance(error, BackendError | RedisError | OperationalError):
             task_ready(self)
             logger.warning("result not stored: the job goes back", extra={"task_id": self.id})
-            self._tell_transport("spare")
             return self.reject(requeue=True)
+        if isinstance(error, WorkerLostError | SystemExit | KeyboardInterrupt):  # the last two: it exits, and says so
+            self._tell_transport("blame")
         if isinstance(error, Unavailable):
             self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
         if isinstance(error, NotAuthorised) and error.forged:

@@ -89,6 +89,12 @@ class Worker:
         self.drain(lambda: len(self.got) >= count)
         return self.ids
 
+    def blame(self, *messages: Any) -> None:
+        """What becomes of jobs whose process died unasked."""
+        for message in messages:
+            self.channel.qos.blame(message.delivery_tag)
+            message.reject(requeue=True)
+
     def maintain(self) -> None:
         """What comes every few seconds by itself, and from now on only here."""
         self.channel._maintained = self.channel._looked = float("-inf")

@@ -15,7 +15,7 @@ from worker.transport import keys, unacked
 from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
 from worker.transport.claim import BURST, BURST_BYTES
 
-from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
+from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,20 +211,82 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
     broker.lpush(QUEUE, envelope("poison"), envelope("healthy"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        worker.got[0].reject(requeue=True)
+        worker.blame(worker.got[0])
         assert places(broker) == {"queue": 1, "unacked": 1}
         assert worker.take(2) == ["poison", "healthy"]
         worker.got[1].ack()
         for count in (3, 4):
             worker.maintain()
             worker.take(count)
-            worker.got[-1].reject(requeue=True)
+            worker.blame(worker.got[-1])
         worker.maintain()
         worker.drain(lambda: "poison" in worker.failures)
         assert worker.ids.count("poison") == RULES.max_deliveries
         assert "delivered 4 times" in worker.failures["poison"].message
         assert places(broker) == {"dead": 1}
         assert [message.delivery_info["redelivered"] for message in worker.got] == [False, False, True, True]
+
+
+def counted(client: redis.Redis) -> dict[bytes, bytes]:
+    """How often the messages of the queue count as delivered."""
+    counts: Any = client.hgetall(keys.deliveries(QUEUE))
+    return counts
+
+
+def test_what_a_living_worker_gives_back_is_not_counted(url: str, broker: redis.Redis) -> None:
+    """Its result could not be stored, or its process ended before it began: no number of times makes a dead letter."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        for count in range(1, RULES.max_deliveries + 3):
+            worker.take(count)
+            worker.got[-1].reject(requeue=True)
+            assert counted(broker) == {}
+        assert places(broker) == {"queue": 1}
+
+
+def test_a_blamed_job_counts_though_its_result_comes_after_all(url: str, broker: redis.Redis) -> None:
+    """Who is blamed and then acknowledged is done; its next message begins anew."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        worker.take(1)
+        worker.channel.qos.blame(worker.got[0].delivery_tag)
+        worker.got[0].ack()
+        assert counted(broker) == {}
+        assert places(broker) == {}
+
+
+def test_a_job_that_waited_in_a_dead_worker_is_not_counted(url: str, broker: redis.Redis) -> None:
+    """No process could take it, so it can't have killed its worker; one that had begun meanwhile may have."""
+    broker.lpush(QUEUE, *(envelope(name) for name in ("begun at once", "waited, began", "waited")))
+    with Worker(url) as killed, Worker(url) as other:
+        killed.take(3)
+        _, began, waited = (message.delivery_tag for message in killed.got)
+        for tag in (began, waited):
+            killed.channel.qos.mark_waiting(tag)
+        killed.channel.qos.mark_begun(began)
+        declare_dead(broker)
+        other.maintain()
+        assert ids(broker) == ["begun at once", "waited, began", "waited"]
+    assert counted(broker) == {
+        keys.digest(envelope(name)).encode(): b"1" for name in ("begun at once", "waited, began")
+    }
+    assert not broker.exists(keys.WAITING)
+
+
+def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
+    """However a waiting job ends; nor can one be marked that has gone."""
+    broker.lpush(QUEUE, *(envelope(f"job-{number}") for number in range(3)))
+    with Worker(url) as worker:
+        worker.take(3)
+        tags = [message.delivery_tag for message in worker.got]
+        for tag in tags[:2]:
+            worker.channel.qos.mark_waiting(tag)
+        assert broker.smembers(keys.WAITING) == {tag.encode() for tag in tags[:2]}
+        worker.got[0].ack()
+        worker.got[1].reject(requeue=True)
+        unacked.give_back(broker, tags[2], QUEUE, "LPUSH")
+        worker.channel.qos.mark_waiting(tags[2])
+        assert not broker.exists(keys.WAITING)
 
 
 def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
@@ -238,8 +300,7 @@ def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: red
     with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
         worker.take(len(poisoned))
         worker.consumer.cancel()
-        for message in worker.got:
-            message.reject(requeue=True)
+        worker.blame(*worker.got)
         assert places(broker) == {"unacked": most + 2}
         broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
         broker.lpush(QUEUE, envelope("healthy"))
@@ -269,8 +330,7 @@ def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(
         idle.take(1)
         for worker in (busy, idle):
             worker.consumer.cancel()
-            for message in worker.got:
-                message.reject(requeue=True)
+            worker.blame(*worker.got)
         broker.lpush(QUEUE, envelope("healthy"))
         with Worker(url, "third queue") as third:
             third.maintain()
@@ -349,9 +409,8 @@ def test_what_is_acknowledged_meanwhile_does_not_come_back(url: str, broker: red
     with Worker(url) as worker:
         worker.take(1)
         tag = worker.got[0].delivery_tag
-        found = unacked.held(broker, tag)
         worker.got[0].ack()
-        assert not unacked.give_back(broker, tag, "RPUSH", message=found)
+        assert not unacked.give_back(broker, tag, QUEUE, "RPUSH")
     assert places(broker) == {}
 
 
@@ -485,7 +544,7 @@ def test_a_full_redis_that_puts_nothing_off_costs_no_place(
         worker.take(1)
         full(True)
         with pytest.raises(redis.ResponseError):
-            worker.got[0].reject(requeue=True)
+            worker.blame(worker.got[0])
         full(False)
         assert worker.take(2) == ["first", "second"]
         assert places(broker) == {"unacked": 2}

@@ -133,7 +133,7 @@ class Channel(kombu_redis.Channel):
             for taken in [one for one in self._taken if one.claim is claim]:
                 self._taken.remove(taken)
                 with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
-                    unacked.give_back(client, taken.tag, "RPUSH", uncounted=True)
+                    unacked.give_back(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
 
     # --- claims -------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Channel(kombu_redis.Channel):
             found = inspection.inspect(taken.raw, self.rules, _now())
             taken.claim.settled(1, int(isinstance(found, Refusal)))
             if isinstance(found, Refusal):
-                self._give_up(taken.tag, found, client, count=taken.count - 1)
+                self._give_up(taken.tag, taken.claim.queue, found, client, count=taken.count - 1)
             else:
                 self._deliver(unacked.Held(taken.claim.queue, taken.raw), found, taken.tag, taken.count, client)
 
@@ -270,7 +270,8 @@ class Channel(kombu_redis.Channel):
             given_up = DeadLettered(
                 f"the job was delivered {count} times without an answer: it may be killing its worker"
             )
-            self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
+            refusal = Refusal("max_deliveries", given_up, found.id, found.headers["task"])
+            self._give_up(tag, claimed.queue, refusal, client)
             return
         try:
             self.connection._deliver(payload(found, claimed, tag, count), claimed.queue)  # noqa: SLF001 -- kombu's own way
@@ -279,7 +280,8 @@ class Channel(kombu_redis.Channel):
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
             log.error("message not understood", error=type(error).__name__, where=observe.where(error))  # noqa: TRY400 -- its message may quote the job
             unforeseen = InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details")
-            self._give_up(tag, Refusal("unforeseen", unforeseen, found.id, found.headers["task"]), client)
+            refusal = Refusal("unforeseen", unforeseen, found.id, found.headers["task"])
+            self._give_up(tag, claimed.queue, refusal, client)
             virtual.QoS.ack(self.qos, tag)
 
     # --- dead letters -------------------------------------------------------------------------------
@@ -318,12 +320,12 @@ class Channel(kombu_redis.Channel):
                 self._say_buried(claim.queue, refusal, letter, count)
         return len(refused)
 
-    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> None:
+    def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> None:
         """From the unacknowledged to the dead letters, or to the end of the queue."""
         if self._answer([refusal]):
             self.bury_delivered(tag, refusal, count)
         else:
-            unacked.give_back(client, tag, "LPUSH", uncounted=True)
+            unacked.give_back(client, tag, queue, "LPUSH", uncounted=True)
 
     def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
         """From the unacknowledged to the dead letters, in one step; its failure is stored already.
@@ -382,7 +384,9 @@ class Channel(kombu_redis.Channel):
 
     def _put_back(self, client: redis.Redis) -> None:
         dead = owners.bury(client, time.time())
-        _say_put_back(sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead})))
+        held = unacked.of_owners(client, {*dead})
+        queues = unacked.queues_of(client, held)
+        _say_put_back(sum(self._give_back(*one, "RPUSH", client) for one in zip(held, queues, strict=True)))
         for queue, claim in self._claims.items():
             if claim.reliable:
                 collect_priorities(client, queue)
@@ -405,7 +409,7 @@ class Channel(kombu_redis.Channel):
                 if not earned:
                     continue
                 earned -= 1
-            returned += self._give_back(tag, "LPUSH", client)
+            returned += self._give_back(tag, queue, "LPUSH", client)
             if returned >= most:
                 break
         _say_put_back(returned)
@@ -414,10 +418,9 @@ class Channel(kombu_redis.Channel):
         """Deliveries from before this moment (Unix time) are overdue."""
         return time.time() - self.visibility_timeout
 
-    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
-        message = unacked.held(client, tag)
-        if message is not None:
-            return unacked.give_back(client, tag, side, message=message)
+    def _give_back(self, tag: str, queue: str | None, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
+        if queue is not None:
+            return unacked.give_back(client, tag, queue, side)
         try:
             kombu_redis.QoS.restore_by_tag(self.qos, tag, client)  # a stock worker's, or gone
         except (ValueError, TypeError, LookupError):

@@ -13,6 +13,9 @@ UNACKED = "unacked"
 UNACKED_INDEX = "unacked_index"
 """Sorted set of delivery tags by time of delivery (Unix time); kombu's."""
 
+WAITING = "retrieval-worker.waiting"
+"""Set of the tags of deliveries that no process of their worker could take yet."""
+
 _INFLIGHT = ".inflight."
 
 

@@ -35,6 +35,20 @@ FORGET_SECONDS = 900.0
 """How long a dead owner's list is looked at: a command of its last connection may arrive late."""
 
 
+# In the order in which the messages were taken; a bounded number. Takes away first, because a full Redis refuses to
+# begin with what adds.
+_PUT_BACK = """
+for moved = 0, tonumber(ARGV[1]) - 1 do
+    local message = redis.call('LPOP', KEYS[1])
+    if not message then return moved end
+    redis.call('RPUSH', KEYS[2], message)
+    if ARGV[2] ~= '' then redis.call('HINCRBY', KEYS[3], redis.sha1hex(message), 1) end
+end
+return tonumber(ARGV[1])
+"""
+_PUT_BACK_AT_ONCE = 64
+
+
 class Heart:
     """Keeps the owners of one channel alive.
 
@@ -106,12 +120,22 @@ class Heart:
             pipe.execute()
 
 
-def put_back(client: redis.Redis, queue: str, owner: str) -> int:
-    """Move an owner's list back, to where it was taken from and in that order; how many there were."""
+def put_back(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
+    """Move an owner's list back, to where it was taken from and in that order; how many there were.
+
+    Args:
+        client: of the broker.
+        queue: where the messages are from.
+        owner: who took them.
+        counted: each counts as delivered, because its owner died: it may have died of one of them.
+    """
+    places = (keys.inflight(queue, owner), queue, keys.deliveries(queue))
     moved = 0
-    while client.lmove(keys.inflight(queue, owner), queue, "LEFT", "RIGHT") is not None:
-        moved += 1
-    return moved
+    while True:
+        now: Any = client.eval(_PUT_BACK, len(places), *places, _PUT_BACK_AT_ONCE, "counted" if counted else "")
+        moved += int(now)
+        if now < _PUT_BACK_AT_ONCE:
+            return moved
 
 
 def bury(client: redis.Redis, now: float) -> list[str]:
@@ -134,7 +158,7 @@ def bury(client: redis.Redis, now: float) -> list[str]:
         queue, owner = keys.parse_inflight(place)
         dead.append(owner)
         if length:
-            moved = put_back(client, queue, owner)
+            moved = put_back(client, queue, owner, counted=True)
             log.warning("claims of a dead worker put back", queue=queue, owner=owner, messages=moved)
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)

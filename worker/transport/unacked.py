@@ -21,15 +21,27 @@ if TYPE_CHECKING:
 _END = re.compile(rb',"",("(?:[^"\\]|\\.)*")\]$')
 _END_BYTES = 2048
 
-# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between.
+# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between. What
+# was marked as waiting had not begun, and so does not count. Takes away first, because a full Redis refuses to begin
+# with what adds.
 _GIVE_BACK = """
-if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+local entry = redis.call('HGET', KEYS[1], ARGV[1])
+if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call(ARGV[3], KEYS[3], ARGV[2])
-if ARGV[4] ~= '' and redis.call('HINCRBY', KEYS[4], ARGV[4], -1) <= 0 then
-    redis.call('HDEL', KEYS[4], ARGV[4])
+local waited = redis.call('SREM', KEYS[3], ARGV[1])
+local message = string.sub(entry, 2, -#ARGV[2] - 1)
+redis.call(ARGV[3], KEYS[4], message)
+if waited == 1 or ARGV[4] ~= '' then
+    local digest = redis.sha1hex(message)
+    if redis.call('HINCRBY', KEYS[5], digest, -1) <= 0 then redis.call('HDEL', KEYS[5], digest) end
 end
 return 1
+"""
+
+# Marks only what is delivered: a mark of what has gone would stay.
+_MARK_WAITING = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) end
 """
 
 # Writes down only what is still in its owner's list: a client that missed the answer sends the whole again, and must be
@@ -181,31 +193,32 @@ def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> No
 
 
 def give_back(
-    client: redis.Redis,
-    tag: str,
-    side: Literal["RPUSH", "LPUSH"],
-    *,
-    uncounted: bool = False,
-    message: Held | None = None,
+    client: redis.Redis, tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: bool = False
 ) -> bool:
-    """Put a delivery back on its queue, in one step, if it is still there.
+    """Put a delivery back on its queue, in one step that may be repeated, if it is still there.
 
     Args:
         client: of the broker.
         tag: the delivery.
+        queue: where its message is from.
         side: ``RPUSH``: it comes next; ``LPUSH``: after all that wait.
-        uncounted: the delivery is not to count, because nobody has begun with it.
-        message: what `held` says, if that is known.
+        uncounted: the delivery is not to count. One that is marked as waiting never does.
 
     Returns:
         Whether it was put back.
     """
-    message = message or held(client, tag)
-    if message is None:
-        return False
-    places = (keys.UNACKED, keys.UNACKED_INDEX, message.queue, keys.deliveries(message.queue))
-    count = keys.digest(message.raw) if uncounted else ""
-    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, message.raw, side, count))
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
+    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, _end(queue), side, "uncounted" if uncounted else ""))
+
+
+def mark_waiting(client: redis.Redis, tag: str) -> None:
+    """Note that no process could take a delivery yet: if its worker dies, it does not count."""
+    client.eval(_MARK_WAITING, 2, keys.UNACKED, keys.WAITING, tag)
+
+
+def mark_begun(client: redis.Redis, tag: str) -> None:
+    """Take such a mark away."""
+    client.srem(keys.WAITING, tag)
 
 
 def put_off(client: redis.Redis, tag: str, overdue: float) -> None:
@@ -221,8 +234,8 @@ def put_off(client: redis.Redis, tag: str, overdue: float) -> None:
 
 def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
     """Tags of the deliveries to some owners, the latest first."""
-    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1, desc=True) if owners else []
-    return [tag for tag in (tag.decode() for tag in every) if keys.owner_of(tag) in owners]
+    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1) if owners else []
+    return [tag for tag in (tag.decode() for tag in reversed(every)) if keys.owner_of(tag) in owners]
 
 
 def overdue(client: redis.Redis, before: float, most: int) -> list[str]:

@@ -115,6 +115,7 @@ def rules(settings: Settings) -> Rules:
     return Rules(
         tasks=tuple(sorted(names)),
         max_bytes=settings.limits.max_message,
+        max_values=settings.limits.max_values,
         max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,

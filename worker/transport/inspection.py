@@ -42,6 +42,7 @@ class Rules:
     Attributes:
         tasks: names of the tasks that may be called; None: any.
         max_bytes: of a whole message; a longer one is not parsed.
+        max_values: of a message, about: its commas, colons and opening brackets are counted, also those in texts.
         max_id: characters of a task id, and of any other header.
         max_deliveries: how often a message may be delivered; the next time it is a dead letter.
         callbacks: whether a message may name further tasks (link, chain, chord).
@@ -51,7 +52,8 @@ class Rules:
     """
 
     tasks: tuple[str, ...] | None = None
-    max_bytes: int = 16_777_216
+    max_bytes: int = 12_582_912
+    max_values: int = 500_000
     max_id: int = 512
     max_deliveries: int = 5
     callbacks: bool = False
@@ -119,6 +121,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
         _check_priority(envelope)
         checked = _headers(headers, rules, now)
         body = _body(envelope)
+        _check_values(body, rules)
         content = _content(envelope, body)
         check_content(content, callbacks=rules.callbacks)
     except InvalidJob as error:
@@ -132,6 +135,7 @@ def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]
     """A message and its headers."""
     if len(raw) > rules.max_bytes:
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
+    _check_values(raw, rules)
     try:
         envelope = parse(raw)
     except (ValueError, RecursionError):
@@ -140,6 +144,12 @@ def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]
     if not isinstance(headers, dict):
         raise InvalidJob("expected a task message: an object with headers, properties and a body")
     return envelope, headers
+
+
+def _check_values(text: bytes, rules: Rules) -> None:
+    """Refuse what would take far more memory than it is long, before it does: an empty list is 80 bytes."""
+    if len(text) > rules.max_values and len(text) - len(text.translate(None, b",:[{")) > rules.max_values:
+        raise InvalidJob(f"expected at most {rules.max_values} values in a message")
 
 
 _GLIMPSE = re.compile(rb'(?<!\\)"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]{1,512})"')
@@ -252,9 +262,9 @@ def _moment(value: Any, path: str) -> datetime | None:
 # --- body -------------------------------------------------------------------------------------------
 
 
-def _body(envelope: Mapping[str, Any]) -> bytes:
-    """The body's bytes, without its transport encoding."""
-    body, properties = envelope.get("body"), envelope.get("properties")
+def _body(envelope: dict[str, Any]) -> bytes:
+    """The body's bytes, without its transport encoding; taken out, so that a large one is not held twice."""
+    body, properties = envelope.pop("body", None), envelope.get("properties")
     if not isinstance(body, str):
         raise InvalidJob("expected a string", "body")
     if not isinstance(properties, dict | NoneType):

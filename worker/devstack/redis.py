@@ -53,7 +53,7 @@ def redis_server(
         *("--port", str(port), "--bind", "127.0.0.1", "--dir", str(root)),
         # As docs/operations.md wants it, but for the disk: a server that is thrown away needs none.
         *("--save", "", "--appendonly", "yes", "--appendfsync", "always" if durable else "no"),
-        *("--maxmemory-policy", "noeviction"),
+        *("--maxmemory-policy", "noeviction", "--proto-max-bulk-len", "32mb"),
         *(word for name, value in (settings or {}).items() for word in (f"--{name}", value)),
     ]
     process = spawn(command, log, None)

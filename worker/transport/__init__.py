@@ -6,7 +6,8 @@ Here a message is always in one place in Redis, and goes from one to the next in
     queue ─BLMOVE→ queue.inflight.<owner> ─MULTI→ unacked ─acknowledged→ gone
                                         └────MULTI→ queue.dead ←MULTI─┘
 
-What to read, in order: `keys` (the places), `inspection` (what a message must be), `claim` (off the queue), `unacked`
+What to read, in order: `keys` (the places), `inspection` (what a message must be), `excerpts` (what is
+too long), `claim` (off the queue), `unacked`
 (delivered, and given back), `owners` (who is alive), `dead_letters`, and `channel`, which puts them together. Producers
 need none of it: whatever LPUSHes Celery's messages works unchanged.
 """

@@ -118,7 +118,7 @@ class Channel(kombu_redis.Channel):
             if self._heart is None:
                 self._heart = owners.Heart(self._once_client(), time.time, _process_name())
             kind = Pop if no_ack else Claim
-            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
+            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic, self.rules.max_bytes)
         return consumed
 
     def _basic_cancel(self, consumer_tag: str) -> Any:

@@ -16,6 +16,7 @@ import redis
 
 from worker.errors import InvalidJob
 from worker.transport import keys
+from worker.transport.excerpts import is_excerpt, sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -78,7 +79,7 @@ class DeadLetter:
         task: its name, if the worker has such a task.
         task_id: if one could be read.
         deliveries: how often it was delivered.
-        digest: ``sha256:`` of the message as it was sent.
+        digest: ``sha256:`` of the message as it was sent; empty of one that was too long to be read.
         bytes: how long that was.
         kept: ``whole``; ``cut``: without a token; ``start``: only its beginning. Only a whole one can be sent again.
     """
@@ -111,8 +112,8 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
         "message": refusal.error.message,
         "task": refusal.task or "",
         "task_id": refusal.id or "",
-        "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
-        "bytes": len(raw),
+        "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
+        "bytes": sent_bytes(raw),
         "kept": kept,
         "original": original,
     }
@@ -152,7 +153,7 @@ def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
         safe = _Cutter().cut(start)
     except _TooManyCuts:
         return b"", "start"
-    kept = "start" if len(raw) > limit else "whole" if safe == start else "cut"
+    kept = "start" if len(raw) > limit or is_excerpt(raw) else "whole" if safe == start else "cut"
     return safe[:limit], kept
 
 

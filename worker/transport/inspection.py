@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from worker.codec import Unreadable, loads, parse
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
+from worker.transport.excerpts import sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +134,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
 
 def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
     """A message and its headers."""
-    if len(raw) > rules.max_bytes:
+    if sent_bytes(raw) > rules.max_bytes:
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
     _check_values(raw, rules)
     try:

@@ -20,8 +20,8 @@ from kombu.utils import json as kombu_json
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
-from worker.transport import dead_letters, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
+from worker.transport import dead_letters, inspection, keys, owners, priorities, unacked
+from worker.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, Pop, Taken
 from worker.transport.inspection import Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
@@ -389,7 +389,31 @@ class Channel(kombu_redis.Channel):
         _say_put_back(sum(self._give_back(*one, "RPUSH", client) for one in zip(held, queues, strict=True)))
         for queue, claim in self._claims.items():
             if claim.reliable:
-                collect_priorities(client, queue)
+                self._refuse_priorities(queue, client)
+
+    def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
+        """Tell senders of messages with a priority that there is none; what has no priority after all is requeued."""
+        refused = []
+        for one in priorities.look(client, queue, self.rules.max_bytes):
+            found = inspection.inspect(one.raw, self.rules, _now())
+            if isinstance(found, Refusal):
+                refused.append((one, found))
+            else:
+                client.eval(GIVE_BACK, 2, one.place, queue, "LPUSH", one.raw)
+        if not refused or not self._answer([refusal for _, refusal in refused]):
+            return
+        room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
+        with client.pipeline(transaction=False) as pipe:
+            for number, (one, refusal) in enumerate(refused):
+                if number < room:
+                    letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
+                    dead_letters.bury(pipe, queue, one.place, one.raw, letter, self.rules)
+                else:
+                    pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
+            pipe.execute()
+        log.error(
+            "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
+        )
 
     def _put_back_overdue(self, client: redis.Redis) -> None:
         """Put some overdue deliveries back, behind those that wait in their queues.

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import redis
-from kombu.transport.redis import Channel
 
 from worker import observe
 from worker.transport import excerpts, keys, unacked
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from worker.transport import owners
 
 log = observe.logger("worker.transport")
-
-_PRIORITIES = (3, 6, 9)
 
 BURST = 64
 BURST_BYTES = 1_048_576
@@ -54,7 +51,7 @@ return taken
 )
 
 # Only what is still there: its owner may have counted as dead meanwhile, or the command may be a repeated one.
-_GIVE_BACK = """
+GIVE_BACK = """
 for number = 2, #ARGV do
     if redis.call('LREM', KEYS[1], 1, ARGV[number]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[number]) end
 end
@@ -226,7 +223,7 @@ class Claim:
         """Put messages just taken back on the queue, as the next ones in their order, or as the last."""
         place = keys.inflight(self.queue, self.owner)
         side, order = ("LPUSH", taken) if last else ("RPUSH", taken[::-1])
-        client.eval(_GIVE_BACK, 2, place, self.queue, side, *order)
+        client.eval(GIVE_BACK, 2, place, self.queue, side, *order)
 
     def drop(self) -> None:
         """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
@@ -286,16 +283,3 @@ class Pop(Claim):
 
     def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
         """Put messages just read back: nobody has them any more."""
-
-
-def collect_priorities(client: redis.Redis, queue: str) -> None:
-    """Move messages that were sent with a priority to the queue, where they are refused and their senders told.
-
-    Stock kombu keeps them in lists of their own, which nobody here reads.
-    """
-    moved = 0
-    for priority in _PRIORITIES:
-        while client.lmove(f"{queue}{Channel.sep}{priority}", queue, "RIGHT", "LEFT") is not None:
-            moved += 1
-    if moved:
-        log.warning("messages with a priority", queue=queue, messages=moved)

@@ -110,9 +110,11 @@ class QoS(kombu_redis.QoS):
         self._waiting.discard(delivery_tag)
         try:
             with self.channel.conn_or_acquire() as client:
-                if blamed:
-                    unacked.put_off(client, delivery_tag, self.channel.overdue_before())
-                elif queue is not None:
+                if queue is None:
+                    pass
+                elif blamed:
+                    unacked.put_off(client, delivery_tag, queue)
+                else:
                     unacked.give_back(client, delivery_tag, queue, "LPUSH", uncounted=True)
         finally:
             virtual.QoS.ack(self, delivery_tag)  # as in `ack`: a full Redis refuses to put off

@@ -23,6 +23,7 @@ from redis import RedisError
 
 from worker.contract import Job
 from worker.errors import DeadLettered, InvalidJob, NotAuthorised, Unavailable
+from worker.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.transport.inspection import Refusal
 
 _LONGEST_ID = 64
@@ -134,6 +135,12 @@ class QuietConsumer(Consumer):
         if hasattr(connection.transport, "answer"):
             connection.transport.answer = self.app.backend.store_failures
         return connection
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Have the loop watched; anew after each connection, because timers end with it."""
+        super().register_with_event_loop(hub)
+        watch = LoopWatch(time.monotonic, getattr(self.app, "note_stall", lambda _: None))
+        hub.call_repeatedly(BEAT_SECONDS, watch.beat)
 
     def on_send_event_buffered(self) -> None:
         """Have what waits to be sent wait for others, unless the worker is ending."""

@@ -20,7 +20,7 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "codec"},
-    {"transport"},
+    {"transport", "loop_watch"},
     {
         "principal",
         "adapters",

@@ -48,6 +48,7 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
     metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
+    app.note_stall = metrics.stall
     tasks.register(app, settings, process.engine, metrics)
     _connect_signals(app, settings, process, metrics)
     return app
@@ -117,6 +118,7 @@ def rules(settings: Settings) -> Rules:
     return Rules(
         tasks=tuple(sorted(names)),
         max_bytes=settings.limits.max_message,
+        max_values=settings.limits.max_values,
         max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,

@@ -37,6 +37,7 @@ from redis import RedisError
 
 from worker.contract import Job
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
+from worker.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.transport.inspection import Refusal
 
 if TYPE_CHECKING:
@@ -278,6 +279,12 @@ class QuietConsumer(Consumer):
             connection.transport.answer = self.app.backend.answer
             connection.transport.deliveries = self._deliveries
         return connection
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Have the loop watched; anew after each connection, because timers end with it."""
+        super().register_with_event_loop(hub)
+        watch = LoopWatch(time.monotonic, getattr(self.app, "note_stall", lambda _: None))
+        hub.call_repeatedly(BEAT_SECONDS, watch.beat)
 
     def on_send_event_buffered(self) -> None:
         """Have what waits to be sent wait for others, unless the worker is ending."""

@@ -20,7 +20,7 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "codec", "terminal", "owed", "time_limit"},
-    {"transport"},
+    {"transport", "loop_watch"},
     {
         "principal",
         "adapters",

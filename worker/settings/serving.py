@@ -216,7 +216,8 @@ class Limits(Section):
     max_keys: int = Field(1_000, ge=16)
     max_depth: int = Field(32, ge=8, le=200)
     max_id: int = Field(512, ge=36)
-    max_message: int = Field(16_777_216, ge=65_536)
+    max_message: int = Field(12_582_912, ge=65_536)
+    max_values: int = Field(500_000, ge=10_000)
 
 
 class ArtifactSettings(Section):

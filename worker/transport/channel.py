@@ -20,8 +20,8 @@ from kombu.utils.encoding import bytes_to_str
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
-from worker.transport import connections, dead_letters, delayed, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
+from worker.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
+from worker.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, Pop, Taken
 from worker.transport.clock import ServerClock
 from worker.transport.inspection import Delivery, Later, Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
@@ -140,7 +140,7 @@ class Channel(kombu_redis.Channel):
             if not no_ack:
                 self._take_over()
             kind = Pop if no_ack else Claim
-            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
+            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic, self.rules.max_bytes)
         return consumed
 
     def _take_over(self) -> None:
@@ -502,7 +502,31 @@ class Channel(kombu_redis.Channel):
             returned += queue is not None and unacked.give_back(client, tag, queue, "RPUSH")
         _say_put_back(returned)
         for claim in self._reliable:
-            collect_priorities(client, claim.queue)
+            self._refuse_priorities(claim.queue, client)
+
+    def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
+        """Tell senders of messages with a priority that there is none; what has no priority after all is requeued."""
+        refused = []
+        for one in priorities.look(client, queue, self.rules.max_bytes):
+            found = inspection.inspect(one.raw, self.rules, self._clock.read(client))
+            if isinstance(found, Refusal):
+                refused.append((one, found))
+            else:
+                client.eval(GIVE_BACK, 2, one.place, queue, "LPUSH", one.raw)
+        if not refused or not self._answer([refusal for _, refusal in refused]):
+            return
+        room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
+        with client.pipeline(transaction=False) as pipe:
+            for number, (one, refusal) in enumerate(refused):
+                if number < room:
+                    letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
+                    dead_letters.bury(pipe, queue, one.place, one.raw, letter, self.rules)
+                else:
+                    pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
+            pipe.execute()
+        log.error(
+            "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
+        )
 
     def _put_back_unread(self, client: redis.Redis) -> None:
         """Put back what this worker's own lost connections have taken and nobody has read; it does not count.

@@ -119,7 +119,6 @@ def rules(settings: Settings) -> Rules:
         max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,
-        longest_eta_seconds=worker.visibility_timeout_seconds - worker.time_limit_seconds,
         dead_entries=worker.dead_letters,
         dead_bytes=worker.dead_letter_bytes,
     )

@@ -107,14 +107,17 @@ class Worker:
 
     def maintain(self) -> None:
         """What comes every few seconds by itself, and from now on only here."""
-        self.channel._maintained = self.channel._looked = float("-inf")
-        self.channel.maintain()
-        self.channel._maintained = self.channel._looked = float("inf")
+        channel = self.channel
+        channel._promoted = channel._maintained = channel._looked = float("-inf")
+        channel.maintain()
+        channel._promoted = channel._maintained = channel._looked = float("inf")
 
 
 def places(client: redis.Redis) -> dict[str, int]:
     """Where messages are, and how many."""
     found = {"queue": client.llen(QUEUE), "unacked": client.hlen(keys.UNACKED), "dead": client.xlen(keys.dead(QUEUE))}
+    found["delayed"] = client.zcard(keys.delayed(QUEUE))
+    found["put off"] = client.llen(keys.put_off(QUEUE))
     found["inflight"] = sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*"))
     return {name: count for name, count in found.items() if count}
 

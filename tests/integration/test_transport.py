@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.asynchronous import Hub
 
 from worker.transport import keys, unacked
-from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.channel import AT_A_STRETCH, LET_BACK_A_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
 from worker.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
@@ -213,7 +214,7 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
         worker.blame(worker.got[0])
-        assert places(broker) == {"queue": 1, "unacked": 1}
+        assert places(broker) == {"queue": 1, "put off": 1}
         assert worker.take(2) == ["poison", "healthy"]
         worker.got[1].ack()
         for count in (3, 4):
@@ -291,51 +292,63 @@ def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
 
 
 def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
-    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many.
-
-    It may be one that serves another queue: what counts is who waits in theirs.
-    """
-    most = 2 * OVERDUE_A_PROCESS
+    """Any worker of their queue lets them back, in their order, behind those that wait: while some do, one for many."""
+    most = LET_BACK_A_PROCESS
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
-    with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
+    with Worker(url) as worker, Worker(url, prefetch=1) as other:
         worker.take(len(poisoned))
         worker.consumer.cancel()
         worker.blame(*worker.got)
-        assert places(broker) == {"unacked": most + 2}
-        broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
-        broker.lpush(QUEUE, envelope("healthy"))
+        assert places(broker) == {"put off": most + 2}
+        broker.lpush(QUEUE, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
         other.maintain()
-        assert ids(broker) == ["healthy"], "others wait"
+        assert broker.llen(keys.put_off(QUEUE)) == most + 2, "others wait"
         for count in range(1, OTHERS_BETWEEN + 1):
             other.take(count)
             other.got[count - 1].ack()
         for _ in range(2):
             other.maintain()
-            assert ids(broker) == ["healthy", poisoned[0]], "one for so many others"
+            assert ids(broker)[-2:] == [f"healthy-{OTHERS_BETWEEN + 2}", poisoned[0]], "one for so many others"
         broker.delete(QUEUE)
         other.maintain()
         assert ids(broker) == poisoned[1 : most + 1], "none waits"
         worker.connection.release()
         assert ids(broker) == poisoned[1 : most + 1], "what was put off is not given back twice"
-    counts = broker.hgetall(keys.deliveries(QUEUE))
-    assert {*counts.values()} == {b"1"}
+    assert {counted(broker)[keys.digest(envelope(name)).encode()] for name in poisoned} == {b"1"}
 
 
 def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
-    """Nobody waits there, so it costs nobody anything."""
-    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(5)))
+    """Nobody waits there, so it costs nobody anything, however many are put off elsewhere."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(70)))
     broker.lpush(OTHER, envelope("idle"))
     with Worker(url) as busy, Worker(url, OTHER) as idle:
-        busy.take(5)
+        busy.take(70)
         idle.take(1)
         for worker in (busy, idle):
             worker.consumer.cancel()
             worker.blame(*worker.got)
         broker.lpush(QUEUE, envelope("healthy"))
-        with Worker(url, "third queue") as third:
+        with Worker(url, QUEUE, OTHER) as third:
             third.maintain()
-        assert ids(broker) == ["healthy"]
+            assert places(broker) == {"queue": 1, "put off": 70}
+            assert ids(broker, OTHER) == ["idle"]
+
+
+def test_what_is_overdue_in_one_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
+    """Each queue has its own turn with its own."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(OVERDUE_AT_ONCE + 6)))
+    broker.lpush(OTHER, envelope("idle"))
+    with Worker(url, QUEUE, OTHER) as hanging, Worker(url, QUEUE, OTHER) as other:
+        hanging.take(OVERDUE_AT_ONCE + 7)
+        hanging.consumer.cancel()
+        for tag in broker.zrange(keys.UNACKED_INDEX, 0, -1):
+            late = 1 if unacked.held(broker, tag.decode()) == unacked.Held(OTHER, envelope("idle")) else 0
+            broker.zadd(keys.UNACKED_INDEX, {tag: late})
+        broker.lpush(QUEUE, envelope("healthy"))
+        for _ in range(2):
+            other.maintain()
+        assert places(broker) == {"queue": 1, "put off": OVERDUE_AT_ONCE + 6}
         assert ids(broker, OTHER) == ["idle"]
 
 
@@ -368,8 +381,7 @@ def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
 def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
     """Acknowledged, buried before and after its delivery: Redis does all of a step, or none of it.
 
-    A delivery is written down, acknowledged and given back by a script, and so is a refused message buried: that is
-    one step already.
+    A delivery is written down, acknowledged and given back by a script: that is one step already.
     """
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     with broker.monitor() as monitor, Worker(url) as worker:
@@ -380,7 +392,7 @@ def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
         assert places(broker) == {"dead": 2}
         steps, outside = transactions(monitor, broker)
     assert outside == []
-    assert sorted(filter(None, steps)) == [("XADD", "ZREM", "HDEL", "HDEL")]
+    assert [step for step in steps if step] == [("XADD", "ZREM", "HDEL", "HDEL")] * 2
 
 
 def transactions(monitor: Any, client: redis.Redis) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -420,6 +432,7 @@ def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(12)))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
+        worker.maintain()
         broker.config_resetstat()
         for count in range(2, 12):
             worker.got[-1].ack()
@@ -508,18 +521,25 @@ def test_what_came_with_an_acknowledgement_is_looked_at_like_all(url: str, broke
         assert places(broker) == {"unacked": 1, "dead": 3}
 
 
+@contextlib.contextmanager
+def unreachable(worker: Worker) -> Iterator[None]:
+    """While Redis does not hear a worker."""
+    worker.claim.drop()
+    away = worker.channel.pool.connection_kwargs
+    port, away["port"] = away["port"], 1
+    worker.channel.pool.reset()
+    yield
+    away["port"] = port
+    worker.channel.pool.reset()
+
+
 def test_an_acknowledgement_that_redis_does_not_hear_is_said_again(url: str, broker: redis.Redis) -> None:
     """It costs no place: the worker goes on with the next message meanwhile."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        worker.claim.drop()
-        away = worker.channel.pool.connection_kwargs
-        port, away["port"] = away["port"], 1
-        worker.channel.pool.reset()
-        worker.got[0].ack()
-        away["port"] = port
-        worker.channel.pool.reset()
+        with unreachable(worker):
+            worker.got[0].ack()
         assert worker.take(2) == ["first", "second"]
         worker.maintain()
         assert places(broker) == {"unacked": 1}
@@ -537,17 +557,25 @@ def full(broker: redis.Redis) -> Iterator[Callable[[bool], None]]:
     fill(False)
 
 
-def test_what_a_full_redis_does_not_put_off_is_put_off_later(
-    url: str, broker: redis.Redis, full: Callable[[bool], None]
-) -> None:
-    """A process died while Redis was full: the job does not wait for the visibility timeout, nor the next for it."""
+def test_a_full_redis_takes_back_what_it_has(url: str, broker: redis.Redis, full: Callable[[bool], None]) -> None:
+    """A process died, or a result could not be stored, while Redis was full: the message only changes its place."""
+    broker.lpush(QUEUE, envelope("blamed"), envelope("given back"))
+    with Worker(url) as worker:
+        worker.take(2)
+        worker.consumer.cancel()
+        full(True)
+        worker.blame(worker.got[0])
+        worker.got[1].reject(requeue=True)
+        assert places(broker) == {"queue": 1, "put off": 1}
+
+
+def test_a_give_back_that_redis_does_not_hear_is_said_again(url: str, broker: redis.Redis) -> None:
+    """It costs no place, and does not wait for the visibility timeout."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        full(True)
-        worker.blame(worker.got[0])
-        worker.maintain()
-        full(False)
+        with unreachable(worker):
+            worker.blame(worker.got[0])
         assert worker.take(2) == ["first", "second"]
         worker.maintain()
         assert ids(broker) == ["first"]

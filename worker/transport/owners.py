@@ -16,11 +16,10 @@ import redis
 
 from worker import observe
 from worker.transport import keys
+from worker.transport.clock import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    Clock = Callable[[], float]
+    from collections.abc import Container
 
 log = observe.logger("worker.transport")
 
@@ -35,6 +34,13 @@ as dead: what it had runs twice, nothing is lost."""
 FORGET_SECONDS = 900.0
 """How long a dead owner's list is looked at: a command of its last connection may arrive late."""
 
+
+_SEEN = (
+    NOW
+    + """
+for _, place in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, place) end
+"""
+)
 
 # In the order in which the messages were taken; a bounded number. Takes away first, because a full Redis refuses to
 # begin with what adds.
@@ -74,16 +80,14 @@ class Heart:
 
     Args:
         client: one of its own, because the thread must share nothing with the main one; it tries commands once.
-        clock: Unix time.
         name: of this process; owners' names begin with it.
 
     Attributes:
         left: owners without a connection.
     """
 
-    def __init__(self, client: redis.Redis, clock: Clock, name: str) -> None:
+    def __init__(self, client: redis.Redis, name: str) -> None:
         self._client = client
-        self._clock = clock
         self._name = name
         self._lists: dict[str, str] = {}
         self.left: dict[str, Left] = {}
@@ -160,7 +164,7 @@ class Heart:
         with client.pipeline(transaction=False) as pipe:
             for owner in lists:
                 pipe.set(keys.owner_key(owner), self._name, ex=LIFE_SECONDS)
-            pipe.zadd(keys.OWNERS, dict.fromkeys(lists.values(), self._clock()))
+            pipe.eval(_SEEN, 1, keys.OWNERS, *lists.values())
             pipe.execute()
 
 
@@ -182,13 +186,13 @@ def put_back(client: redis.Redis, queue: str, owner: str, *, counted: bool = Fal
             return moved
 
 
-def bury(client: redis.Redis, now: float) -> list[str]:
+def bury(client: redis.Redis) -> list[str]:
     """Put the lists of dead owners back on their queues.
 
     Returns:
         The dead whose deliveries may still be unanswered.
     """
-    known: Any = client.zrange(keys.OWNERS, 0, -1, withscores=True)
+    known, now = _known(client)
     lists = [(place.decode(), seen) for place, seen in known]
     with client.pipeline(transaction=False) as pipe:
         for place, _ in lists:
@@ -207,3 +211,12 @@ def bury(client: redis.Redis, now: float) -> list[str]:
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)
     return dead
+
+
+def _known(client: redis.Redis) -> tuple[Any, float]:
+    """The lists that may hold something, by when their owners were last seen; and Redis' time."""
+    with client.pipeline() as pipe:
+        pipe.zrange(keys.OWNERS, 0, -1, withscores=True)
+        pipe.time()
+        known, (seconds, _) = pipe.execute()
+    return known, seconds

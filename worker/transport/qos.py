@@ -168,16 +168,16 @@ class QoS(kombu_redis.QoS):
             self.ack(delivery_tag)
             return
         queue = self._queue_of(delivery_tag)
-        if delivery_tag in self._blamed:
-            self._settle(delivery_tag, partial(self._put_off, delivery_tag))
-        elif queue is not None:
-            self._settle(delivery_tag, partial(self._give_back, delivery_tag, queue, "LPUSH"))
-        else:
+        if queue is None:
             self._forget(delivery_tag)
+        elif delivery_tag in self._blamed:
+            self._settle(delivery_tag, partial(self._put_off, delivery_tag, queue))
+        else:
+            self._settle(delivery_tag, partial(self._give_back, delivery_tag, queue, "LPUSH"))
 
-    def _put_off(self, delivery_tag: str) -> None:
+    def _put_off(self, delivery_tag: str, queue: str) -> None:
         with self.channel.conn_or_acquire() as client:
-            unacked.put_off(client, delivery_tag, self.channel.overdue_before())
+            unacked.put_off(client, delivery_tag, queue)
 
     def _give_back(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
         with self.channel.conn_or_acquire() as client:

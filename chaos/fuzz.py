@@ -33,6 +33,7 @@ DEAD_ENTRIES = 5000
 # In one step: between two looks a message may go back to its queue.
 _LEFT = """
 local left = redis.call('LLEN', KEYS[1]) + redis.call('HLEN', 'unacked')
+left = left + redis.call('ZCARD', KEYS[1] .. '.delayed') + redis.call('LLEN', KEYS[1] .. '.delayed.put_off')
 for _, place in ipairs(redis.call('KEYS', KEYS[1] .. '.inflight.*')) do left = left + redis.call('LLEN', place) end
 return left
 """

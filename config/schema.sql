@@ -12,8 +12,9 @@ CREATE OR REPLACE FUNCTION retrieval.asker(setting text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT nullif(current_setting(setting, true), '') $$;
 
--- Everything a grant may name for the one who asks: the user id, and 'role:<name>' for each role. Whatever is no
--- JSON list of roles gives none: a claim of another form must not fail the query.
+-- Everything a grant may name for the caller: the user id, and 'role:<name>' for each role. 'role:' is reserved: a user id
+-- that begins so is named by no grant, so that no user gets what is granted to a role. Whatever is no JSON list of roles
+-- gives none: a claim of another form must not fail the query.
 CREATE OR REPLACE FUNCTION retrieval.asker_grantees() RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -25,7 +26,7 @@ AS $$
     array_append(
       (SELECT array_agg('role:' || role)
          FROM claim, jsonb_array_elements_text(CASE jsonb_typeof(roles) WHEN 'array' THEN roles ELSE '[]' END) AS role),
-      retrieval.asker('app.user_id')),
+      (SELECT id FROM retrieval.asker('app.user_id') AS id WHERE NOT starts_with(id, 'role:'))),
     NULL)
 $$;
 
@@ -97,7 +98,9 @@ CREATE POLICY documents_visible ON public.documents FOR SELECT USING (
   visibility = 'public'
   OR (visibility = 'tenant' AND tenant_id = (SELECT retrieval.asker('app.tenant_id')))
   OR owner_id = (SELECT retrieval.asker('app.user_id'))
-  OR id = ANY (ARRAY(SELECT document_id FROM public.document_grants))
+  -- The grants' own policy says the same, and must not be all that stands between a caller and the others' grants.
+  OR id = ANY (ARRAY(SELECT document_id FROM public.document_grants
+                      WHERE grantee = ANY ((SELECT retrieval.asker_grantees())::text[])))
 );
 
 DROP POLICY IF EXISTS grants_own ON public.document_grants;

@@ -14,7 +14,7 @@ from celery import Celery, signals
 from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
-from worker import codec, links, observe, results, tasks
+from worker import codec, links, observe, remote_control, results, tasks
 from worker import settings as settings_module
 from worker.adapters.durability import refuse_old_redis, warnings
 from worker.adapters.postgres import check
@@ -44,6 +44,7 @@ def create_app(settings: Settings) -> Celery:
     codec.install()
     app = Celery("retrieval-worker", set_as_current=False)
     app.amqp_cls = links.Amqp
+    app.control_cls = remote_control.Control
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
@@ -78,6 +79,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_send_task_events": worker.send_task_events,
         "worker_soft_shutdown_timeout": worker.soft_shutdown_seconds,
         "worker_enable_soft_shutdown_on_idle": False,
+        "worker_remote_control": list(worker.remote_control),
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
@@ -118,7 +120,6 @@ def rules(settings: Settings) -> Rules:
         max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,
-        longest_eta_seconds=worker.visibility_timeout_seconds - worker.time_limit_seconds,
         dead_entries=worker.dead_letters,
         dead_bytes=worker.dead_letter_bytes,
     )
@@ -229,6 +230,8 @@ def _refuse(server: str, check_it: Callable[[], object]) -> None:
 
 def warn_of_servers(settings: Settings) -> None:
     """Say where Redis or Postgres is set so that a fault could lose a job, and the command that mends it."""
+    if settings.principal.owner_claim:
+        log.warning("setting deprecated", setting="principal.owner_claim", advice="name it in principal.owner_claims")
     for finding in warnings(settings):
         log.warning("server set otherwise", server=finding.subject, advice=finding.text)
 

@@ -182,10 +182,11 @@ class Caching:
 
     def _state(self, asker: Principal, names: Iterable[str]) -> str | None:
         """The version that the corpora are in; None where there is no telling."""
-        settings = [self._corpora.get(name).settings for name in names]
-        documents = [corpus.documents.table for corpus in settings if corpus.documents is not None]
+        corpora = {corpus.name: corpus.settings for corpus in map(self._corpora.get, names)}
+        tables = [corpus.table for corpus in corpora.values()]
+        tables += [corpus.documents.table for corpus in corpora.values() if corpus.documents is not None]
         try:
-            state = version(self._corpora.database, asker, [*(corpus.table for corpus in settings), *documents])
+            state = version(self._corpora.database, asker, tables, corpora)
         except (SettingsError, InternalError) as error:
             log.warning("cache unused", reason=error.message)
             return None

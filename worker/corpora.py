@@ -79,12 +79,12 @@ class Corpora:
         """Who asks a corpus: nobody is enough for a public one, and for no other.
 
         Raises:
-            NotAuthorised: nobody that this worker believes is asking, and the corpus is not public.
+            NotAuthorised: the corpus is not public, and the caller is not known; or the job's token is forged.
         """
         try:
             asker = identify()
-        except NotAuthorised:
-            if not corpus.settings.public:
+        except NotAuthorised as error:
+            if error.forged or not corpus.settings.public:
                 raise
             asker = None
         if asker is None and not corpus.settings.public:
@@ -121,7 +121,7 @@ class Corpora:
             (corpus.statements.pinned, corpus.statements.pins((), of))
             for corpus, of in zip(corpora, ids.values(), strict=True)
         ]
-        results = self.database.read(asker, statements)
+        results = self.database.read(asker, statements, corpora=ids)
         now = {
             (corpus.name, chunk.id): chunk
             for corpus, rows in zip(corpora, results, strict=True)

@@ -155,6 +155,11 @@ def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) ->
 
 
 def _authorisation(settings: Settings) -> Iterator[Finding]:
+    if settings.principal.owner_claim:
+        advice = (
+            f'write owner_claims = ["{settings.principal.owner_claim}"] instead of owner_claim, or name the tenant, too'
+        )
+        yield Finding("advice", "principals", f"[principal] {advice} (docs/runs.md)")
     if settings.trust_queue:
         yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
     elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):

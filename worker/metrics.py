@@ -97,7 +97,7 @@ DEFINITIONS = (
 
 
 class Depth(Protocol):
-    """Dead letters of a queue; see `worker.transport.dead_letters.Depth`."""
+    """Dead letters and delayed messages of a queue; see `worker.transport.dead_letters.Depth`."""
 
     @property
     def queue(self) -> str:
@@ -111,13 +111,17 @@ class Depth(Protocol):
     def oldest_seconds(self) -> float | None:
         """Age of the oldest."""
 
+    @property
+    def delayed(self) -> int:
+        """How many messages wait for their time or their turn."""
+
 
 class Metrics:
     """The metrics of one worker.
 
     Args:
         settings: where they are kept and shown.
-        depths: tells of the queues' dead letters, when asked.
+        depths: tells of the queues' dead letters and delayed messages, when asked.
     """
 
     def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
@@ -158,7 +162,7 @@ class Metrics:
     def _serve(self, files: _Files) -> None:
         registry = CollectorRegistry()
         registry.register(files)
-        registry.register(_DeadLetters(self._depths))
+        registry.register(_Depths(self._depths))
         where = self._settings
         try:
             self._server, _ = start_http_server(where.port, where.address, registry)
@@ -220,7 +224,7 @@ class _Files:
         return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call] # it has no types
 
 
-class _DeadLetters:
+class _Depths:
     """What is now, and not what was counted; the same from every worker, because Redis tells it."""
 
     def __init__(self, depths: Callable[[], Iterable[Depth]]) -> None:
@@ -235,11 +239,15 @@ class _DeadLetters:
         oldest = GaugeMetricFamily(
             "retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", labels=["queue"]
         )
+        delayed = GaugeMetricFamily(
+            "retrieval_delayed_jobs", "Messages that wait for their time or their turn.", labels=["queue"]
+        )
         for depth in self._depths():
             letters.add_metric([depth.queue], depth.letters)
             if depth.oldest_seconds is not None:
                 oldest.add_metric([depth.queue], depth.oldest_seconds)
-        return [letters, oldest]
+            delayed.add_metric([depth.queue], depth.delayed)
+        return [letters, oldest, delayed]
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
@@ -258,7 +266,7 @@ def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> No
         except OSError as error:
             raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
         MultiProcessCollector(REGISTRY, path=folder)  # type: ignore[no-untyped-call] # it has no types
-        REGISTRY.register(_DeadLetters(depths))
+        REGISTRY.register(_Depths(depths))
 
 
 def _free_number(folder: Path) -> tuple[int, BinaryIO]:

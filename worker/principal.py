@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 
-from worker.core.canonical import canonical_sha256
+from worker.core.canonical import canonical_json, canonical_sha256
 from worker.core.shape import is_storable, join_path
 from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
@@ -74,7 +74,24 @@ def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Pr
     if all(value in {"", ()} for value in mapped.values()):
         raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
     stated = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
-    return Principal(mapped, stated, _as_setting(mapped.get(mapping.owner_claim)))
+    return Principal(mapped, stated, _owner({name: _as_setting(mapped.get(name)) for name in mapping.owners}))
+
+
+def _owner(claims: Mapping[str, str]) -> str:
+    """The owner of a caller's runs: one claim as it is; several as a JSON object, which no single claim looks like.
+
+    The last claim names the user: without it there is no owner. A user without any of the others (no tenant) is stored
+    as if the user's claim were the only one, as it was before there could be several.
+
+    >>> _owner({"tenant_id": "A", "user_id": "dave"}), _owner({"tenant_id": "", "user_id": "dave"})
+    ('{"tenant_id":"A","user_id":"dave"}', 'dave')
+    >>> _owner({"tenant_id": "A", "user_id": ""})
+    ''
+    """
+    *others, user = claims.values()
+    if not user or not others or not (any(others) or user.startswith("{")):
+        return user
+    return canonical_json({name: claim for name, claim in claims.items() if claim}).decode()
 
 
 def _claim(value: Any, path: str, limits: Limits) -> Any:

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import WorkerLostError
 from celery.exceptions import BackendError
 from celery.worker import state
 from celery.worker.consumer import Consumer
@@ -91,8 +92,9 @@ class QuietRequest(Request):
         if isinstance(error, BackendError | RedisError | OperationalError):
             task_ready(self)
             logger.warning("result not stored: the job goes back", extra={"task_id": self.id})
-            self._tell_transport("spare")
             return self.reject(requeue=True)
+        if isinstance(error, WorkerLostError | SystemExit | KeyboardInterrupt):  # the last two: it exits, and says so
+            self._tell_transport("blame")
         if isinstance(error, Unavailable):
             self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
         if isinstance(error, NotAuthorised) and error.forged:
@@ -160,7 +162,14 @@ class QuietConsumer(Consumer):
         super().on_close()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """A body that can't be decoded at all."""
+        """A body that can't be decoded at all.
+
+        Celery hands those of remote control over as well: who writes these may not write a job's result.
+        """
+        jobs = getattr(self, "task_consumer", None)
+        if jobs is not None and message.channel is not jobs.channel:
+            logger.warning("control message ignored: undecodable")
+            return
         logger.error("message refused: undecodable", extra=safe(message, exc))
         headers = message.headers if isinstance(message.headers, dict) else {}
         if isinstance(headers.get("id"), str) and headers.get("task") in self.app.tasks:

@@ -12,7 +12,7 @@ from worker.adapters.replication import LAG, check_standby
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from worker.adapters.postgres import Row, Statement
     from worker.model import Principal
@@ -55,14 +55,15 @@ class Standby:
         timeout_seconds: float | None = None,
         *,
         searches: int = 1,
+        corpora: Collection[str] | None = None,
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction; see `Database.read`."""
         standby = self._usable()
         if standby is not None:
-            rows = self._fresh_rows(standby, principal, statements, timeout_seconds, searches)
+            rows = self._fresh_rows(standby, principal, statements, timeout_seconds, searches, corpora)
             if rows is not None:
                 return rows
-        return self._primary.read(principal, statements, timeout_seconds, searches=searches)
+        return self._primary.read(principal, statements, timeout_seconds, searches=searches, corpora=corpora)
 
     def _fresh_rows(
         self,
@@ -71,13 +72,16 @@ class Standby:
         statements: Sequence[Statement],
         timeout_seconds: float | None,
         searches: int,
+        corpora: Collection[str] | None,
     ) -> list[list[Row]] | None:
         """What the standby answers; None where it does not, or is too far behind."""
         lag: float | None = None
         # Twice: of an idle primary all that comes seems as old as its last commit, until it is replayed at once.
         for _ in range(2):
             try:
-                (((lag,),), *rows) = standby.read(principal, [LAG, *statements], timeout_seconds, searches=searches)
+                (((lag,),), *rows) = standby.read(
+                    principal, [LAG, *statements], timeout_seconds, searches=searches, corpora=corpora
+                )
             except (Unavailable, SettingsError) as error:
                 # A table or a right that was made a moment ago may not be there yet: the primary decides.
                 self._rest(error.message)

@@ -135,6 +135,21 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
     assert [part for part in [*KEYS.values(), *token.split(".")[1:]] if part in log] == []
 
 
+def test_a_forged_token_is_refused_where_none_is_needed(
+    backend: Backend, environment: Environment, worker_log: Path
+) -> None:
+    """A public corpus answers an expired token like none; a forged one is a dead letter there, too."""
+    public = {**JOB, "corpus": "docs"}
+    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
+        good, late, bad = (str(uuid.uuid4()) for _ in range(3))
+        assert backend.ask(backend.token(good, job=public), good, job=public) == "somebody"
+        assert backend.ask(backend.token(late, job=public, now=time.time() - 601), late, job=public) == "somebody"
+        said = backend.ask(backend.token(bad, job=public, key="x" * 40), bad, job=public)
+        (letter,) = backend.dead(1)
+    assert said.startswith("principal_token: ")
+    assert (letter.reason, letter.error, letter.message) == ("bad_signature", "NotAuthorised", said)
+
+
 def _with_claims_of(token: str, other: str) -> str:
     header, _, signature = token.split(".")
     return ".".join([header, other.split(".")[1], signature])

@@ -89,16 +89,25 @@ class Worker:
         self.drain(lambda: len(self.got) >= count)
         return self.ids
 
+    def blame(self, *messages: Any) -> None:
+        """What becomes of jobs whose process died unasked."""
+        for message in messages:
+            self.channel.qos.blame(message.delivery_tag)
+            message.reject(requeue=True)
+
     def maintain(self) -> None:
         """What comes every few seconds by itself, and from now on only here."""
-        self.channel._maintained = self.channel._looked = float("-inf")
-        self.channel.maintain()
-        self.channel._maintained = self.channel._looked = float("inf")
+        channel = self.channel
+        channel._promoted = channel._maintained = channel._looked = float("-inf")
+        channel.maintain()
+        channel._promoted = channel._maintained = channel._looked = float("inf")
 
 
 def places(client: redis.Redis) -> dict[str, int]:
     """Where messages are, and how many."""
     found = {"queue": client.llen(QUEUE), "unacked": client.hlen(keys.UNACKED), "dead": client.xlen(keys.dead(QUEUE))}
+    found["delayed"] = client.zcard(keys.delayed(QUEUE))
+    found["put off"] = client.llen(keys.put_off(QUEUE))
     found["inflight"] = sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*"))
     return {name: count for name, count in found.items() if count}
 

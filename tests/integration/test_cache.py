@@ -321,7 +321,6 @@ DEFINED = {
     "a policy that shows more": "ALTER POLICY documents_visible ON documents USING (true)",
     "one policy more": "CREATE POLICY more ON documents FOR SELECT USING (kind = 'handbook')",
     "one policy fewer": "DROP POLICY documents_visible ON documents",
-    "security switched off": "ALTER TABLE documents DISABLE ROW LEVEL SECURITY",
 }
 
 

@@ -312,12 +312,14 @@ def test_the_commands_say_what_is_wrong(
 
 
 def test_metrics_tell_depth_and_age(
-    url: str, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+    url: str, broker: redis.Redis, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each queue, as Redis has it now; nothing while Redis is away."""
+    """Of each queue, as Redis has it now, also of what waits for its time; nothing while Redis is away."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "set by the worker, restored by pytest")
     monkeypatch.setattr(values, "ValueClass", values.ValueClass)
     bury(url, b"rubbish", b"more")
+    broker.zadd(keys.delayed(QUEUE), {"waits": 1})
+    broker.lpush(keys.put_off(QUEUE), "put off")
     unused_port = free_port()
     settings = make_settings(metrics={"port": unused_port})
     clock = [time.time() + 60]
@@ -330,6 +332,8 @@ def test_metrics_tell_depth_and_age(
         metrics.close()
     assert 'retrieval_dead_letters{queue="retrieval"} 2.0' in text
     assert 'retrieval_dead_letters{queue="pipeline"} 0.0' in text
+    assert 'retrieval_delayed_jobs{queue="retrieval"} 2.0' in text
+    assert 'retrieval_delayed_jobs{queue="pipeline"} 0.0' in text
     (age,) = [line for line in text.splitlines() if line.startswith('retrieval_dead_letter_oldest_seconds{queue="retr')]
     assert 60 <= float(age.split()[1]) < 120
     assert watcher("redis://127.0.0.1:1/0", QUEUES, time.time)() == []

@@ -122,6 +122,31 @@ def test_tenants_and_roles_open_documents(engine: Engine, admin: psycopg.Connect
     assert "handbook-tape-alignment" not in documents(asker("zoe", roles='["intern"]'))
 
 
+def test_no_user_id_gets_what_is_granted_to_a_role(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """A caller whose id is spelt like a role has not that role; grants to plain ids are as before."""
+    grant = "INSERT INTO document_grants VALUES ('handbook-tape-alignment', %s)"
+    admin.execute(grant, ("role:engineer",))
+    admin.execute(grant, ("zoe",))
+    job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
+
+    def documents(principal: Principal) -> set[str]:
+        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, lambda: principal)["chunks"]}
+
+    assert "handbook-tape-alignment" in documents(asker("zoe"))
+    assert "handbook-tape-alignment" in documents(asker("yan", roles='["engineer"]'))
+    assert "handbook-tape-alignment" not in documents(asker("role:engineer"))
+    assert "handbook-tape-alignment" not in documents(asker("role:engineer", roles='["intern"]'))
+
+
+def test_grants_are_hidden_though_their_own_policy_is_gone(
+    ask: Callable[..., dict[str, Any]], admin: psycopg.Connection[Any]
+) -> None:
+    """The documents' policy names the caller's grants itself: row security of the grants is not all there is."""
+    before = ids(ask("carol"))
+    admin.execute("ALTER TABLE document_grants DISABLE ROW LEVEL SECURITY")
+    assert ids(ask("carol")) == before
+
+
 def test_the_result_has_the_contracts_fields(ask: Callable[..., dict[str, Any]]) -> None:
     """The result is the contract's, field by field."""
     answer = ask("alice", k=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,10 @@ from kombu import Connection, Producer
 from kombu.asynchronous import Hub
 
 from worker.transport import keys, unacked
-from worker.transport.channel import AT_A_STRETCH, OTHERS_BETWEEN, OVERDUE_A_PROCESS
+from worker.transport.channel import AT_A_STRETCH, LET_BACK_A_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
 from worker.transport.claim import BURST, BURST_BYTES
 
-from .claims import OTHER, QUEUE, RULES, Worker, envelope, ids, places, run_script
+from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,14 +212,14 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
     broker.lpush(QUEUE, envelope("poison"), envelope("healthy"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        worker.got[0].reject(requeue=True)
-        assert places(broker) == {"queue": 1, "unacked": 1}
+        worker.blame(worker.got[0])
+        assert places(broker) == {"queue": 1, "put off": 1}
         assert worker.take(2) == ["poison", "healthy"]
         worker.got[1].ack()
         for count in (3, 4):
             worker.maintain()
             worker.take(count)
-            worker.got[-1].reject(requeue=True)
+            worker.blame(worker.got[-1])
         worker.maintain()
         worker.drain(lambda: "poison" in worker.failures)
         assert worker.ids.count("poison") == RULES.max_deliveries
@@ -227,54 +228,126 @@ def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.
         assert [message.delivery_info["redelivered"] for message in worker.got] == [False, False, True, True]
 
 
-def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
-    """Any worker gives them back, in their order, behind those that wait; while others wait, one for so many.
+def counted(client: redis.Redis) -> dict[bytes, bytes]:
+    """How often the messages of the queue count as delivered."""
+    counts: Any = client.hgetall(keys.deliveries(QUEUE))
+    return counts
 
-    It may be one that serves another queue: what counts is who waits in theirs.
-    """
-    most = 2 * OVERDUE_A_PROCESS
+
+def test_what_a_living_worker_gives_back_is_not_counted(url: str, broker: redis.Redis) -> None:
+    """Its result could not be stored, or its process ended before it began: no number of times makes a dead letter."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        for count in range(1, RULES.max_deliveries + 3):
+            worker.take(count)
+            worker.got[-1].reject(requeue=True)
+            assert counted(broker) == {}
+        assert places(broker) == {"queue": 1}
+
+
+def test_a_blamed_job_counts_though_its_result_comes_after_all(url: str, broker: redis.Redis) -> None:
+    """Who is blamed and then acknowledged is done; its next message begins anew."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as worker:
+        worker.take(1)
+        worker.channel.qos.blame(worker.got[0].delivery_tag)
+        worker.got[0].ack()
+        assert counted(broker) == {}
+        assert places(broker) == {}
+
+
+def test_a_job_that_waited_in_a_dead_worker_is_not_counted(url: str, broker: redis.Redis) -> None:
+    """No process could take it, so it can't have killed its worker; one that had begun meanwhile may have."""
+    broker.lpush(QUEUE, *(envelope(name) for name in ("begun at once", "waited, began", "waited")))
+    with Worker(url) as killed, Worker(url) as other:
+        killed.take(3)
+        _, began, waited = (message.delivery_tag for message in killed.got)
+        for tag in (began, waited):
+            killed.channel.qos.mark_waiting(tag)
+        killed.channel.qos.mark_begun(began)
+        declare_dead(broker)
+        other.maintain()
+        assert ids(broker) == ["begun at once", "waited, began", "waited"]
+    assert counted(broker) == {
+        keys.digest(envelope(name)).encode(): b"1" for name in ("begun at once", "waited, began")
+    }
+    assert not broker.exists(keys.WAITING)
+
+
+def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
+    """However a waiting job ends; nor can one be marked that has gone."""
+    broker.lpush(QUEUE, *(envelope(f"job-{number}") for number in range(3)))
+    with Worker(url) as worker:
+        worker.take(3)
+        tags = [message.delivery_tag for message in worker.got]
+        for tag in tags[:2]:
+            worker.channel.qos.mark_waiting(tag)
+        assert broker.smembers(keys.WAITING) == {tag.encode() for tag in tags[:2]}
+        worker.got[0].ack()
+        worker.got[1].reject(requeue=True)
+        unacked.give_back(broker, tags[2], QUEUE, "LPUSH")
+        worker.channel.qos.mark_waiting(tags[2])
+        assert not broker.exists(keys.WAITING)
+
+
+def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
+    """Any worker of their queue lets them back, in their order, behind those that wait: while some do, one for many."""
+    most = LET_BACK_A_PROCESS
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
-    with Worker(url) as worker, Worker(url, OTHER, prefetch=2) as other:
+    with Worker(url) as worker, Worker(url, prefetch=1) as other:
         worker.take(len(poisoned))
         worker.consumer.cancel()
-        for message in worker.got:
-            message.reject(requeue=True)
-        assert places(broker) == {"unacked": most + 2}
-        broker.lpush(OTHER, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
-        broker.lpush(QUEUE, envelope("healthy"))
+        worker.blame(*worker.got)
+        assert places(broker) == {"put off": most + 2}
+        broker.lpush(QUEUE, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
         other.maintain()
-        assert ids(broker) == ["healthy"], "others wait"
+        assert broker.llen(keys.put_off(QUEUE)) == most + 2, "others wait"
         for count in range(1, OTHERS_BETWEEN + 1):
             other.take(count)
             other.got[count - 1].ack()
         for _ in range(2):
             other.maintain()
-            assert ids(broker) == ["healthy", poisoned[0]], "one for so many others"
+            assert ids(broker)[-2:] == [f"healthy-{OTHERS_BETWEEN + 2}", poisoned[0]], "one for so many others"
         broker.delete(QUEUE)
         other.maintain()
         assert ids(broker) == poisoned[1 : most + 1], "none waits"
         worker.connection.release()
         assert ids(broker) == poisoned[1 : most + 1], "what was put off is not given back twice"
-    counts = broker.hgetall(keys.deliveries(QUEUE))
-    assert {*counts.values()} == {b"1"}
+    assert {counted(broker)[keys.digest(envelope(name)).encode()] for name in poisoned} == {b"1"}
 
 
 def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
-    """Nobody waits there, so it costs nobody anything."""
-    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(5)))
+    """Nobody waits there, so it costs nobody anything, however many are put off elsewhere."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(70)))
     broker.lpush(OTHER, envelope("idle"))
     with Worker(url) as busy, Worker(url, OTHER) as idle:
-        busy.take(5)
+        busy.take(70)
         idle.take(1)
         for worker in (busy, idle):
             worker.consumer.cancel()
-            for message in worker.got:
-                message.reject(requeue=True)
+            worker.blame(*worker.got)
         broker.lpush(QUEUE, envelope("healthy"))
-        with Worker(url, "third queue") as third:
+        with Worker(url, QUEUE, OTHER) as third:
             third.maintain()
-        assert ids(broker) == ["healthy"]
+            assert places(broker) == {"queue": 1, "put off": 70}
+            assert ids(broker, OTHER) == ["idle"]
+
+
+def test_what_is_overdue_in_one_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
+    """Each queue has its own turn with its own."""
+    broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(OVERDUE_AT_ONCE + 6)))
+    broker.lpush(OTHER, envelope("idle"))
+    with Worker(url, QUEUE, OTHER) as hanging, Worker(url, QUEUE, OTHER) as other:
+        hanging.take(OVERDUE_AT_ONCE + 7)
+        hanging.consumer.cancel()
+        for tag in broker.zrange(keys.UNACKED_INDEX, 0, -1):
+            late = 1 if unacked.held(broker, tag.decode()) == unacked.Held(OTHER, envelope("idle")) else 0
+            broker.zadd(keys.UNACKED_INDEX, {tag: late})
+        broker.lpush(QUEUE, envelope("healthy"))
+        for _ in range(2):
+            other.maintain()
+        assert places(broker) == {"queue": 1, "put off": OVERDUE_AT_ONCE + 6}
         assert ids(broker, OTHER) == ["idle"]
 
 
@@ -307,8 +380,7 @@ def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
 def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
     """Acknowledged, buried before and after its delivery: Redis does all of a step, or none of it.
 
-    A delivery is written down, acknowledged and given back by a script, and so is a refused message buried: that is
-    one step already.
+    A delivery is written down, acknowledged and given back by a script: that is one step already.
     """
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     with broker.monitor() as monitor, Worker(url) as worker:
@@ -319,7 +391,7 @@ def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
         assert places(broker) == {"dead": 2}
         steps, outside = transactions(monitor, broker)
     assert outside == []
-    assert sorted(filter(None, steps)) == [("XADD", "ZREM", "HDEL", "HDEL")]
+    assert [step for step in steps if step] == [("XADD", "ZREM", "HDEL", "HDEL")] * 2
 
 
 def transactions(monitor: Any, client: redis.Redis) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -349,9 +421,8 @@ def test_what_is_acknowledged_meanwhile_does_not_come_back(url: str, broker: red
     with Worker(url) as worker:
         worker.take(1)
         tag = worker.got[0].delivery_tag
-        found = unacked.held(broker, tag)
         worker.got[0].ack()
-        assert not unacked.give_back(broker, tag, "RPUSH", message=found)
+        assert not unacked.give_back(broker, tag, QUEUE, "RPUSH")
     assert places(broker) == {}
 
 
@@ -360,6 +431,7 @@ def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(12)))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
+        worker.maintain()
         broker.config_resetstat()
         for count in range(2, 12):
             worker.got[-1].ack()
@@ -448,19 +520,25 @@ def test_what_came_with_an_acknowledgement_is_looked_at_like_all(url: str, broke
         assert places(broker) == {"unacked": 1, "dead": 3}
 
 
+@contextlib.contextmanager
+def unreachable(worker: Worker) -> Iterator[None]:
+    """While Redis does not hear a worker."""
+    worker.claim.drop()
+    away = worker.channel.pool.connection_kwargs
+    port, away["port"] = away["port"], 1
+    worker.channel.pool.reset()
+    yield
+    away["port"] = port
+    worker.channel.pool.reset()
+
+
 def test_an_acknowledgement_that_redis_does_not_hear_costs_no_place(url: str, broker: redis.Redis) -> None:
     """The message is still unacknowledged and will come back; the worker goes on with the next."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        worker.claim.drop()
-        away = worker.channel.pool.connection_kwargs
-        port, away["port"] = away["port"], 1
-        worker.channel.pool.reset()
-        with pytest.raises(redis.ConnectionError):
+        with unreachable(worker), pytest.raises(redis.ConnectionError):
             worker.got[0].ack()
-        away["port"] = port
-        worker.channel.pool.reset()
         assert worker.take(2) == ["first", "second"]
         assert places(broker) == {"unacked": 2}
 
@@ -476,17 +554,25 @@ def full(broker: redis.Redis) -> Iterator[Callable[[bool], None]]:
     fill(False)
 
 
-def test_a_full_redis_that_puts_nothing_off_costs_no_place(
-    url: str, broker: redis.Redis, full: Callable[[bool], None]
-) -> None:
-    """A process died while Redis was full: the message comes back later; the worker goes on with the next."""
+def test_a_full_redis_takes_back_what_it_has(url: str, broker: redis.Redis, full: Callable[[bool], None]) -> None:
+    """A process died, or a result could not be stored, while Redis was full: the message only changes its place."""
+    broker.lpush(QUEUE, envelope("blamed"), envelope("given back"))
+    with Worker(url) as worker:
+        worker.take(2)
+        worker.consumer.cancel()
+        full(True)
+        worker.blame(worker.got[0])
+        worker.got[1].reject(requeue=True)
+        assert places(broker) == {"queue": 1, "put off": 1}
+
+
+def test_a_give_back_that_redis_does_not_hear_costs_no_place(url: str, broker: redis.Redis) -> None:
+    """The message is still unacknowledged and will come back; the worker goes on with the next."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
-        full(True)
-        with pytest.raises(redis.ResponseError):
-            worker.got[0].reject(requeue=True)
-        full(False)
+        with unreachable(worker), pytest.raises(redis.ConnectionError):
+            worker.blame(worker.got[0])
         assert worker.take(2) == ["first", "second"]
         assert places(broker) == {"unacked": 2}
 

@@ -16,7 +16,7 @@ from redis.retry import Retry
 from worker.devstack.redis import redis_server
 from worker.transport import keys, owners, unacked
 
-from .claims import QUEUE, Proxy, Worker, declare_dead, envelope, ids, places, run_script
+from .claims import QUEUE, RULES, Proxy, Worker, declare_dead, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ if step == "told":
     channel._settle(claim, [raw.replace(b"retrieve_top_k", b"unknown")], client)
 if step == "written down":
     place = keys.inflight(claim.queue, claim.owner)
-    unacked.write_down(client, keys.tag(claim.owner, 1), unacked.Held(claim.queue, raw), place, time.time())
+    unacked.write_down(client, keys.tag(claim.owner, 1), unacked.Held(claim.queue, raw), place)
     die()
 channel._settle(claim, [raw], client)
 (message,) = worker.got
@@ -76,7 +76,7 @@ def test_a_worker_killed_between_two_steps_loses_nothing(url: str, broker: redis
     """Wherever it was, the message is in one place, and the next worker gets it."""
     broker.lpush(QUEUE, envelope("job"))
     victim(url, step)
-    where = "unacked" if step in {"written down", "answered"} else "inflight"
+    where = "unacked" if step in {"written down", "told", "answered"} else "inflight"
     assert places(broker) == {where: 1}
     with Worker(url) as worker:
         worker.maintain()
@@ -150,6 +150,46 @@ def test_what_a_dead_worker_held_comes_back_in_order(url: str, broker: redis.Red
         assert ids(broker) == [f"delivered-{i}" for i in range(3)] + [f"claimed-{i}" for i in range(3)] + ["later"]
 
 
+def test_what_a_dead_owner_had_claimed_counts_as_delivered(url: str, broker: redis.Redis) -> None:
+    """It may have killed its worker before it was written down: after so many times it is not delivered any more."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Worker(url) as other:
+        for number in range(1, RULES.max_deliveries + 1):
+            victim(url, "claimed")
+            declare_dead(broker)
+            other.maintain()
+            assert broker.hvals(keys.deliveries(QUEUE)) == [str(number).encode()]
+        other.drain(lambda: "job" in other.failures)
+        assert other.got == []
+    assert places(broker) == {"dead": 1}
+
+
+# Dies of a message when it looks at it.
+READER = """
+import os, signal, sys
+from claims import *
+from worker.transport import inspection
+inspection.inspect = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+Worker(sys.argv[1]).drain(lambda: False)
+"""
+
+
+def test_a_message_that_kills_whoever_reads_it_ends_as_a_dead_letter(url: str, broker: redis.Redis) -> None:
+    """It counts before it is looked at; when even whoever should have given it up has died, it is not looked at."""
+    broker.lpush(QUEUE, envelope("killer"))
+    for number in range(1, RULES.max_deliveries + 2):
+        done = run_script(READER, url)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert places(broker) == {"unacked": 1}
+        assert broker.hvals(keys.deliveries(QUEUE)) == [str(number).encode()]
+        declare_dead(broker)
+        with Worker(url, "another queue") as other:
+            other.maintain()
+    done = run_script(READER.replace("False", "redis.Redis.from_url(sys.argv[1]).xlen(keys.dead(QUEUE))"), url)
+    assert done.returncode == 0, done.stderr
+    assert places(broker) == {"dead": 1}
+
+
 def test_a_dead_owner_s_list_is_looked_at_for_a_while(url: str, broker: redis.Redis) -> None:
     """A command of a half-open connection arrives late, in the list of an owner that was given up."""
     with Worker(url) as worker:
@@ -183,7 +223,6 @@ def test_a_worker_that_counted_as_dead_does_not_deliver_what_was_taken_back(url:
         assert frozen.got == []
         assert other.take(1) == ["job"]
         assert places(broker) == {"unacked": 1}
-        assert broker.hgetall(keys.deliveries(QUEUE)) == {keys.digest(envelope("job")).encode(): b"1"}
 
 
 def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis.Redis) -> None:
@@ -206,7 +245,7 @@ def test_a_renewal_that_failed_is_tried_again_at_once(
     monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
     proxy = Proxy(stack.redis.port)
     client = redis.Redis.from_url(stack.redis.url(port=proxy.port), socket_timeout=2, retry=Retry(NoBackoff(), 0))
-    heart = owners.Heart(client, time.time, "here")
+    heart = owners.Heart(client, "here")
     heart.add(broker, QUEUE)
     try:
         proxy.await_connections(1)

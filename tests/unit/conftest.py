@@ -6,7 +6,6 @@ import os
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-import hypothesis
 import pytest
 
 from worker.settings import PREFIX, Settings, config_folder, from_values
@@ -14,9 +13,6 @@ from worker.settings import PREFIX, Settings, config_folder, from_values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# No deadline: the machine is shared. The number of examples keeps the whole folder under ten seconds.
-hypothesis.settings.register_profile("unit", deadline=None, max_examples=30)
-hypothesis.settings.load_profile("unit")
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 

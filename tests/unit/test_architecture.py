@@ -25,6 +25,7 @@ LAYERS = [
         "principal",
         "adapters",
         "quiet",
+        "remote_control",
         "results",
         "links",
         "prefork",

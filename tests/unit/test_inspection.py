@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.transport.inspection import Delivery, Refusal, Rules, arguments, inspect
+from worker.transport.inspection import Delivery, Later, Refusal, Rules, arguments, inspect
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-RULES = Rules(tasks=("retrieve_top_k",), longest_eta_seconds=500)
+RULES = Rules(tasks=("retrieve_top_k",))
 CANARY = "canary-4711"
 BODY = json.dumps([[{"k": 12}], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
 
@@ -51,7 +51,6 @@ GOOD = {
     "time limits of Celery's own": envelope({"timelimit": [None, None]}),
     "expires later": envelope({"expires": (NOW + timedelta(seconds=1)).isoformat()}),
     "due": envelope({"eta": (NOW - timedelta(days=1)).isoformat()}),
-    "due soon": envelope({"eta": (NOW + timedelta(seconds=499)).isoformat()}),
     "more than is known": envelope({"traceparent": CANARY, "callbacks": [CANARY]}, other=1),
     "no embed": envelope(body=json.dumps([[{}], {}, None])),
 }
@@ -119,7 +118,6 @@ MALFORMED: dict[str, tuple[bytes, str, str | None]] = {
     "expires as text": (envelope({"expires": CANARY}), "headers.expires", "a-1"),
     "expires a number": (envelope({"expires": 5}), "headers.expires", "a-1"),
     "expires at the end of time": (envelope({"expires": "9999-12-31T23:59:59-12:00"}), "headers.expires", "a-1"),
-    "eta too far": (envelope({"eta": (NOW + timedelta(seconds=501)).isoformat()}), "headers.eta", "a-1"),
     "eta a list": (envelope({"eta": [CANARY]}), "headers.eta", "a-1"),
     "a callback": (envelope(body=json.dumps([[{}], {}, {"callbacks": [{"task": CANARY}]}])), "callbacks", "a-1"),
     "an errback": (envelope(body=json.dumps([[{}], {}, {"errbacks": [{"task": CANARY}]}])), "errbacks", "a-1"),
@@ -174,6 +172,25 @@ def test_what_expired_is_not_delivered(expires: str) -> None:
     found = inspect(envelope({"expires": expires}), RULES, NOW)
     assert isinstance(found, Refusal)
     assert (found.reason, type(found.error).__name__, found.id) == ("expired", "DeadLettered", "a-1")
+
+
+@pytest.mark.parametrize("seconds", [1, 10**9])
+def test_what_runs_later_is_not_looked_into(seconds: int) -> None:
+    """However much later; what becomes of its body is said when its time has come."""
+    due = NOW + timedelta(seconds=seconds)
+    assert inspect(envelope({"eta": due.isoformat()}, body=5), RULES, NOW) == Later(due.timestamp())
+
+
+@pytest.mark.parametrize("seconds", [5, 10])
+def test_what_expires_before_it_may_run_has_expired(seconds: int) -> None:
+    """Its sender need not wait for that."""
+    headers = {
+        "expires": (NOW + timedelta(seconds=5)).isoformat(),
+        "eta": (NOW + timedelta(seconds=seconds)).isoformat(),
+    }
+    found = inspect(envelope(headers), RULES, NOW)
+    assert isinstance(found, Refusal)
+    assert found.reason == "expired"
 
 
 def test_headers_that_celery_does_not_need_are_left_out() -> None:

@@ -1,16 +1,17 @@
 """What the database says of itself: that the worker's role can't see past the policies, and how corpora are typed.
 
-Asked once per process, before the first job. Whatever would let a row out that the policies hide stops
-the start.
+Checked in full once per process, before the first job, and again where a read finds that something has changed since
+(`worker.adapters.protection`). Whatever would let a row out that the policies hide stops the start.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 
+from worker.adapters.protection import RECORDS, UNPROTECTED, Protection, version_of
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ class CorpusTypes:
         document_id: type of the document id column.
         storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
         documents_storage: the same of the table of documents.
+        protection: what every read of the corpus checks.
     """
 
     id: str
     document_id: str
     storage: tuple[int, ...] = ()
     documents_storage: tuple[int, ...] = ()
+    protection: Protection = UNPROTECTED
 
 
 # Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
@@ -63,10 +66,10 @@ SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
 
 _CONFIGURATION = "SELECT FROM pg_ts_config WHERE cfgname = %s AND pg_ts_config_is_visible(oid)"
 
-# A relation and, through any depth, the tables and views below a view and the leaves of a partitioned table.
-_BELOW = """
+# The tables that hold the rows of a relation: through views of any depth, and in partitions and children.
+_STORAGE = """
 WITH RECURSIVE below AS (
-  SELECT %s::oid AS oid
+  SELECT to_regclass(%s)::oid AS oid
   UNION
   SELECT child FROM below b, LATERAL (
     SELECT d.refobjid AS child
@@ -78,21 +81,59 @@ WITH RECURSIVE below AS (
     SELECT inhrelid FROM pg_inherits WHERE inhparent = b.oid
   ) AS children
 )
+SELECT c.oid FROM below JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1
 """
 
-_BELOW_VIEW = (
-    _BELOW
-    + """
-SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
-  FROM below JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid <> %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 1
+# All that a view reads or calls, through any depth: relations, functions, operators. Partitions and children are read
+# through their parent, whose policies apply. Of a function whose body is text, every function and relation counts whose
+# name is a word of it: rather one too many. What is in pg_catalog is Postgres' own. Trusted functions are not followed.
+_BELOW_VIEW = """
+WITH RECURSIVE own AS (
+  SELECT oid FROM pg_namespace WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+), below (class, oid) AS (
+  SELECT 'pg_class'::regclass::oid, %(view)s::oid
+  UNION
+  SELECT child.class, child.oid FROM below b, LATERAL (
+    SELECT d.refclassid AS class, d.refobjid AS oid
+      FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.deptype = 'n'
+     WHERE b.class = 'pg_class'::regclass AND w.ev_class = b.oid
+    UNION ALL
+    SELECT d.refclassid, d.refobjid FROM pg_depend d
+     WHERE b.class = 'pg_proc'::regclass AND d.classid = b.class AND d.objid = b.oid AND d.deptype = 'n'
+    UNION ALL
+    SELECT 'pg_proc'::regclass, o.oprcode::oid FROM pg_operator o
+     WHERE b.class = 'pg_operator'::regclass AND o.oid = b.oid
+    UNION ALL
+    SELECT 'pg_proc'::regclass, part.oid
+      FROM pg_aggregate a, unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn]::oid[]) AS part (oid)
+     WHERE b.class = 'pg_proc'::regclass AND a.aggfnoid = b.oid
+    UNION ALL
+    SELECT named.class, named.oid
+      FROM pg_proc f JOIN pg_language l ON l.oid = f.prolang,
+           LATERAL regexp_split_to_table(lower(f.prosrc), '[^[:alnum:]_$]+') AS word,
+           LATERAL (SELECT 'pg_proc'::regclass::oid AS class, p.oid FROM pg_proc p JOIN own ON own.oid = p.pronamespace
+                     WHERE lower(p.proname) = word
+                    UNION ALL
+                    SELECT 'pg_class'::regclass, c.oid FROM pg_class c JOIN own ON own.oid = c.relnamespace
+                     WHERE lower(c.relname) = word) AS named
+     WHERE b.class = 'pg_proc'::regclass AND f.oid = b.oid AND l.lanname NOT IN ('internal', 'c')
+  ) AS child
+   WHERE child.class IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass)
+     AND NOT (child.class = 'pg_proc'::regclass
+              AND child.oid = ANY (SELECT p.oid FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                                    WHERE n.nspname || '.' || p.proname = ANY (%(trusted)s::text[])
+                                       OR p.proname = ANY (%(trusted)s::text[]) AND pg_function_is_visible(p.oid)))
+)
+SELECT c.oid, c.relkind::text, false, quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
+  FROM below b JOIN pg_class c ON b.class = 'pg_class'::regclass AND c.oid = b.oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid <> %(view)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+UNION ALL
+SELECT p.oid, 'function', p.prosecdef, n.nspname || '.' || p.proname
+  FROM below b JOIN pg_proc p ON b.class = 'pg_proc'::regclass AND p.oid = b.oid
+  JOIN pg_namespace n ON n.oid = p.pronamespace
+ ORDER BY name, 1
 """
-)
-
-_STORAGE = (
-    _BELOW.replace("%s::oid", "to_regclass(%s)::oid")  # noqa: S608 -- constants of this module
-    + "SELECT c.oid FROM below JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1"
-)
 
 
 def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, CorpusTypes]:
@@ -106,7 +147,7 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
     memberships = _check_role(connection, problems)
     types = {}
     for name, corpus in corpora.items():
-        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus.public, memberships, problems)
+        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, memberships, problems)
         if columns is None:
             continue
         problems += _missing_columns(name, corpus, columns)
@@ -120,7 +161,10 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
             columns.get(keys.document_id, "text"),
             _storage(connection, corpus.table),
             _storage(connection, documents.table) if documents is not None else (),
+            UNPROTECTED if corpus.public else _protection(connection, corpus),
         )
+    for table in RECORDS:
+        _check_below(connection, "records", table, memberships, problems)
     if problems:
         raise SettingsError("; ".join(problems))
     return types
@@ -147,7 +191,7 @@ def _check_relation(
     connection: psycopg.Connection[Any],
     label: str,
     table: str,
-    public: bool,
+    corpus: CorpusSettings,
     memberships: frozenset[int],
     problems: list[str],
 ) -> dict[str, str] | None:
@@ -166,12 +210,31 @@ def _check_relation(
             f"{label}: the worker's role owns {table} or is a member of its owner {owner_name}, "
             "whom row-level security does not bind: connect as another role"
         )
-    if not public:
+    if not corpus.public:
         problems += _unprotected(label, table, kind, row_security, security_invoker)
-        if kind == "v":
-            for (below,) in connection.execute(_BELOW_VIEW, (oid, oid)).fetchall():
-                _check_below(connection, label, below, memberships, problems)
+        for below in _below_view(connection, oid, corpus) if kind == "v" else ():
+            if below.kind != "function":
+                _check_below(connection, label, below.name, memberships, problems)
+            elif below.security_definer:
+                problems.append(
+                    f"{label}: the function {below.name} below the view {table} is SECURITY DEFINER and reads with its "
+                    f"owner's rights: ALTER FUNCTION {below.name} SECURITY INVOKER, or name it in trusted_functions"
+                )
     return dict(connection.execute(_COLUMNS, (oid,)).fetchall())
+
+
+class _Below(NamedTuple):
+    """A relation or function that a view reads or calls."""
+
+    oid: int
+    kind: str
+    security_definer: bool
+    name: str
+
+
+def _below_view(connection: psycopg.Connection[Any], view: int, corpus: CorpusSettings) -> list[_Below]:
+    values = {"view": view, "trusted": corpus.trusted_functions}
+    return [_Below(*row) for row in connection.execute(_BELOW_VIEW, values).fetchall()]
 
 
 def _unprotected(label: str, table: str, kind: str, row_security: bool, security_invoker: bool) -> Iterator[str]:
@@ -198,7 +261,7 @@ def _check_below(
     memberships: frozenset[int],
     problems: list[str],
 ) -> None:
-    """A table or view under a corpus's view: the worker's rights decide there too."""
+    """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
     row = connection.execute(_RELATION, (quoted,)).fetchone()
     if row is None:
         return
@@ -219,12 +282,32 @@ def _check_documents(
     if documents is None:
         return
     label = f"documents of corpus {name}"
-    columns = _check_relation(connection, label, documents.table, corpus.public, memberships, problems)
+    columns = _check_relation(connection, label, documents.table, corpus, memberships, problems)
     problems += [
         f"corpora.{name}.documents.{field}: {documents.table} has no column {column}"
         for field, column in (("id", documents.id), ("path", documents.path))
         if columns is not None and column is not None and column not in columns
     ]
+
+
+def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Protection:
+    """What every read of a corpus checks; it was found safe just now."""
+    tables: list[str] = []
+    views: list[str] = []
+    below: list[int] = []
+    definitions: list[int] = []
+    names = [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
+    for name in names:
+        quoted = identifier(name).as_string(connection)
+        row = connection.execute(_RELATION, (quoted,)).fetchone()
+        if row is None or row[1] != "v":
+            tables.append(quoted)
+            continue
+        views.append(quoted)
+        for one in _below_view(connection, row[0], corpus):
+            (definitions if one.kind in {"v", "function"} else below).append(one.oid)
+    (version,) = connection.execute(sql.SQL("SELECT ") + version_of(views, definitions)).fetchone() or ("",)
+    return Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), version)
 
 
 def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:

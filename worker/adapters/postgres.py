@@ -14,10 +14,11 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.adapters import catalog, connections
 from worker.adapters.connections import CHECK_SECONDS, PatientConnection
+from worker.adapters.protection import OF_RECORDS, Protection, protected
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.model import Principal
@@ -57,6 +58,7 @@ class Reader(Protocol):
         timeout_seconds: float | None = None,
         *,
         searches: int = 1,
+        corpora: Collection[str] | None = None,
     ) -> list[list[Row]]:
         """See `Database.read`."""
 
@@ -107,14 +109,18 @@ class Database:
         timeout_seconds: float | None = None,
         *,
         searches: int = 1,
+        corpora: Collection[str] | None = None,
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
+
+        The transaction first checks that policies decide what it reads, and ends where they do not.
 
         Args:
             principal: who asks.
             statements: each with its parameters.
             timeout_seconds: for each statement, where that is less than the settings say.
             searches: how many of the statements may each take all of that time; the whole is waited for as long.
+            corpora: names of those that are read; default all.
 
         Returns:
             The rows of each statement.
@@ -122,12 +128,13 @@ class Database:
         Raises:
             Unavailable: Postgres is away (a dead pooled connection is replaced and tried once more).
             TimedOut: the statement ran into its time limit.
-            SettingsError: a right, a table or a column is missing.
+            SettingsError: a right, a table or a column is missing; or rows could leak, see `catalog.inspect`.
             InternalError: anything else; the SQLSTATE is named, never a value.
         """
         seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
-        return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches)
+        names = self.types if corpora is None else corpora
+        return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches, names)
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -150,23 +157,37 @@ class Database:
         settings: Sequence[tuple[str, str]],
         statements: Sequence[Statement],
         patience: float,
+        corpora: Collection[str] | None = None,
         *,
         write: bool = False,
     ) -> list[list[Row]]:
+        """Run statements on corpora, or on the records where none are given."""
         with translated_errors():
             try:
-                return self._run(settings, statements, patience, write)
+                return self._run(settings, statements, patience, write, self._protections(corpora))
             except PoolTimeout:
                 raise
+            except psycopg.errors.UndefinedObject:
+                # Something is not as the last full check found it: the next says what is wrong, or that all is well.
+                self.types = check(self._settings)
+                return self._run(settings, statements, patience, write, self._protections(corpora))
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise
                 # Most often a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(settings, statements, patience, write)
+                return self._run(settings, statements, patience, write, self._protections(corpora))
+
+    def _protections(self, corpora: Collection[str] | None) -> tuple[Protection, ...]:
+        return (OF_RECORDS,) if corpora is None else tuple(self.types[name].protection for name in corpora)
 
     def _run(
-        self, settings: Iterable[tuple[str, str]], statements: Sequence[Statement], patience: float, write: bool
+        self,
+        settings: Iterable[tuple[str, str]],
+        statements: Sequence[Statement],
+        patience: float,
+        write: bool,
+        protections: tuple[Protection, ...],
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
@@ -176,7 +197,7 @@ class Database:
                 with connection.pipeline():
                     if write:
                         connection.execute(_BEGIN_WRITE, prepare=True)
-                    self._state(connection, settings)
+                    self._state(connection, settings, protections)
                     cursors = [
                         connection.execute(query, values, prepare=True, binary=True) for query, values in statements
                     ]
@@ -194,10 +215,15 @@ class Database:
             connection.used_at = time.monotonic()
             return [_rows(cursor) for cursor in cursors]
 
-    def _state(self, connection: PatientConnection, settings: Iterable[tuple[str, str]]) -> None:
-        """Say who asks, and that nothing may be written, until the end of this transaction and no longer."""
+    def _state(
+        self,
+        connection: PatientConnection,
+        settings: Iterable[tuple[str, str]],
+        protections: tuple[Protection, ...],
+    ) -> None:
+        """State the caller, and that nothing may be written, until this transaction ends; check that policies apply."""
         values = dict([_timeout(self._timeout_seconds), *settings])
-        connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
+        connection.execute(_setting(tuple(values), protections), [*values.values()], prepare=True)
 
     def close(self) -> None:
         """Close all connections."""
@@ -214,10 +240,10 @@ def _timeout(seconds: float) -> tuple[str, str]:
 
 
 @cache
-def _setting(names: tuple[str, ...]) -> bytes:
+def _setting(names: tuple[str, ...], protections: tuple[Protection, ...]) -> bytes:
     """The statement that sets these until the end of the transaction; names are of the worker's settings, so few."""
-    calls = sql.SQL(", ").join([sql.SQL("set_config({}, %s, true)").format(name) for name in names])
-    return (sql.SQL("SELECT ") + calls).as_bytes(None)
+    calls = [sql.SQL("set_config({}, %s, true)").format(name) for name in names]
+    return (sql.SQL("SELECT ") + sql.SQL(", ").join([*calls, protected(protections)])).as_bytes(None)
 
 
 def check(settings: Settings) -> Mapping[str, CorpusTypes]:

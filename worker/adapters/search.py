@@ -15,7 +15,7 @@ from worker.core.ranking import by_similarity, id_key
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from worker.adapters.catalog import CorpusTypes
     from worker.adapters.postgres import Database, Reader, Row, Statement
@@ -58,6 +58,10 @@ class Found:
 class Search(Protocol):
     """One search of one corpus, to be run in a transaction together with others."""
 
+    @property
+    def corpus(self) -> Corpus:
+        """Where."""
+
     def statements(self) -> list[Statement]:
         """What is sent."""
 
@@ -92,7 +96,9 @@ def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
     sent = [one.statements() for one in searches]
-    results = iter(database.read(principal, [*chain.from_iterable(sent)], timeout_seconds, searches=len(searches)))
+    corpora = dict.fromkeys(one.corpus.name for one in searches)
+    statements = [*chain.from_iterable(sent)]
+    results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
     return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]
 
 
@@ -222,7 +228,7 @@ class Corpus:
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
         """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
-        (rows,) = database.read(principal, [(self.statements.pinned, self.statements.pins(hashes, ids))])
+        (rows,) = self._read(database, principal, self.statements.pinned, self.statements.pins(hashes, ids))
         chunks = self.chunks(rows)
         # Only by hash and by id together is one found twice.
         return list({chunk.id: chunk for chunk in chunks}.values()) if ids else chunks
@@ -233,7 +239,7 @@ class Corpus:
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
         """The first chunks by id, for bare hashes in a corpus without a hash column."""
-        (rows,) = database.read(principal, [(self.statements.scan, {"limit": limit})])
+        (rows,) = self._read(database, principal, self.statements.scan, {"limit": limit})
         return [self._chunk(row) for row in rows]
 
     def fill(
@@ -244,8 +250,13 @@ class Corpus:
             return []
         extra = 0 if self.has_hashes else len(without)
         values = {**self.statements.pins(without, ()), "limit": limit + extra}
-        (rows,) = database.read(principal, [(self.statements.fill(order), values)])
+        (rows,) = self._read(database, principal, self.statements.fill(order), values)
         return [chunk for chunk in map(self._chunk, rows) if chunk.chunk_hash not in without][:limit]
+
+    def _read(
+        self, database: Database, principal: Principal, query: bytes, values: Mapping[str, Any]
+    ) -> list[list[Row]]:
+        return database.read(principal, [(query, values)], corpora=[self.name])
 
     @property
     def has_hashes(self) -> bool:

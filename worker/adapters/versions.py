@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from worker.adapters.catalog import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from worker.adapters.postgres import Database
     from worker.model import Principal
@@ -52,7 +52,9 @@ SELECT current_setting('track_counts')::bool
 """
 
 
-def version(database: Database, principal: Principal, tables: Iterable[str]) -> str | None:
+def version(
+    database: Database, principal: Principal, tables: Iterable[str], corpora: Collection[str] | None = None
+) -> str | None:
     """The version of what stands in tables and views, one text for all of them.
 
     It follows a write within about a second where the writing session goes on or ends, within ten where it stays
@@ -62,11 +64,12 @@ def version(database: Database, principal: Principal, tables: Iterable[str]) -> 
         database: where they are.
         principal: who asks; the version is the same for everybody.
         tables: their names, as in settings.
+        corpora: names of those that the tables belong to; default all.
 
     Returns:
         None where the server does not count what is written, or not all of it.
     """
     names = [identifier(table).as_string(None) for table in tables]
-    ((row,),) = database.read(principal, [(_VERSION, {"tables": json.dumps(names)})])
+    ((row,),) = database.read(principal, [(_VERSION, {"tables": json.dumps(names)})], corpora=corpora)
     counts, text = row
     return text if counts else None

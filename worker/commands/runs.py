@@ -33,7 +33,7 @@ runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list them, take th
 
 Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
 Run = Annotated[str, typer.Argument(help="run_id of the run.")]
-Caller = Annotated[str, typer.Option("--as", help="Whose run: the value of the owner claim (user_id).")]
+Caller = Annotated[str, typer.Option("--as", help="Whose run: the user's id, or all owner claims as JSON.")]
 Claims = Annotated[
     str, typer.Option(help='All claims of who looks, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
 ]
@@ -54,20 +54,21 @@ def opened_engine() -> Iterator[tuple[Engine, Settings]]:
 
 
 def asker_of(settings: Settings, caller: str, claims: str) -> Principal:
-    """Who looks, from `--as` or `--claims`."""
+    """Who looks, from `--as` (the user's claim, or a JSON object of claims) or `--claims`."""
     from worker.principal import as_principal
 
     if bool(caller) == bool(claims):
         raise typer.BadParameter("give either --as or --claims")
-    if caller:
-        return as_principal({settings.principal.owner_claim: caller}, settings, "--as")
+    if caller and not caller.startswith("{"):
+        return as_principal({settings.principal.owners[-1]: caller}, settings, "--as")
+    option, claims = ("--as", caller) if caller else ("--claims", claims)
     try:
         given = json.loads(claims)
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint="--claims")
-    return as_principal(given, settings, "--claims")
+        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
+    return as_principal(given, settings, option)
 
 
 def name_of(subject: str, run: str, step: str = "") -> RunName:

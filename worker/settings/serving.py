@@ -33,7 +33,8 @@ class TokenSettings(Section):
 class PrincipalSettings(Section):
     """Which claim becomes which Postgres setting."""
 
-    owner_claim: str = "user_id"
+    owner_claims: list[str] = Field([], max_length=8)
+    owner_claim: str | None = None
     settings: dict[str, CustomSetting] = {
         "user_id": "app.user_id",
         "tenant_id": "app.tenant_id",
@@ -43,11 +44,27 @@ class PrincipalSettings(Section):
 
     @model_validator(mode="after")
     def _owner_is_mapped(self) -> PrincipalSettings:
-        if self.owner_claim not in self.settings:
-            raise ValueError(f"principal.owner_claim: {self.owner_claim!r} is not in principal.settings")
+        if self.owner_claim and self.owner_claims:
+            raise ValueError("principal.owner_claim: leave it out where principal.owner_claims is set")
+        name = "owner_claim" if self.owner_claim else "owner_claims"
+        if not self.owners:
+            raise ValueError("principal.owner_claims: name the claims of principal.settings that say whose a run is")
+        for claim in self.owners:
+            if claim not in self.settings or self.owners.count(claim) > 1:
+                raise ValueError(f"principal.{name}: {claim!r} is not in principal.settings, or there twice")
         if any(setting.startswith("retrieval.") for setting in self.settings.values()):
             raise ValueError("principal.settings: the settings retrieval.… are the worker's own")
         return self
+
+    @property
+    def owners(self) -> list[str]:
+        """The claims that say whose a run is, the user's last; where none are named, tenant and user."""
+        if self.owner_claim:
+            return [self.owner_claim]
+        if self.owner_claims:
+            return self.owner_claims
+        user = "user_id" in self.settings
+        return [claim for claim in ("tenant_id", "user_id") if user and claim in self.settings]
 
 
 class Columns(Section):
@@ -87,6 +104,7 @@ class CorpusSettings(Section):
     date: str | None = None
     path_field: str | None = None
     documents: DocumentsTable | None = None
+    trusted_functions: list[QualifiedName] = []
 
 
 class SearchSettings(Section):
@@ -136,6 +154,19 @@ class StandbySettings(Section):
     max_lag_seconds: Seconds = 10.0
 
 
+ControlCommand = Literal[
+    "add_consumer",
+    "cancel_consumer",
+    "rate_limit",
+    "revoke",
+    "revoke_by_stamped_headers",
+    "shutdown",
+    "terminate",
+    "time_limit",
+]
+"""Commands of Celery's remote control that a worker refuses unless its settings name them."""
+
+
 class WorkerSettings(Section):
     """How Celery runs the tasks."""
 
@@ -153,6 +184,7 @@ class WorkerSettings(Section):
     dead_letters: int = Field(10_000, ge=1)
     dead_letter_bytes: int = Field(524_288, ge=1024)
     send_task_events: bool = True
+    remote_control: tuple[ControlCommand, ...] = ()
     soft_shutdown_seconds: float = Field(30.0, ge=0)
 
     @model_validator(mode="after")

@@ -3,12 +3,13 @@
 Stock kombu takes a message off its queue with ``BRPOP`` and writes it down afterwards; what dies in between loses it.
 Here a message is always in one place in Redis, and goes from one to the next in one step:
 
-    queue ─BLMOVE→ queue.inflight.<owner> ─MULTI→ unacked ─acknowledged→ gone
-                                        └────MULTI→ queue.dead ←MULTI─┘
+    queue ─BLMOVE→ queue.inflight.<owner> ─script→ unacked ─acknowledged→ gone
+      ↑                                 └────script→ queue.dead ←MULTI─┤
+      └──────────script, when it is due── queue.delayed ←script────────┘
 
 What to read, in order: `keys` (the places), `inspection` (what a message must be), `claim` (off the queue), `unacked`
-(delivered, and given back), `owners` (who is alive), `dead_letters`, and `channel`, which puts them together. Producers
-need none of it: whatever LPUSHes Celery's messages works unchanged.
+(delivered, and given back), `delayed` (not yet), `owners` (who is alive), `dead_letters`, and `channel`, which puts
+them together. Producers need none of it: whatever LPUSHes Celery's messages works unchanged.
 """
 
 from kombu.connection import resolve_aliases

@@ -9,20 +9,21 @@ import socket
 import time
 from collections import deque
 from datetime import UTC, datetime
-from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import redis
 from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 from kombu.utils import json as kombu_json
+from kombu.utils.encoding import bytes_to_str
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
-from worker.transport import dead_letters, inspection, keys, owners, unacked
+from worker.transport import dead_letters, delayed, inspection, keys, owners, unacked
 from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
-from worker.transport.inspection import Refusal, Rules
+from worker.transport.clock import ServerClock
+from worker.transport.inspection import Delivery, Later, Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
@@ -38,21 +39,27 @@ AT_A_STRETCH = 256
 """So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
 jobs that end, and of being told to end itself."""
 
+PROMOTE_SECONDS = 0.25
+"""How often a worker looks for messages whose time has come."""
+
 MAINTENANCE_SECONDS = 2.0
 """How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
 
 OVERDUE_SECONDS = 1.0
-OVERDUE_A_PROCESS = 2
-"""So many overdue deliveries a worker gives back at a time, for each message that it may hold at once."""
+"""How often it looks for deliveries that are overdue, and lets messages back that were put off."""
+
+OVERDUE_AT_ONCE = 64
+LET_BACK_A_PROCESS = 2
+"""So many that were put off a worker lets back to a queue at a time, for each message that it may hold at once."""
 
 OTHERS_BETWEEN = 400
-"""While others wait in their queue, it gives back one for so many that it has delivered."""
-
-OVERDUE_LOOKED_AT = 64
-"""Among so many, the oldest, it looks for some of a queue where none waits."""
+"""While others wait in the queue, it lets one back for so many that it has delivered from there."""
 
 SILENCE_SECONDS = 5.0
 """How long an answer may be overdue before its connection counts as half-open."""
+
+FANOUT_BYTES = 2_097_152
+"""Longer messages of remote control or events are ignored."""
 
 PAUSE_SECONDS = 1.0
 """How long nothing is claimed after failures could not be told to their senders."""
@@ -79,8 +86,9 @@ class Channel(kombu_redis.Channel):
         self._claims: dict[str, Claim] = {}
         self._heart: owners.Heart | None = None
         self._kept: redis.Redis | None = None
-        self._deliveries = self._accounted = 0
-        self._paused_until = self._maintained = self._looked = float("-inf")
+        self._clock = ServerClock(time.monotonic)
+        self._deliveries = 0
+        self._paused_until = self._maintained = self._looked = self._promoted = float("-inf")
         self._turn = 0
         self._taken: deque[Taken] = deque()
         super().__init__(*args, **options)
@@ -116,7 +124,7 @@ class Channel(kombu_redis.Channel):
         consumed = super().basic_consume(queue, no_ack, *args, **options)
         if queue not in self.active_fanout_queues and queue not in self._claims:
             if self._heart is None:
-                self._heart = owners.Heart(self._once_client(), time.time, _process_name())
+                self._heart = owners.Heart(self._once_client(), _process_name())
             kind = Pop if no_ack else Claim
             self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
         return consumed
@@ -133,7 +141,7 @@ class Channel(kombu_redis.Channel):
             for taken in [one for one in self._taken if one.claim is claim]:
                 self._taken.remove(taken)
                 with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
-                    unacked.give_back(client, taken.tag, "RPUSH", uncounted=True)
+                    unacked.give_back(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
 
     # --- claims -------------------------------------------------------------------------------------
@@ -165,13 +173,45 @@ class Channel(kombu_redis.Channel):
     def _hand_over(self, client: redis.Redis) -> None:
         """What becomes of messages that came with acknowledgements."""
         while self._taken:
-            taken = self._taken.popleft()
-            found = inspection.inspect(taken.raw, self.rules, _now())
-            taken.claim.settled(1, int(isinstance(found, Refusal)))
-            if isinstance(found, Refusal):
-                self._give_up(taken.tag, found, client, count=taken.count - 1)
-            else:
-                self._deliver(unacked.Held(taken.claim.queue, taken.raw), found, taken.tag, taken.count, client)
+            self._settle_one(self._taken.popleft(), client)
+
+    def _settle_one(self, taken: Taken, client: redis.Redis) -> None:
+        """Look at a message that is written down, and hand it on."""
+        found = self._look(taken.raw, taken.count, client)
+        gone = self._hand_on(taken, found, client)
+        taken.claim.settled(1, int(gone))
+
+    def _look(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
+        """What a message is, and whether it was delivered too often.
+
+        Args:
+            raw: the message.
+            count: how often it was delivered, with this time.
+            client: of the broker.
+        """
+        if count > self.rules.max_deliveries + 1:  # whoever should have given it up has died of reading it
+            return Refusal("max_deliveries", _too_often(count), inspection.glimpse_id(raw, self.rules))
+        found = inspection.inspect(raw, self.rules, self._clock.read(client))
+        if isinstance(found, Delivery) and count > self.rules.max_deliveries:
+            return Refusal("max_deliveries", _too_often(count), found.id, found.headers["task"])
+        return found
+
+    def _hand_on(self, taken: Taken, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
+        """Deliver a message that is written down, or have it wait for its time, or give it up.
+
+        Returns:
+            Whether another one may come in its place.
+        """
+        queue = taken.claim.queue
+        if isinstance(found, Later):
+            delayed.delay(client, taken.tag, queue, found.due)
+            return True
+        if isinstance(found, Refusal):
+            count = taken.count if found.reason == "max_deliveries" else taken.count - 1
+            return self._give_up(taken.tag, queue, found, client, count)
+        taken.claim.deliveries += 1
+        self._deliver(taken, found, client)
+        return False
 
     def claim_more(self) -> None:
         """Take what is there while there is room, in turns; then wait at every queue."""
@@ -227,23 +267,43 @@ class Channel(kombu_redis.Channel):
                 self._deliver_plain(claim.queue, raw)
             return
         try:
-            no_room: list[bytes] = []
-            refused: list[tuple[bytes, Refusal]] = []
-            for raw in taken:
-                found = inspection.inspect(raw, self.rules, _now())
-                if isinstance(found, Refusal):
-                    refused.append((raw, found))
-                elif self._may_claim():
-                    self._write_down(claim, raw, found, client)
-                else:  # another message came first
-                    no_room.append(raw)
-            if no_room:
-                claim.give_back(client, no_room)
-            buried = self._bury_claimed(claim, refused, client) if refused else 0
-            claim.settled(len(taken), buried)
+            if len(taken) > 1:
+                self._settle_many(claim, taken, client)
+            elif taken and self._may_claim():
+                self._settle_written(claim, taken[0], client)
+            elif taken:  # another message came first
+                claim.give_back(client, taken)
         except BROKEN:
             claim.drop()  # whether Redis has heard the last command is not known
             raise
+
+    def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
+        """Count a message before it is looked at: it may kill whoever looks."""
+        written = self._write_down(claim, raw, client)
+        if written is not None:
+            self._settle_one(written, client)
+
+    def _settle_many(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
+        """The same of a burst, most of which is refused: that goes to the dead letters in one round trip."""
+        no_room: list[bytes] = []
+        refused: list[tuple[bytes, Refusal]] = []
+        later = buried = 0
+        counts: Any = client.hmget(keys.deliveries(claim.queue), [keys.digest(raw) for raw in taken])
+        for raw, count in zip(taken, counts, strict=True):
+            found = self._look(raw, int(count or 0) + 1, client)
+            if isinstance(found, Refusal) and found.reason != "max_deliveries":
+                refused.append((raw, found))
+            elif not isinstance(found, Delivery) or self._may_claim():
+                written = self._write_down(claim, raw, client)
+                if written is not None:
+                    later += self._hand_on(written, found, client)
+            else:
+                no_room.append(raw)
+        if no_room:
+            claim.give_back(client, no_room)
+        if refused:
+            buried = self._bury_claimed(claim, refused, client)
+        claim.settled(len(taken), buried + later)
 
     def _deliver_plain(self, queue: str, raw: bytes) -> None:
         try:
@@ -253,34 +313,27 @@ class Channel(kombu_redis.Channel):
             return
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
-    def _write_down(self, claim: Claim, raw: bytes, found: inspection.Delivery, client: redis.Redis) -> None:
-        """Note a delivery, and hand it on."""
+    def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> Taken | None:
+        """Note a delivery; None if its message was taken back meanwhile."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
-        claimed = unacked.Held(claim.queue, raw)
-        count = unacked.write_down(client, tag, claimed, keys.inflight(claim.queue, claim.owner), time.time())
-        if count:
-            self._deliver(claimed, found, tag, count, client)
+        place = keys.inflight(claim.queue, claim.owner)
+        count = unacked.write_down(client, tag, unacked.Held(claim.queue, raw), place)
+        return Taken(claim, raw, tag, count) if count else None
 
-    def _deliver(
-        self, claimed: unacked.Held, found: inspection.Delivery, tag: str, count: int, client: redis.Redis
-    ) -> None:
+    def _deliver(self, taken: Taken, found: Delivery, client: redis.Redis) -> None:
         """Hand on a delivery that is written down."""
-        if count > self.rules.max_deliveries:
-            given_up = DeadLettered(
-                f"the job was delivered {count} times without an answer: it may be killing its worker"
-            )
-            self._give_up(tag, Refusal("max_deliveries", given_up, found.id, found.headers["task"]), client)
-            return
+        claimed = unacked.Held(taken.claim.queue, taken.raw)
         try:
-            self.connection._deliver(payload(found, claimed, tag, count), claimed.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, taken.tag, taken.count), claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
             log.error("message not understood", error=type(error).__name__, where=observe.where(error))  # noqa: TRY400 -- its message may quote the job
             unforeseen = InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details")
-            self._give_up(tag, Refusal("unforeseen", unforeseen, found.id, found.headers["task"]), client)
-            virtual.QoS.ack(self.qos, tag)
+            refusal = Refusal("unforeseen", unforeseen, found.id, found.headers["task"])
+            self._give_up(taken.tag, claimed.queue, refusal, client)
+            virtual.QoS.ack(self.qos, taken.tag)
 
     # --- dead letters -------------------------------------------------------------------------------
 
@@ -318,12 +371,14 @@ class Channel(kombu_redis.Channel):
                 self._say_buried(claim.queue, refusal, letter, count)
         return len(refused)
 
-    def _give_up(self, tag: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> None:
-        """From the unacknowledged to the dead letters, or to the end of the queue."""
-        if self._answer([refusal]):
+    def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> bool:
+        """From the unacknowledged to the dead letters (then true), or to the end of the queue."""
+        told = self._answer([refusal])
+        if told:
             self.bury_delivered(tag, refusal, count)
         else:
-            unacked.give_back(client, tag, "LPUSH", uncounted=True)
+            unacked.give_back(client, tag, queue, "LPUSH", uncounted=True)
+        return told
 
     def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
         """From the unacknowledged to the dead letters, in one step; its failure is stored already.
@@ -363,67 +418,73 @@ class Channel(kombu_redis.Channel):
     # --- the dead and the late ----------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Put back what dead workers and late deliveries hold; every few seconds, by every worker."""
-        if not any(claim.reliable for claim in self._claims.values()):
+        """Put back what is due, what was put off, and what dead workers and late deliveries hold; by every worker."""
+        if not self._reliable:
             return
         now = time.monotonic()
-        for_all = now - self._maintained >= MAINTENANCE_SECONDS
-        if not for_all and now - self._looked < OVERDUE_SECONDS:
-            return
-        self._looked = now
         try:
             with self.conn_or_acquire() as client:
-                if for_all:
+                if now - self._promoted >= PROMOTE_SECONDS:
+                    self._promoted = now
+                    self._promote(client)
+                if now - self._maintained >= MAINTENANCE_SECONDS:
                     self._maintained = now
                     self._put_back(client)
-                self._put_back_overdue(client)
+                if now - self._looked >= OVERDUE_SECONDS:
+                    self._looked = now
+                    self._put_off_overdue(client)
+                    self._let_back(client)
         except BROKEN as error:
+            self._promoted = now + OVERDUE_SECONDS
             log.warning("nothing put back this time", error=type(error).__name__)
 
-    def _put_back(self, client: redis.Redis) -> None:
-        dead = owners.bury(client, time.time())
-        _say_put_back(sum(self._give_back(tag, "RPUSH", client) for tag in unacked.of_owners(client, {*dead})))
-        for queue, claim in self._claims.items():
-            if claim.reliable:
-                collect_priorities(client, queue)
+    @property
+    def _reliable(self) -> list[Claim]:
+        return [claim for claim in self._claims.values() if claim.reliable]
 
-    def _put_back_overdue(self, client: redis.Redis) -> None:
-        """Put some overdue deliveries back, behind those that wait in their queues.
+    def _promote(self, client: redis.Redis) -> None:
+        """Put messages whose time has come back on their queues; if there are many, the rest at the next turn."""
+        if sum(delayed.promote(client, claim.queue) for claim in self._reliable):
+            self._promoted = float("-inf")
+
+    def _put_back(self, client: redis.Redis) -> None:
+        dead = owners.bury(client)
+        held = unacked.of_owners(client, {*dead})
+        queues = unacked.queues_of(client, held)
+        returned = 0
+        for tag, queue in zip(held, queues, strict=True):
+            returned += queue is not None and unacked.give_back(client, tag, queue, "RPUSH")
+        _say_put_back(returned)
+        for claim in self._reliable:
+            collect_priorities(client, claim.queue)
+
+    def _put_off_overdue(self, client: redis.Redis) -> None:
+        """Take overdue deliveries from whoever has forgotten them; each queue has its own turn with its own."""
+        late = unacked.overdue(client, self.visibility_timeout, OVERDUE_AT_ONCE)
+        for tag, queue in zip(late, unacked.queues_of(client, late), strict=True):
+            if queue is None:
+                self._give_back_foreign(tag, client)
+            elif unacked.put_off(client, tag, queue):
+                log.warning("delivery overdue", queue=queue)
+
+    def _give_back_foreign(self, tag: str, client: redis.Redis) -> None:
+        """Give back a stock worker's delivery, or forget one that is gone."""
+        try:
+            kombu_redis.QoS.restore_by_tag(self.qos, tag, client)
+        except (ValueError, TypeError, LookupError):
+            log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
+            client.zrem(keys.UNACKED_INDEX, tag)
+
+    def _let_back(self, client: redis.Redis) -> None:
+        """Put some messages that were put off back, behind those that wait in their queues.
 
         They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
         take the workers' time from all others. Where none waits, nobody is kept from anything.
         """
-        earned, rest = divmod(self._deliveries - self._accounted, OTHERS_BETWEEN)
-        self._accounted = self._deliveries - rest
-        most = OVERDUE_A_PROCESS * (self.qos.prefetch_count or 1)
-        late = unacked.overdue(client, self.overdue_before(), OVERDUE_LOOKED_AT)
-        queues = unacked.queues_of(client, late)
-        busy = {queue for queue in {*queues} if queue is not None and client.llen(queue)}
-        returned = 0
-        for tag, queue in zip(late, queues, strict=True):
-            if queue in busy:
-                if not earned:
-                    continue
-                earned -= 1
-            returned += self._give_back(tag, "LPUSH", client)
-            if returned >= most:
-                break
-        _say_put_back(returned)
-
-    def overdue_before(self) -> float:
-        """Deliveries from before this moment (Unix time) are overdue."""
-        return time.time() - self.visibility_timeout
-
-    def _give_back(self, tag: str, side: Literal["RPUSH", "LPUSH"], client: redis.Redis) -> bool:
-        message = unacked.held(client, tag)
-        if message is not None:
-            return unacked.give_back(client, tag, side, message=message)
-        try:
-            kombu_redis.QoS.restore_by_tag(self.qos, tag, client)  # a stock worker's, or gone
-        except (ValueError, TypeError, LookupError):
-            log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
-            client.zrem(keys.UNACKED_INDEX, tag)
-        return False
+        idle = LET_BACK_A_PROCESS * (self.qos.prefetch_count or 1)
+        for claim in self._reliable:
+            earned, claim.deliveries = divmod(claim.deliveries, OTHERS_BETWEEN)
+            _say_put_back(delayed.let_back(client, claim.queue, idle, earned))
 
     def _receive_one(self, c: Any) -> Any:
         """A message of remote control, if there is one.
@@ -438,8 +499,27 @@ class Channel(kombu_redis.Channel):
         except self.connection_errors:
             self._in_listen = False
             raise
-        c.parse_response = partial(type(c).parse_response, c, block=False, timeout=SILENCE_SECONDS)
-        return super()._receive_one(c)
+        answer = c.parse_response(block=False, timeout=SILENCE_SECONDS)
+        said = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
+        if not bytes_to_str(said.get("type", "")).endswith("message") or not said["data"]:
+            return None
+        return self._deliver_fanout(bytes_to_str(said["channel"]), said["data"])
+
+    def _deliver_fanout(self, place: str, data: bytes) -> bool:
+        """Hand on what was published; what can't be read is ignored, because an exception would end the worker."""
+        exchange = place.partition(".")[2].split("/", 1)[0]
+        try:
+            message = kombu_json.loads(data.decode()) if len(data) <= FANOUT_BYTES else None
+            if message and "compression" not in message["headers"]:
+                self.connection._deliver(message, self._fanout_to_queue[exchange])  # noqa: SLF001 -- kombu's own way
+                return True
+            reason = "too long, empty or compressed"
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 -- of whatever somebody published
+            reason = type(error).__name__
+        log.warning("published message ignored", reason=reason, bytes=len(data))
+        return True
 
     def drop_silent_claims(self) -> None:
         """Give up connections that should have answered."""
@@ -471,6 +551,10 @@ class Channel(kombu_redis.Channel):
 def _say_put_back(messages: int) -> None:
     if messages:
         log.warning("deliveries put back", messages=messages)
+
+
+def _too_often(count: int) -> DeadLettered:
+    return DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
 
 
 def _process_name() -> str:

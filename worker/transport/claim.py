@@ -8,7 +8,6 @@ still move arrives in a list that is recognised as a dead one's.
 from __future__ import annotations
 
 import select
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,12 +56,12 @@ WAIT_SECONDS = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """A message that came with an acknowledgement.
+    """A message that is written down as delivered, and was not looked at yet.
 
     Attributes:
         claim: by which.
         raw: the message.
-        tag: of its delivery, which is written down already.
+        tag: of its delivery.
         count: how often it was delivered, with this time.
     """
 
@@ -85,8 +84,9 @@ class Claim:
         connection: of the command that waits; None until `connect`.
         owner: of what it takes.
         since: when the waiting command was sent; None while none waits.
-        burst: how many to take at a time, so that about one of them is fit to be delivered: one more than were refused
-            of the last ones.
+        burst: how many to take at a time, so that about one of them is fit to be delivered: one more than were not of
+            the last ones.
+        deliveries: how many were delivered since one was last let back that had been put off.
     """
 
     reliable = True
@@ -97,6 +97,7 @@ class Claim:
         self.owner = ""
         self.since: float | None = None
         self.burst = 1
+        self.deliveries = 0
         self._client = client
         self._heart = heart
         self._clock = clock
@@ -164,7 +165,7 @@ class Claim:
             done: the delivery to acknowledge.
         """
         tag = keys.tag(self.owner, number)
-        answer = self._ask(*unacked.taking(self.queue, tag, time.time(), done))
+        answer = self._ask(*unacked.taking(self.queue, tag, done))
         return None if answer is None else Taken(self, answer[0], tag, answer[1])
 
     def _ask(self, *command: str | float) -> Any:
@@ -177,7 +178,10 @@ class Claim:
             raise
 
     def settled(self, taken: int, refused: int) -> None:
-        """Note how many of the messages just taken were refused; if all were, no fewer are taken next time."""
+        """Note how many of the messages just taken were not delivered: refused, or to run later.
+
+        If none was delivered, no fewer are taken next time.
+        """
         least = self.burst if refused == taken else 1
         self.burst = min(max(1 + refused, least), BURST)
 

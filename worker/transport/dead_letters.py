@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from worker.errors import InvalidJob
-from worker.transport import keys
+from worker.transport import delayed, keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -249,19 +249,28 @@ def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Depth:
-    """How many dead letters a queue has, and how old the oldest is, in seconds (0 without any; None: not looked at)."""
+    """What a queue has beside what waits in it.
+
+    Attributes:
+        queue: its name.
+        letters: dead letters.
+        oldest_seconds: how old the oldest of them is; 0 without any, None: not looked at.
+        delayed: messages that wait for their time or their turn.
+    """
 
     queue: str
     letters: int
     oldest_seconds: float | None
+    delayed: int
 
 
 def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float], *, ages: bool) -> list[Depth]:
-    """How many dead letters there are, queue by queue; see `watcher`."""
+    """How many dead letters and delayed messages there are, queue by queue; see `watcher`."""
     found = []
     for queue in queues:
         letters: Any = client.xlen(keys.dead(queue))
-        found.append(Depth(queue, int(letters), _oldest_seconds(client, queue, clock) if ages else None))
+        age = _oldest_seconds(client, queue, clock) if ages else None
+        found.append(Depth(queue, int(letters), age, delayed.depth(client, queue)))
     return found
 
 

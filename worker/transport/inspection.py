@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
@@ -46,7 +46,6 @@ class Rules:
         max_id: characters of a task id, and of any other header.
         max_deliveries: how often a message may be delivered; the next time it is a dead letter.
         callbacks: whether a message may name further tasks (link, chain, chord).
-        longest_eta_seconds: how far in the future ``eta`` may be: a message that waits longer would be given back.
         dead_entries: dead letters that are kept of a queue; the oldest go first.
         dead_bytes: how much of an original is kept.
     """
@@ -56,7 +55,6 @@ class Rules:
     max_id: int = 512
     max_deliveries: int = 5
     callbacks: bool = False
-    longest_eta_seconds: float = 500.0
     dead_entries: int = 10_000
     dead_bytes: int = 524_288
 
@@ -95,17 +93,28 @@ class Refusal:
     task: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A message whose time has not come; its body was not looked at.
+
+    Attributes:
+        due: when it comes (Unix time).
+    """
+
+    due: float
+
+
 class _Expired(Exception):
-    """The message's time is over."""
+    """The message's time is over, or will be before it may run."""
 
 
-def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
+def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refusal:
     """Read one entry of a queue.
 
     Args:
         raw: the entry.
         rules: what this worker takes.
-        now: the time, with its zone.
+        now: Redis' time, with its zone.
     """
     try:
         envelope, headers = _envelope(raw, rules)
@@ -117,16 +126,26 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Refusal:
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
         return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id)
     try:
-        _check_priority(envelope)
-        checked = _headers(headers, rules, now)
-        body = _body(envelope)
-        content = _content(envelope, body)
-        check_content(content, callbacks=rules.callbacks)
+        return _task_message(envelope, headers, rules, now)
     except InvalidJob as error:
         return Refusal("malformed", error, task_id, task)
     except _Expired:
-        return Refusal("expired", DeadLettered("the job expired before a worker took it"), task_id, task)
-    return Delivery(task_id, {**checked, "id": task_id, "task": task}, body, content)
+        return Refusal("expired", DeadLettered("the job expired before a worker could run it"), task_id, task)
+
+
+def _task_message(
+    envelope: Mapping[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
+) -> Delivery | Later:
+    """A message for a task that this worker has; of one whose time has not come the body is left alone."""
+    _check_priority(envelope)
+    checked = _headers(headers, rules)
+    due = _due(headers, now)
+    if due is not None:
+        return Later(due.timestamp())
+    body = _body(envelope)
+    content = _content(envelope, body)
+    check_content(content, callbacks=rules.callbacks)
+    return Delivery(headers["id"], {**checked, "id": headers["id"], "task": headers["task"]}, body, content)
 
 
 def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -168,8 +187,8 @@ def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
 # --- headers ----------------------------------------------------------------------------------------
 
 
-def _headers(headers: Mapping[str, Any], rules: Rules, now: datetime) -> dict[str, Any]:
-    """The headers that Celery needs, checked; all others are left out."""
+def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """The headers that Celery needs, checked; all others are left out, also ``eta``, which Celery would wait for."""
     check_limits(headers)
     checked: dict[str, Any] = {}
     for name in ("root_id", "parent_id", "group", "origin", "lang"):
@@ -195,8 +214,8 @@ def _headers(headers: Mapping[str, Any], rules: Rules, now: datetime) -> dict[st
         "timelimit": [None, None],
         **checked,
         "ignore_result": bool(ignore),
-        "expires": _expires(headers.get("expires"), now),
-        "eta": _eta(headers.get("eta"), rules, now),
+        "expires": expires.isoformat() if (expires := _moment(headers, "expires")) else None,
+        "eta": None,
     }
 
 
@@ -221,33 +240,28 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
         raise InvalidJob("expected no priority", "properties.priority")
 
 
-def _expires(value: Any, now: datetime) -> str | None:
-    moment = _moment(value, "headers.expires")
-    if moment is None:
-        return None
-    if moment <= now:
+def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When a message may run; None: now.
+
+    Raises:
+        _Expired: never, because its time is over then, or is now.
+    """
+    eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
+    due = eta if eta is not None and eta > now else None
+    if expires is not None and expires <= (due or now):
         raise _Expired
-    return moment.isoformat()
+    return due
 
 
-def _eta(value: Any, rules: Rules, now: datetime) -> str | None:
-    """When to run; None for at once."""
-    moment = _moment(value, "headers.eta")
-    if moment is None or moment <= now:
-        return None
-    if moment - now > timedelta(seconds=rules.longest_eta_seconds):
-        raise InvalidJob(f"expected at most {rules.longest_eta_seconds:g} s from now", "headers.eta")
-    return moment.isoformat()
-
-
-def _moment(value: Any, path: str) -> datetime | None:
+def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
+    value = headers.get(name)
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidJob("expected a time as ISO 8601", path) from None
+        raise InvalidJob("expected a time as ISO 8601", f"headers.{name}") from None
 
 
 # --- body -------------------------------------------------------------------------------------------

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 
 OWNERS = "retrieval-worker.owners"
-"""Sorted set of the in-flight lists that may hold something, by when their owner was last seen (Unix time)."""
+"""Sorted set of the in-flight lists that may hold something, by when their owner was last seen (Redis' time)."""
 
 UNACKED = "unacked"
 """Hash of delivered messages by delivery tag; kombu's name and form, so that a stock worker can give them back."""
 
 UNACKED_INDEX = "unacked_index"
-"""Sorted set of delivery tags by time of delivery (Unix time); kombu's."""
+"""Sorted set of delivery tags by time of delivery (Redis' time); kombu's."""
+
+WAITING = "retrieval-worker.waiting"
+"""Set of the tags of deliveries that no process of their worker could take yet."""
 
 _INFLIGHT = ".inflight."
 
@@ -39,6 +42,21 @@ def parse_inflight(key: str) -> tuple[str, str]:
 def dead(queue: str) -> str:
     """Stream of a queue's dead letters."""
     return f"{queue}.dead"
+
+
+def delayed(queue: str) -> str:
+    """Sorted set of a queue's messages that wait for their time, by when they are due; named by a delivery's tag."""
+    return f"{queue}.delayed"
+
+
+def delayed_messages(queue: str) -> str:
+    """Hash of these messages, byte for byte, by the same names."""
+    return f"{queue}.delayed.messages"
+
+
+def put_off(queue: str) -> str:
+    """List of a queue's messages that a process died of, or that are overdue: they go back in their turn."""
+    return f"{queue}.delayed.put_off"
 
 
 def deliveries(queue: str) -> str:

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
 
 from worker import observe
 from worker.transport import keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Clock = Callable[[], float]
+from worker.transport.clock import NOW
 
 log = observe.logger("worker.transport")
 
@@ -35,18 +31,37 @@ FORGET_SECONDS = 900.0
 """How long a dead owner's list is looked at: a command of its last connection may arrive late."""
 
 
+_SEEN = (
+    NOW
+    + """
+for _, place in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, place) end
+"""
+)
+
+# In the order in which the messages were taken; a bounded number. Takes away first, because a full Redis refuses to
+# begin with what adds.
+_PUT_BACK = """
+for moved = 0, tonumber(ARGV[1]) - 1 do
+    local message = redis.call('LPOP', KEYS[1])
+    if not message then return moved end
+    redis.call('RPUSH', KEYS[2], message)
+    if ARGV[2] ~= '' then redis.call('HINCRBY', KEYS[3], redis.sha1hex(message), 1) end
+end
+return tonumber(ARGV[1])
+"""
+_PUT_BACK_AT_ONCE = 64
+
+
 class Heart:
     """Keeps the owners of one channel alive.
 
     Args:
         client: one of its own, because the thread must share nothing with the main one; it tries commands once.
-        clock: Unix time.
         name: of this process; owners' names begin with it.
     """
 
-    def __init__(self, client: redis.Redis, clock: Clock, name: str) -> None:
+    def __init__(self, client: redis.Redis, name: str) -> None:
         self._client = client
-        self._clock = clock
         self._name = name
         self._lists: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -102,25 +117,35 @@ class Heart:
         with client.pipeline(transaction=False) as pipe:
             for owner in lists:
                 pipe.set(keys.owner_key(owner), self._name, ex=LIFE_SECONDS)
-            pipe.zadd(keys.OWNERS, dict.fromkeys(lists.values(), self._clock()))
+            pipe.eval(_SEEN, 1, keys.OWNERS, *lists.values())
             pipe.execute()
 
 
-def put_back(client: redis.Redis, queue: str, owner: str) -> int:
-    """Move an owner's list back, to where it was taken from and in that order; how many there were."""
+def put_back(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
+    """Move an owner's list back, to where it was taken from and in that order; how many there were.
+
+    Args:
+        client: of the broker.
+        queue: where the messages are from.
+        owner: who took them.
+        counted: each counts as delivered, because its owner died: it may have died of one of them.
+    """
+    places = (keys.inflight(queue, owner), queue, keys.deliveries(queue))
     moved = 0
-    while client.lmove(keys.inflight(queue, owner), queue, "LEFT", "RIGHT") is not None:
-        moved += 1
-    return moved
+    while True:
+        now: Any = client.eval(_PUT_BACK, len(places), *places, _PUT_BACK_AT_ONCE, "counted" if counted else "")
+        moved += int(now)
+        if now < _PUT_BACK_AT_ONCE:
+            return moved
 
 
-def bury(client: redis.Redis, now: float) -> list[str]:
+def bury(client: redis.Redis) -> list[str]:
     """Put the lists of dead owners back on their queues.
 
     Returns:
         The dead whose deliveries may still be unanswered.
     """
-    known: Any = client.zrange(keys.OWNERS, 0, -1, withscores=True)
+    known, now = _known(client)
     lists = [(place.decode(), seen) for place, seen in known]
     with client.pipeline(transaction=False) as pipe:
         for place, _ in lists:
@@ -134,8 +159,17 @@ def bury(client: redis.Redis, now: float) -> list[str]:
         queue, owner = keys.parse_inflight(place)
         dead.append(owner)
         if length:
-            moved = put_back(client, queue, owner)
+            moved = put_back(client, queue, owner, counted=True)
             log.warning("claims of a dead worker put back", queue=queue, owner=owner, messages=moved)
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)
     return dead
+
+
+def _known(client: redis.Redis) -> tuple[Any, float]:
+    """The lists that may hold something, by when their owners were last seen; and Redis' time."""
+    with client.pipeline() as pipe:
+        pipe.zrange(keys.OWNERS, 0, -1, withscores=True)
+        pipe.time()
+        known, (seconds, _) = pipe.execute()
+    return known, seconds

@@ -12,6 +12,8 @@ from worker import observe
 from worker.transport import keys, unacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worker.transport.inspection import Delivery, Refusal
     from worker.transport.unacked import Held
 
@@ -38,7 +40,8 @@ class QoS(kombu_redis.QoS):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._condemned: dict[str, Refusal] = {}
-        self._spared: set[str] = set()
+        self._blamed: set[str] = set()
+        self._waiting: set[str] = set()
 
     def append(self, message: Message, delivery_tag: str) -> None:
         """Note a delivery; `Channel` has written it down already."""
@@ -48,9 +51,30 @@ class QoS(kombu_redis.QoS):
         """Have a message end as a dead letter when it is acknowledged."""
         self._condemned[delivery_tag] = refusal
 
-    def spare(self, delivery_tag: str) -> None:
-        """Have a delivery not count when the message is given back: that it has to run again is not its fault."""
-        self._spared.add(delivery_tag)
+    def blame(self, delivery_tag: str) -> None:
+        """Have a delivery count when the message is given back: its job began, and its process died unasked."""
+        self._blamed.add(delivery_tag)
+
+    def mark_waiting(self, delivery_tag: str) -> None:
+        """Note that no idle process could take a job: if this worker dies meanwhile, the delivery does not count."""
+        if delivery_tag not in self._delivered or delivery_tag in self._waiting:
+            return
+        self._waiting.add(delivery_tag)
+        self._tell("a waiting job", unacked.mark_waiting, delivery_tag)
+
+    def mark_begun(self, delivery_tag: str) -> None:
+        """Note that a process takes a job now; nothing is asked of Redis for one that did not have to wait."""
+        if delivery_tag in self._waiting:
+            self._waiting.discard(delivery_tag)
+            self._tell("a job that begins", unacked.mark_begun, delivery_tag)
+
+    def _tell(self, what: str, mark: Callable[[redis.Redis, str], None], delivery_tag: str) -> None:
+        """Mark a delivery, if Redis is there: a lost mark costs no more than a wrong count."""
+        try:
+            with self.channel.conn_or_acquire() as client:
+                mark(client, delivery_tag)
+        except BROKEN as error:
+            log.warning("delivery not marked", what=what, error=type(error).__name__)
 
     def can_consume(self) -> bool:
         """Whether there is room for one more message."""
@@ -59,6 +83,8 @@ class QoS(kombu_redis.QoS):
 
     def ack(self, delivery_tag: str) -> None:
         """Forget a message: its result is stored."""
+        self.mark_begun(delivery_tag)
+        self._blamed.discard(delivery_tag)
         refusal = self._condemned.pop(delivery_tag, None)
         done = self._done(delivery_tag)
         # Where Redis does not hear it, the message comes back; its place is free, also for the message that may come
@@ -70,22 +96,26 @@ class QoS(kombu_redis.QoS):
             self.channel.acknowledge(done)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Give a message back behind all others, or forget it.
+        """Give a message back behind all others, uncounted, or forget it.
 
-        One that has cost a process its life is put off, and goes back in its turn; see `Channel.maintain`.
+        One that is blamed for the death of a process counts, is put off, and goes back in its turn; see
+        `Channel.maintain`.
         """
         if not requeue:
             self.ack(delivery_tag)
             return
         self._condemned.pop(delivery_tag, None)
-        spared = delivery_tag in self._spared
-        self._spared.discard(delivery_tag)
+        blamed, queue = delivery_tag in self._blamed, self._queue_of(delivery_tag)
+        self._blamed.discard(delivery_tag)
+        self._waiting.discard(delivery_tag)
         try:
             with self.channel.conn_or_acquire() as client:
-                if spared:
-                    unacked.give_back(client, delivery_tag, "LPUSH", uncounted=True)
+                if queue is None:
+                    pass
+                elif blamed:
+                    unacked.put_off(client, delivery_tag, queue)
                 else:
-                    unacked.put_off(client, delivery_tag, self.channel.overdue_before())
+                    unacked.give_back(client, delivery_tag, queue, "LPUSH", uncounted=True)
         finally:
             virtual.QoS.ack(self, delivery_tag)  # as in `ack`: a full Redis refuses to put off
 
@@ -95,7 +125,9 @@ class QoS(kombu_redis.QoS):
         try:
             with self.channel.conn_or_acquire(client) as connected:
                 for delivery_tag in reversed(self._delivered):
-                    unacked.give_back(connected, delivery_tag, "RPUSH", uncounted=True)
+                    queue = self._queue_of(delivery_tag)
+                    if queue is not None:
+                        unacked.give_back(connected, delivery_tag, queue, "RPUSH", uncounted=True)
         except BROKEN as error:
             log.warning("deliveries not given back; they will be", error=type(error).__name__)
         self._delivered.clear()
@@ -103,6 +135,11 @@ class QoS(kombu_redis.QoS):
 
     def restore_visible(self, *_: Any, **__: Any) -> None:
         """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
+
+    def _queue_of(self, delivery_tag: str) -> str | None:
+        """Where a delivery of this channel is from; None if it is none."""
+        message = self._delivered.get(delivery_tag)
+        return None if message is None else message.properties.get("queue")
 
     def _done(self, delivery_tag: str) -> unacked.Done | None:
         """What is known of a delivery of this channel."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.transport import redis as kombu_redis
 
-from worker.transport.channel import OVERDUE_SECONDS, Channel
+from worker.transport.channel import OVERDUE_SECONDS, PROMOTE_SECONDS, Channel
 from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Transport(kombu_redis.Transport):
         # Kombu's own timers are set by options made for other purposes; these two are what the holds are built on.
         for timer in self._timers:
             timer.cancel()
-        works = (cycle.maybe_restore_messages, cycle.maybe_check_brpop_health)
-        self._timers = [loop.call_repeatedly(OVERDUE_SECONDS, work) for work in works]
+        works = ((PROMOTE_SECONDS, cycle.maybe_restore_messages), (OVERDUE_SECONDS, cycle.maybe_check_brpop_health))
+        self._timers = [loop.call_repeatedly(seconds, work) for seconds, work in works]
 
 
 class SecureTransport(Transport):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from worker.transport import keys
+from worker.transport.clock import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -21,28 +22,43 @@ if TYPE_CHECKING:
 _END = re.compile(rb',"",("(?:[^"\\]|\\.)*")\]$')
 _END_BYTES = 2048
 
-# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between.
+# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between. What
+# was marked as waiting had not begun, and so does not count. Takes away first, because a full Redis refuses to begin
+# with what adds.
 _GIVE_BACK = """
-if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+local entry = redis.call('HGET', KEYS[1], ARGV[1])
+if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call(ARGV[3], KEYS[3], ARGV[2])
-if ARGV[4] ~= '' and redis.call('HINCRBY', KEYS[4], ARGV[4], -1) <= 0 then
-    redis.call('HDEL', KEYS[4], ARGV[4])
+local waited = redis.call('SREM', KEYS[3], ARGV[1])
+local message = string.sub(entry, 2, -#ARGV[2] - 1)
+redis.call(ARGV[3], KEYS[4], message)
+if waited == 1 or ARGV[4] ~= '' then
+    local digest = redis.sha1hex(message)
+    if redis.call('HINCRBY', KEYS[5], digest, -1) <= 0 then redis.call('HDEL', KEYS[5], digest) end
 end
 return 1
 """
 
+# Marks only what is delivered: a mark of what has gone would stay.
+_MARK_WAITING = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) end
+"""
+
 # Writes down only what is still in its owner's list: a client that missed the answer sends the whole again, and must be
 # told the same.
-_WRITE_DOWN = """
+_WRITE_DOWN = (
+    NOW
+    + """
 if redis.call('LREM', KEYS[1], 1, ARGV[2]) == 0 then
     if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
-    return tonumber(redis.call('HGET', KEYS[4], ARGV[5]) or 1)
+    return tonumber(redis.call('HGET', KEYS[4], ARGV[4]) or 1)
 end
 redis.call('HSET', KEYS[2], ARGV[1], '[' .. ARGV[2] .. ARGV[3])
-redis.call('ZADD', KEYS[3], ARGV[4], ARGV[1])
-return redis.call('HINCRBY', KEYS[4], ARGV[5], 1)
+redis.call('ZADD', KEYS[3], now, ARGV[1])
+return redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
 """
+)
 
 _ACKNOWLEDGE = """
 redis.call('ZREM', KEYS[2], ARGV[1])
@@ -54,12 +70,19 @@ redis.call('HDEL', KEYS[1], ARGV[1])
 _TAKE = """
 local message = redis.call('LINDEX', KEYS[4], -1)
 if not message then return false end
-redis.call('HSET', KEYS[1], ARGV[3], '[' .. message .. ARGV[5])
-redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
+redis.call('HSET', KEYS[1], ARGV[3], '[' .. message .. ARGV[4])
+redis.call('ZADD', KEYS[2], now, ARGV[3])
 local count = redis.call('HINCRBY', KEYS[5], redis.sha1hex(message), 1)
 redis.call('RPOP', KEYS[4])
 return {message, count}
 """
+
+_OVERDUE = (
+    NOW
+    + """
+return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. tonumber(now) - tonumber(ARGV[1]), 'LIMIT', 0, ARGV[2])
+"""
+)
 
 # The ends of entries: these may be long, and where they are from stands last.
 _ENDS = """
@@ -97,10 +120,11 @@ def pack(queue: str, raw: bytes) -> bytes:
         queue: where the message is from.
         raw: the message; JSON.
     """
-    return b"[" + raw + _end(queue)
+    return b"[" + raw + end(queue)
 
 
-def _end(queue: str) -> bytes:
+def end(queue: str) -> bytes:
+    """What follows the message in an entry."""
     return b',"",' + json.dumps(queue).encode() + b"]"
 
 
@@ -117,7 +141,7 @@ def unpack(entry: bytes) -> Held | None:
     return Held(json.loads(end[1]), entry[1 : -len(end[0])])
 
 
-def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, now: float) -> int:
+def write_down(client: redis.Redis, tag: str, claimed: Held, place: str) -> int:
     """From an owner's list to the unacknowledged, in one step that may be repeated.
 
     Args:
@@ -125,15 +149,14 @@ def write_down(client: redis.Redis, tag: str, claimed: Held, place: str, now: fl
         tag: the delivery.
         claimed: the message.
         place: the owner's list.
-        now: Unix time.
 
     Returns:
         How often the message was delivered, with this time; 0 if it was not in the list any more: it was taken back
         from its owner, which counted as dead, and so must not be delivered by it.
     """
     places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
-    end = _end(claimed.queue)
-    return int(client.eval(_WRITE_DOWN, len(places), *places, tag, claimed.raw, end, now, keys.digest(claimed.raw)))
+    arguments = (tag, claimed.raw, end(claimed.queue), keys.digest(claimed.raw))
+    return int(client.eval(_WRITE_DOWN, len(places), *places, *arguments))
 
 
 def held(client: redis.Redis, tag: str) -> Held | None:
@@ -145,7 +168,7 @@ def held(client: redis.Redis, tag: str) -> Held | None:
 def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
     """Where deliveries are from, by their tags; None of one that is gone, or a stock worker's."""
     ends: Any = client.eval(_ENDS, 1, keys.UNACKED, _END_BYTES, *tags) if tags else []
-    return [json.loads(end[1]) if (end := _END.search(entry)) else None for entry in ends]
+    return [json.loads(found[1]) if (found := _END.search(entry)) else None for entry in ends]
 
 
 def acknowledge(client: redis.Redis, done: Done) -> None:
@@ -154,7 +177,7 @@ def acknowledge(client: redis.Redis, done: Done) -> None:
     client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
 
 
-def taking(queue: str, tag: str, now: float, done: Done = NOTHING) -> tuple[Any, ...]:
+def taking(queue: str, tag: str, done: Done = NOTHING) -> tuple[Any, ...]:
     """The command that moves a queue's next message to the unacknowledged, and forgets a delivery before, in one step.
 
     It must not be repeated: each time it takes another message. What a late one took is its owner's, and goes back
@@ -163,14 +186,13 @@ def taking(queue: str, tag: str, now: float, done: Done = NOTHING) -> tuple[Any,
     Args:
         queue: where the message is from.
         tag: of its delivery.
-        now: Unix time.
         done: the delivery to forget.
 
     Returns:
         The command. Its answer is the message and how often it was delivered, with this time; None: the queue is empty.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue or queue), queue, keys.deliveries(queue))
-    return "EVAL", _ACKNOWLEDGE + _TAKE, len(places), *places, done.tag, done.digest, tag, now, _end(queue)
+    return "EVAL", NOW + _ACKNOWLEDGE + _TAKE, len(places), *places, done.tag, done.digest, tag, end(queue)
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
@@ -181,42 +203,38 @@ def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> No
 
 
 def give_back(
-    client: redis.Redis,
-    tag: str,
-    side: Literal["RPUSH", "LPUSH"],
-    *,
-    uncounted: bool = False,
-    message: Held | None = None,
+    client: redis.Redis, tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: bool = False
 ) -> bool:
-    """Put a delivery back on its queue, in one step, if it is still there.
+    """Put a delivery back on its queue, in one step that may be repeated, if it is still there.
 
     Args:
         client: of the broker.
         tag: the delivery.
+        queue: where its message is from.
         side: ``RPUSH``: it comes next; ``LPUSH``: after all that wait.
-        uncounted: the delivery is not to count, because nobody has begun with it.
-        message: what `held` says, if that is known.
+        uncounted: the delivery is not to count. One that is marked as waiting never does.
 
     Returns:
         Whether it was put back.
     """
-    message = message or held(client, tag)
-    if message is None:
-        return False
-    places = (keys.UNACKED, keys.UNACKED_INDEX, message.queue, keys.deliveries(message.queue))
-    count = keys.digest(message.raw) if uncounted else ""
-    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, message.raw, side, count))
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
+    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), side, "uncounted" if uncounted else ""))
 
 
-def put_off(client: redis.Redis, tag: str, overdue: float) -> None:
-    """Leave a delivery where it is, as one that is overdue: whoever looks for these gives it back.
+def mark_waiting(client: redis.Redis, tag: str) -> None:
+    """Note that no process could take a delivery yet: if its worker dies, it does not count."""
+    client.eval(_MARK_WAITING, 2, keys.UNACKED, keys.WAITING, tag)
 
-    Args:
-        client: of the broker.
-        tag: the delivery.
-        overdue: a moment (Unix time) from before which deliveries are overdue.
-    """
-    client.zadd(keys.UNACKED_INDEX, {tag: overdue}, xx=True)
+
+def mark_begun(client: redis.Redis, tag: str) -> None:
+    """Take such a mark away."""
+    client.srem(keys.WAITING, tag)
+
+
+def put_off(client: redis.Redis, tag: str, queue: str) -> bool:
+    """Have a delivered message go back to its queue when it is its turn (`delayed.let_back`), in one step as above."""
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, keys.put_off(queue), keys.deliveries(queue))
+    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), "LPUSH", ""))
 
 
 def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
@@ -225,9 +243,7 @@ def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
     return [tag for tag in (tag.decode() for tag in reversed(every)) if keys.owner_of(tag) in owners]
 
 
-def overdue(client: redis.Redis, before: float, most: int) -> list[str]:
-    """Tags of the deliveries from before a moment, the oldest first."""
-    late: Any = (
-        client.zrange(keys.UNACKED_INDEX, "-inf", f"({before}", byscore=True, offset=0, num=most) if most else []
-    )
+def overdue(client: redis.Redis, seconds: float, most: int) -> list[str]:
+    """Tags of the deliveries of more than so many seconds ago, the oldest first."""
+    late: Any = client.eval(_OVERDUE, 1, keys.UNACKED_INDEX, seconds, most)
     return [tag.decode() for tag in late]

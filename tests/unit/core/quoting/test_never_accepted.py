@@ -115,9 +115,9 @@ WRITTEN: list[Callable[[str], str]] = [
 
 
 def plain(text: str) -> str:
-    """What every honest change of writing keeps."""
+    """Keep of a text all that no honest change of writing alters; brackets add no word."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("−", "-")
-    return re.sub(r"[\s…“”]|\.\.\.", "", folded)
+    return re.sub(r"[\s…“”\[\]]|\.\.\.", "", folded)
 
 
 def tokens(language: Language) -> list[str]:

@@ -1,0 +1,107 @@
+"""Throughput beside an earlier revision: jobs a second and worker CPU a job, both sides in turns on this machine.
+
+python -m benchmarks.beside_revision 934352c --jobs 2000 --rounds 5
+
+Each side is a checkout of its own with servers of its own; the environment (Celery, psycopg, ...) is this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from benchmarks.command import as_command
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parents[1]
+
+# Runs in either checkout, so it may use only what both have.
+SIDE = """
+import json, sys
+import psycopg
+from benchmarks.workers import Arrangement, Figures, measure
+from worker import devstack
+from worker.adapters.embedder import LexicalEmbedder
+from worker.corpus_files import SAMPLES, read
+from worker.loader import load, migrate
+
+figures = Figures()
+with devstack.stack() as stack:
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
+        migrate(connection)
+        load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
+    measure(stack, Arrangement("prefork, 2", 1, ("--pool=prefork", "--concurrency=2"), 2), int(sys.argv[1]), figures)
+print(json.dumps([figures.jobs_a_second[0], figures.cpu_ms_a_job[0], figures.failed]))
+"""
+
+
+def measure_side(checkout: Path, jobs: int) -> tuple[float, float, int]:
+    """Measure one checkout once: jobs a second, milliseconds of worker CPU a job, failed jobs."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIDE, str(jobs)],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    rate, cpu, failed = json.loads(done.stdout.splitlines()[-1])
+    return rate, cpu, failed
+
+
+def run(
+    revision: Annotated[str, typer.Argument(help="The earlier revision, as git names it.")],
+    jobs: Annotated[int, typer.Option(help="Jobs a measurement.", min=10)] = 2000,
+    rounds: Annotated[int, typer.Option(help="Rounds; the sides take turns in each.", min=1)] = 5,
+) -> None:
+    """Measure an earlier revision and this checkout in turns; print medians, spread and the ratio.
+
+    Example: [bold]python -m benchmarks.beside_revision 934352c --rounds 3[/bold]
+
+    Exit codes: 0 measured, 1 the run failed, 2 wrong usage.
+    """
+    progress = Console(stderr=True)
+    measured: dict[str, list[tuple[float, float, int]]] = {"before": [], "after": []}
+    with tempfile.TemporaryDirectory(prefix="rw-beside-") as folder:
+        before = Path(folder) / "before"
+        subprocess.run(["git", "-C", str(HERE), "worktree", "add", "--detach", "-q", str(before), revision], check=True)
+        try:
+            for number in range(1, rounds + 1):
+                # Who goes first changes from round to round.
+                sides = [("before", before), ("after", HERE)][:: 1 if number % 2 else -1]
+                for name, checkout in sides:
+                    measured[name].append(measure_side(checkout, jobs))
+                    rate, cpu, _ = measured[name][-1]
+                    progress.print(f"round {number}, {name}: {rate:.0f} jobs/s, {cpu:.2f} ms", highlight=False)
+        finally:
+            subprocess.run(["git", "-C", str(HERE), "worktree", "remove", "--force", str(before)], check=True)
+    _report(measured, jobs)
+
+
+def _report(measured: dict[str, list[tuple[float, float, int]]], jobs: int) -> None:
+    table = Table("side", "jobs/s (median)", "lowest", "highest", "worker CPU, ms a job", "failed")
+    medians = {}
+    for name, figures in measured.items():
+        rates = [rate for rate, _, _ in figures]
+        medians[name] = statistics.median(rates)
+        cpu = statistics.median(cpu for _, cpu, _ in figures)
+        failed = sum(failed for _, _, failed in figures)
+        table.add_row(name, f"{medians[name]:.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}", f"{cpu:.2f}", str(failed))
+    console = Console(width=120)
+    console.print(table)
+    console.print(
+        f"after / before: {medians['after'] / medians['before']:.3f}; {jobs} jobs a measurement, "
+        f"{len(measured['before'])} rounds in turns; {os.cpu_count()} cores"
+    )
+
+
+if __name__ == "__main__":
+    as_command(run, "benchmarks.beside_revision")

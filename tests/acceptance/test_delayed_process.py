@@ -1,0 +1,154 @@
+"""Real workers: jobs that run later wait in Redis, and workers whose clocks differ leave each other's jobs alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+from celery import Celery
+
+from worker import devstack
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.transport import keys
+
+from .bad_input_worker import message
+from .test_nothing_lost import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+LIBRARIES = [*Path("/usr/lib").glob("**/faketime/libfaketime.so.1")] if shutil.which("faketime") else []
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Celery]:
+    """A stock sender."""
+    del broker  # emptied
+    with Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False) as made:
+        yield made
+
+
+def send(app: Celery, seconds: float) -> Any:
+    job = JOB.model_dump(mode="json", exclude_unset=True)
+    return app.send_task("retrieve_top_k", [job], queue="retrieval", countdown=seconds)
+
+
+def waiting(broker: redis.Redis) -> tuple[int, int]:
+    """How many messages are delayed, and how many a worker holds."""
+    count: Any = broker.zcard(keys.delayed("retrieval"))
+    held: Any = broker.hlen(keys.UNACKED)
+    return count, held
+
+
+def test_a_job_waits_for_its_time_in_redis_and_survives_its_worker(
+    app: Celery, client: Client, broker: redis.Redis, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """Its worker is killed meanwhile; another one runs it, not before its time."""
+    environment = worker_environment()
+    due = datetime.now(UTC) + timedelta(seconds=15)
+    with devstack.celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
+        later = send(app, 15)
+        wait_for(lambda: waiting(broker) == (1, 0))
+        assert client.call(JOB, timeout=30).status == "ok"  # type: ignore[union-attr] # one query
+        worker.send_signal(signal.SIGKILL)
+        worker.wait(10)
+    with devstack.celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+        assert later.get(timeout=60)["status"] == "ok"
+        assert later.date_done.replace(tzinfo=UTC) >= due
+        wait_for(lambda: waiting(broker) == (0, 0))
+
+
+def test_a_retry_waits_in_redis_and_survives_its_worker(
+    client: Client, broker: redis.Redis, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """Postgres is away; the job is with no worker until it is tried again."""
+    environment = worker_environment(WORKER__RETRY_BACKOFF_SECONDS="10", WORKER__RETRY_BACKOFF_MAX_SECONDS="10")
+    away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
+    with devstack.celery_worker(away, tmp_path / "away.log", "--concurrency=1") as worker:
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: waiting(broker) == (1, 0))
+        worker.send_signal(signal.SIGKILL)
+        worker.wait(10)
+    with devstack.celery_worker(environment, tmp_path / "back.log", "--concurrency=1"):
+        assert client.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_large_jobs_that_wait_take_no_memory_of_a_worker(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """300 of 900 kB: the main process stays as small as it was, and an ordinary job is answered beside them."""
+    eta = (datetime.now(UTC) + timedelta(seconds=3600)).isoformat()
+    large = json.loads(message("large", b"[[{}], {}, {}]"))
+    large["body"] = "x" * 900_000
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+        client.call(JOB, timeout=30)
+        main = psutil.Process(worker.pid)
+        before = main.memory_info().rss
+        for number in range(300):
+            large["headers"] |= {"id": f"large-{number}", "eta": eta}
+            broker.lpush("retrieval", json.dumps(large))
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+        wait_for(lambda: waiting(broker) == (300, 0))
+        assert main.memory_info().rss - before < 50_000_000
+
+
+@contextlib.contextmanager
+def held(environment: dict[str, str]) -> Iterator[None]:
+    """Searches wait for a lock as long as this lasts."""
+    dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.rollback()
+
+
+@pytest.mark.skipif(not LIBRARIES, reason="faketime is not here")
+@pytest.mark.parametrize("skew", ["+1200", "-1200"])
+def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
+    client: Client, broker: redis.Redis, worker_environment: Environment, tmp_path: Path, skew: str
+) -> None:
+    """Running jobs are delivered once, and answered."""
+    environment = worker_environment()
+    wrong = {**environment, "LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME": f"{skew}s"}
+    with (
+        devstack.celery_worker(environment, tmp_path / "right.log", "--concurrency=2") as right,
+        devstack.celery_worker(wrong, tmp_path / "wrong.log", "--concurrency=2"),
+    ):
+        with held(environment):
+            ids = [client.enqueue(JOB) for _ in range(4)]
+            wait_for(lambda: broker.hlen(keys.UNACKED) == 4)
+            tags = {*broker.hkeys(keys.UNACKED)}
+            assert {f"-{right.pid}-".encode() in tag for tag in tags} == {True, False}, "both have some"
+            looked = scripts(broker)
+            wait_for(lambda: scripts(broker) > looked + 100)
+            assert {*broker.hkeys(keys.UNACKED)} == tags
+        assert [client.result(task_id, timeout=30).status for task_id in ids] == ["ok"] * 4  # type: ignore[union-attr] # of one query each
+
+
+def scripts(broker: redis.Redis) -> int:
+    """How many the workers have had Redis run: some with each look at what is overdue."""
+    found: Any = broker.info("commandstats")
+    return int(found["cmdstat_eval"]["calls"])

@@ -1,0 +1,112 @@
+"""Row-level security as a condition of each transaction: checked in the statement that states the caller.
+
+A check at the start of a process is not enough: row security may be disabled, a view replaced, the worker's role
+widened while it runs. Where the condition does not hold, Postgres itself ends the transaction: nothing after it is
+planned, read or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RECORDS = (
+    "retrieval.runs",
+    "retrieval.run_records",
+    "retrieval.run_pins",
+    "retrieval.run_events",
+    "retrieval.run_checks",
+    "retrieval.run_feedback",
+    "retrieval.packages",
+    "retrieval.responses",
+)
+"""The worker's own tables: each has policies that show its owner's rows only (config/records.sql)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What protects the rows of a corpus, as the last full check found it; empty for a public corpus.
+
+    Attributes:
+        tables: names of its tables, as SQL: whatever has such a name at the time of a read must be as safe.
+        views: names of its views, as SQL.
+        below: oids of the tables below its views.
+        definitions: oids of its views, of those below, and of the functions that they call.
+        version: of all these definitions; see `version_of`.
+    """
+
+    tables: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
+    below: tuple[int, ...] = ()
+    definitions: tuple[int, ...] = ()
+    version: str = ""
+
+
+UNPROTECTED = Protection()
+OF_RECORDS = Protection(tables=RECORDS)
+
+# A relation that its policies do not protect from this role: row security is off, or the role passes it. Postgres
+# takes a member of the owner for the owner only where it inherits; here any member is one, since it may SET ROLE.
+_UNPROTECTED = """
+NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = ANY (ARRAY[{relations}]::oid[])
+             AND (NOT row_security_active(c.oid) OR pg_has_role(c.relowner, 'MEMBER')))
+"""
+
+_POWERLESS = """
+NOT EXISTS (SELECT FROM pg_roles r WHERE (r.rolsuper OR r.rolbypassrls) AND pg_has_role(r.oid, 'MEMBER'))
+"""
+
+# Reads nothing, and locks what it names until the end of the transaction: no ALTER TABLE between check and read.
+_LOCKED = "NOT EXISTS (SELECT FROM {relation} WHERE false)"
+
+# Rows of the catalog that say what views and functions do: whatever changes one writes its row anew.
+_VERSION = """
+(SELECT coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), '') FROM (
+  SELECT 'view ' || c.oid || ' ' || c.xmin FROM pg_class c WHERE c.oid = ANY ({oids})
+  UNION ALL SELECT 'rule ' || r.oid || ' ' || r.xmin FROM pg_rewrite r WHERE r.ev_class = ANY ({oids})
+  UNION ALL SELECT 'function ' || p.oid || ' ' || p.xmin FROM pg_proc p WHERE p.oid = ANY ({oids})
+) AS rows (version))
+"""
+
+# Of a setting that does not exist: the one way in which an expression can end a transaction with an error of its own.
+_PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.policies_do_not_apply') END"
+
+
+def version_of(views: Sequence[str], definitions: Sequence[int]) -> sql.Composed:
+    """An expression for the version of views and functions: equal while none of them was changed or replaced."""
+    oids = [*(_oid_of(view) for view in views), *map(sql.Literal, definitions)]
+    return sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids)))
+
+
+@cache
+def protected(protections: tuple[Protection, ...]) -> sql.Composable:
+    """An expression that is ``''`` where policies decide what this role reads; else it fails with SQLSTATE 42704."""
+    conditions = [condition for one in protections for condition in _conditions(one)]
+    if not conditions:
+        return sql.SQL("''")
+    conditions.append(sql.SQL(_POWERLESS))
+    return sql.SQL(_PROTECTED).format(conditions=sql.SQL(" AND ").join(conditions))
+
+
+def _conditions(protection: Protection) -> list[sql.Composable]:
+    conditions: list[sql.Composable] = []
+    relations = [*(_oid_of(table) for table in protection.tables), *map(sql.Literal, protection.below)]
+    if relations:
+        conditions.append(sql.SQL(_UNPROTECTED).format(relations=sql.SQL(", ").join(relations)))
+    if protection.views:
+        now = version_of(protection.views, protection.definitions)
+        conditions.append(sql.SQL("{} = {}").format(now, sql.Literal(protection.version)))
+    if protection is not OF_RECORDS:  # whose statements name the owner themselves
+        names = (*protection.tables, *protection.views)
+        conditions += [sql.SQL(_LOCKED).format(relation=sql.SQL(name)) for name in names]
+    return conditions
+
+
+def _oid_of(name: str) -> sql.Composable:
+    return sql.SQL("to_regclass({})").format(sql.Literal(name))

@@ -17,6 +17,7 @@ from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
 from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
+from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,9 +143,14 @@ class _Run:
         self._lost = False
 
     def go(self) -> None:
-        """Faults in their order, then wait until all jobs have an answer, or none comes any more."""
+        """Faults in their order, then wait until all jobs have an answer, or none comes any more.
+
+        Raises:
+            SettingsError: no worker works.
+        """
         burst = self._trickle(0, 0.0)
-        self._wait(lambda: self.ledger.done > 0, self.order.patience)  # workers that start are no work in flight
+        if not self._wait(lambda: self.ledger.done > 0, self.order.patience):
+            raise SettingsError(f"no worker answered a job: {'; '.join(sorted(set(self.scene.fleet.crashes)))}")
         for place, fault in enumerate(self.faults):
             if not self._wait(lambda: self.producer.is_held_back, self.order.patience):
                 break

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast guards lint format contract bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice clean test-containers
+.PHONY: help install demo up test test-fast guards lint format contract bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -82,6 +82,10 @@ chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into docs/reliabi
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
 	  --freezes 50 --others 10 --aimed 10 --report docs/reliability.md
+
+fuzz: $(INSTALLED)  ## 1,000,000 messages grown from hard shapes, each within 50 ms a MB and 200 MB; then 20,000 through real workers
+	$(BIN)/python -m chaos grown --messages 1000000
+	$(BIN)/python -m chaos fuzz --messages 20000
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) benchmarks/.peers benchmarks/.data .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,4 +1,4 @@
-"""The commands of the further runs: fuzz, latency, poison, rolling, soak."""
+"""The commands of the further runs: fuzz, grown, latency, poison, rolling, soak."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
 from chaos.fuzz import fuzz
+from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, look_at_all
 from chaos.latency import MOST_RATIO, latency
 from chaos.plan import Counts
 from chaos.poison import ALONE_SHARE, poison
@@ -96,6 +97,27 @@ def latency_command(
         f"a job took (median): {found.before * 1000:.1f} ms before, {found.after * 1000:.1f} ms after",
         f"ratio: {found.ratio:.2f}, at most {MOST_RATIO}",
     ]
+    finish(lines, found.clean)
+
+
+@cli.command("grown")
+def grown_command(
+    messages: Annotated[int, typer.Option(min=1)] = 1_000_000,
+    seed: Seed = None,
+) -> None:
+    """Messages grown from hard shapes, looked at in this process: each within its budget of time and memory.
+
+    Example: python -m chaos grown --messages 100000 --seed 7
+    """
+    chosen_seed = chosen(seed)
+    with progress_bar(messages) as progress:
+        found = look_at_all(messages, chosen_seed, progress)
+    lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
+    lines += [
+        f"slowest: {found.slowest[0]:.1f} ms for each MB or part, of {MILLISECONDS_A_MEGABYTE:g}: {found.slowest[1]}"
+    ]
+    lines += [f"largest: {found.largest[0]:.0f} MB more, of {MEGABYTES_A_MESSAGE:g}: {found.largest[1]}"]
+    lines += [f"wrong: {len(found.wrong)}", *found.wrong[:SHOWN]]
     finish(lines, found.clean)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.corpus import Corpus
 from chaos.jobs import QUEUE, Questions
 from chaos.oracle import Oracle
+from chaos.shapes import FORMS, UNITS
 from chaos.stage import Order, stage
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Fuzzer:
         if number % 50 == 0:
             return good
         chance = random.Random(f"fuzz {self._seed} {number}")  # noqa: S311 -- repeatable, not secret
-        return chance.choice((_bytes, _bytes, _envelope, _envelope, _envelope, _body, _job, _job, _garbage))(
+        return chance.choice((_bytes, _bytes, _envelope, _envelope, _envelope, _body, _job, _job, _garbage, _grown))(
             good, chance
         )
 
@@ -175,6 +176,13 @@ def _job(good: bytes, chance: random.Random) -> bytes:
 
 def _garbage(good: bytes, chance: random.Random) -> bytes:
     return chance.choice((chance.randbytes(len(good) % 300), b"", b"null", b"[]", b"{}", b'"', b"\xff\xfe", good * 2))
+
+
+def _grown(good: bytes, chance: random.Random) -> bytes:
+    """A shape that is hard to look at, up to 64 kB of it."""
+    unit = UNITS[chance.choice([*UNITS])]
+    grown = unit * (int(2 ** chance.uniform(4, 16)) // len(unit))
+    return FORMS[chance.choice([*FORMS])](grown) + good[: chance.choice((0, 10))]
 
 
 def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None) -> Fuzzed:

@@ -38,7 +38,7 @@ SETTINGS = {
     "WORKER__SOFT_TIME_LIMIT_SECONDS": "10",
     "WORKER__TIME_LIMIT_SECONDS": str(TIME_LIMIT_SECONDS),
     "WORKER__RETRY_BACKOFF_MAX_SECONDS": "1",
-    "WORKER__MAX_RETRIES": "60",
+    "WORKER__MAX_OUTAGE_SECONDS": "3600",
     "WORKER__SEND_TASK_EVENTS": "false",
 }
 """As shipped but for times, which are short so that what is lost comes back within the run."""

@@ -28,8 +28,7 @@ def admit(task: Any, app: Any, consumer: Any) -> Any:
         if problem is None:
             return handle(message, body, ack, reject, callbacks)
         logger.error("message refused: invalid job", extra=safe(message))
-        task.backend.mark_as_failure(message.headers["id"], problem)
-        ack(logger, consumer.connection_errors)
+        task.backend.owe(message.headers["id"], problem, lambda: ack(logger, consumer.connection_errors))
         return None
 
     return check_and_handle

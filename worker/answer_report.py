@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from worker.core.costs import written
 from worker.reports import short
+from worker.terminal import styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from worker.contract import Cited, Cost, PipelineAnswer
 
@@ -39,7 +40,7 @@ def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
 def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
     yield Padding(_said(answer), (0, 0, 1, 2))
     if answer.citations:
-        yield Text("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
+        yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if answer.unknown_labels:
         yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
     if answer.answer is not None:
@@ -54,14 +55,14 @@ def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
 
 def _said(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
-        said = Text(answer.answer)
+        said = styled(answer.answer)
         said.highlight_regex(_LABELS, "bold cyan")
         return said
     reasons = {
         ("ok", "changed"): "the recorded answer is held back: a source changed, or can't be seen any more",
         ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
     }
-    return Text(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
+    return styled(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
 
 
 def sources_table(answer: PipelineAnswer) -> Table:
@@ -78,12 +79,12 @@ def sources_table(answer: PipelineAnswer) -> Table:
     for citation in answer.citations:
         quote = citation.quote or "none"
         table.add_row(
-            Text(citation.label, style="bold cyan"),
-            Text(citation.source_path or citation.url_or_doi or ""),
-            Text(where(citation)),
-            *([Text(citation.section or "")] if sections else []),
-            Text(quote.replace("_", " "), style=_VERDICTS.get(quote, "dim")),
-            Text(short(citation.snippet, SNIPPET)),
+            styled((citation.label, "bold cyan")),
+            citation.source_path or citation.url_or_doi or "",
+            where(citation),
+            *([citation.section or ""] if sections else []),
+            styled((quote.replace("_", " "), _VERDICTS.get(quote, "dim"))),
+            short(citation.snippet, SNIPPET),
         )
     return table
 
@@ -91,7 +92,7 @@ def sources_table(answer: PipelineAnswer) -> Table:
 def _source_line(citation: Cited) -> Text:
     place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
     quote = f" ({citation.quote.replace('_', ' ')})" if citation.quote else ""
-    return Text.assemble((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
+    return styled((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
 
 
 def where(citation: Cited) -> str:
@@ -150,4 +151,4 @@ def _found_by(answer: PipelineAnswer) -> str:
 
 
 def _line(name: str, text: str, style: str = "") -> Text:
-    return Text.assemble((f"{name}: ", "dim"), (text, style))
+    return styled((f"{name}: ", "dim"), (text, style))

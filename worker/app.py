@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
     metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
+    app.note_stall = metrics.stall
     tasks.register(app, settings, process.engine, metrics)
     _connect_signals(app, settings, process, metrics)
     return app
@@ -80,7 +80,8 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_soft_shutdown_timeout": worker.soft_shutdown_seconds,
         "worker_enable_soft_shutdown_on_idle": False,
         "worker_remote_control": list(worker.remote_control),
-        "worker_cancel_long_running_tasks_on_connection_loss": True,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_enable_prefetch_count_reduction": False,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "worker_consumer": "worker.quiet:QuietConsumer",
@@ -117,6 +118,7 @@ def rules(settings: Settings) -> Rules:
     return Rules(
         tasks=tuple(sorted(names)),
         max_bytes=settings.limits.max_message,
+        max_values=settings.limits.max_values,
         max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,
@@ -245,7 +247,9 @@ def _start_metrics(settings: Settings, metrics: Metrics) -> None:
 
 
 def _exit(error: SettingsError) -> None:
-    print(f"retrieval-worker: {error.message}", file=sys.stderr)  # noqa: T201 -- to whoever started it, before logging
+    from worker.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
+
+    complain(error.message)
     raise SystemExit(CONFIGURATION_EXIT_CODE)
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import Any, NoReturn
 
 import typer
 
 from worker.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.terminal import complain, screen
+
+# Click's, wherever a release of Typer keeps it.
+_UsageError: Any = typer.BadParameter.__base__
 
 cli = typer.Typer(
     no_args_is_help=True,
@@ -34,7 +39,9 @@ def main() -> None:
     # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        cli()
+        sys.exit(cli(standalone_mode=False))
+    except _UsageError as error:
+        _explain_usage(error)
     except KeyboardInterrupt:
         sys.exit(130)
     except SettingsError as error:
@@ -45,8 +52,19 @@ def main() -> None:
         _fail(error, 1)
 
 
-def _fail(error: RetrievalError, code: int) -> None:
-    print(f"retrieval-worker: {error.message}", file=sys.stderr)  # noqa: T201 -- the command line's voice
+def _explain_usage(error: Any) -> NoReturn:
+    """Say what is wrong with the arguments, which the caller may have copied from a stranger's text."""
+    sentence = error.format_message()
+    if sentence and error.ctx is not None:
+        screen.print(error.ctx.get_usage(), soft_wrap=True)
+        screen.print(f"Try '{error.ctx.command_path} --help'.", soft_wrap=True)
+    if sentence:
+        complain(sentence)
+    sys.exit(error.exit_code)
+
+
+def _fail(error: RetrievalError, code: int) -> NoReturn:
+    complain(error.message)
     sys.exit(code)
 
 

@@ -7,6 +7,7 @@ Writing: orjson, with a result's bytes put into the message as they are.
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -70,6 +71,25 @@ def _default(value: Any) -> Any:
     raise TypeError
 
 
+def parse(data: bytes | str) -> Any:
+    """Decode JSON, in a time that grows with its length.
+
+    Python's garbage collector would go through all lists and objects again and again while more of them are made: four
+    times the time, of a message that holds little else. JSON has no cycles to be found.
+
+    Raises:
+        ValueError: it isn't JSON.
+        RecursionError: it is nested too deeply.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return json.loads(data)
+    finally:
+        if collects:
+            gc.enable()
+
+
 def loads(data: bytes | str) -> Any:
     """Decode a message body.
 
@@ -78,7 +98,7 @@ def loads(data: bytes | str) -> Any:
     """
     raw = bytes(data) if isinstance(data, memoryview | bytearray) else data
     try:
-        return json.loads(raw)
+        return parse(raw)
     except (ValueError, RecursionError):
         # A task's body starts so; a control message or an event can't be answered anyway.
         if raw.lstrip()[:1] not in {"[", b"["}:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from worker import devstack
@@ -19,10 +18,11 @@ from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, Retrie
 from worker.contract import RunPipeline, parse_job
 from worker.corpus_files import SAMPLES, read
 from worker.loader import load, migrate
-from worker.reports import hybrid_header, hybrid_table
+from worker.reports import ID_WIDTH, hybrid_header, hybrid_table, short
+from worker.terminal import progress, styled
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from worker.terminal import Terminal
 
 CALLERS = ("alice", "bob")
 QUESTIONS = (
@@ -42,7 +42,7 @@ ASKED = {
 """A question of each mode."""
 
 
-def run(console: Console, *, postgres_version: int = 18) -> None:
+def run(console: Terminal, *, postgres_version: int = 18) -> None:
     """Start everything, ask, show, stop everything."""
     started = time.monotonic()
     with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
@@ -61,20 +61,19 @@ def run(console: Console, *, postgres_version: int = 18) -> None:
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
-def install_sample(stack: devstack.Stack, console: Console) -> None:
+def install_sample(stack: devstack.Stack, console: Terminal) -> None:
     """Install the schema and load the sample corpora, with progress bars."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection,
-        Progress(*columns, console=console) as progress,
+        progress(console) as shown,
     ):
         migrate(connection)
         for file in map(read, SAMPLES.values()):
-            bar = progress.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
-            load(connection, file, LexicalEmbedder(), partial(progress.advance, bar))
+            bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
+            load(connection, file, LexicalEmbedder(), partial(shown.advance, bar))
 
 
-def _ask(client: Client, console: Console) -> None:
+def _ask(client: Client, console: Terminal) -> None:
     """The nearest chunks, as two callers."""
     for question in QUESTIONS:
         query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
@@ -87,18 +86,18 @@ def _ask(client: Client, console: Console) -> None:
             console.print(as_table(f"{caller} asks: {question}", answer, milliseconds))
 
 
-def _search(client: Client, console: Console) -> None:
+def _search(client: Client, console: Terminal) -> None:
     """Two corpora at once, by what is wanted and what is worked on."""
     job = parse_job(RetrieveHybrid, {"query": SEARCHED, "context": CODE})
     answer = client.call(job, timeout=30)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
-    console.print(f"\n[bold]a hybrid search, with {CODE} in the editor[/bold]", highlight=False)
+    console.print(f"\na hybrid search, with {CODE} in the editor", style="bold")
     console.print(hybrid_header(answer))
     for name, result in answer.results.items():
         console.print(hybrid_table(name, result, answer.metrics[name]))
 
 
-def _ask_in_each_mode(client: Client, console: Console) -> None:
+def _ask_in_each_mode(client: Client, console: Terminal) -> None:
     """A question of each mode; without a language model, the sources answer with their own sentences."""
     for mode, question in ASKED.items():
         context = CODE if mode == "code" else ""
@@ -108,7 +107,7 @@ def _ask_in_each_mode(client: Client, console: Console) -> None:
         answer = client.call(job, timeout=30)
         assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
         milliseconds = (time.perf_counter() - start) * 1000
-        console.print(f"\n[bold]{mode}: {question}[/bold] ({milliseconds:.0f} ms)", highlight=False)
+        console.print(styled((f"\n{mode}: {question}", "bold"), f" ({milliseconds:.0f} ms)"))
         console.print(answer_report(answer, brief=True))
 
 
@@ -125,18 +124,13 @@ def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) 
     )
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("similarity", style="green", justify="right", no_wrap=True)
-    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
     table.add_column("where", no_wrap=True, max_width=26)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks[:shown]:
         where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
-        table.add_row(str(chunk.rank), f"{chunk.similarity_score:.3f}", chunk.chunk_id, where, _excerpt(chunk.text))
+        table.add_row(str(chunk.rank), f"{chunk.similarity_score:.3f}", chunk.chunk_id, where, short(chunk.text, 120))
     return table
-
-
-def _excerpt(text: str, length: int = 120) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
 def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:

@@ -41,6 +41,8 @@ log = observe.logger("worker.metrics")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIMILARITIES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
+_STALL = "retrieval_main_loop_stall_seconds"
+
 
 class Definition(NamedTuple):
     """A metric; `core.observations` says what goes into it."""
@@ -93,6 +95,13 @@ DEFINITIONS = (
         {"buckets": _SIMILARITIES},
     ),
     Definition(Summary, "retrieval_leg_mean_similarity", "Mean similarity of a leg's chunks.", ("corpus", "leg")),
+    Definition(
+        Histogram,
+        _STALL,
+        "How long a worker's main process stood still, each time that it did.",
+        ("process",),
+        {"buckets": _SECONDS[6:]},
+    ),
 )
 
 
@@ -202,6 +211,12 @@ class Metrics:
                 self._add(metric, labels, value)
         except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
             log.warning("metrics not written", error=type(error).__name__, where=observe.where(error))
+
+    def stall(self, seconds: float) -> None:
+        """Add a stall of the main process' event loop. Nothing happens before `start`."""
+        if self._families:
+            with contextlib.suppress(OSError):  # a full disk must not end the loop
+                self._add(_STALL, ("main",), seconds)
 
     def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
         child = self._children.get((metric, labels))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import structlog
 
+from worker.core.visible import printable_json, visible_line
+
 if TYPE_CHECKING:
     from worker.settings import LogSettings
 
@@ -40,14 +42,14 @@ _SHARED: list[structlog.types.Processor] = [
 def configure(settings: LogSettings) -> None:
     """Send everything that this process logs to standard error, in one form."""
     console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
-    renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(_to_json)
+    renderers: list[structlog.types.Processor] = (
+        [_visible, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer(_to_json)]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_locals, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_locals, *renderers],
         )
     )
     root = logging.getLogger()
@@ -95,5 +97,12 @@ def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> struct
     return event
 
 
+def _visible(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Show what could steer a terminal: `ConsoleRenderer` writes strings as they are, and the rest by `repr`."""
+    return {
+        visible_line(name): visible_line(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
 def _to_json(event: Any, **_: Any) -> str:
-    return orjson.dumps(event, default=repr).decode()
+    return printable_json(orjson.dumps(event, default=repr).decode())

@@ -7,16 +7,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
-from rich.text import Text
 
 from worker.core.citations import read_citations_json
 from worker.errors import InvalidJob, SettingsError
+from worker.terminal import styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rich.text import Text
+
     from worker.contract import Citations, Hybrid, HybridAnswer, HybridMetrics, Replay
+
+ID_WIDTH = 40
+"""Columns of a table for an id, which is folded: it may have 512 characters, and the text beside it needs room."""
 
 _STYLES = {
     "exact": "green",
@@ -43,13 +48,13 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     )
     table = Table(title=title, caption=counts, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
     table.add_column("what it says", ratio=1)
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
-        said = word_diff(old or "", new or "") if edited else Text(short(new or old or ""), overflow="ellipsis")
-        table.add_row(Text(pin.verdict, style=_STYLES[pin.verdict]), pin.chunk_id or "", said)
+        said = word_diff(old or "", new or "") if edited else short(new or old or "")
+        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), pin.chunk_id or "", said)
     return table
 
 
@@ -58,14 +63,15 @@ def citations_table(title: str, answer: Citations) -> Table:
     conflicts = f"{len(answer.conflicts)} conflicts; " if answer.conflicts else ""
     where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
-    for name in ("verdict", "source", "section"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for name in ("source", "section"):
+        table.add_column(name, overflow="fold", max_width=ID_WIDTH)
     table.add_column("what it says", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
         verdict = check.verdict or "missing"
-        said = Text(short(citation["text"]), overflow="ellipsis")
+        said = short(citation["text"])
         row = (citation["source_id"], citation["section"] or "", said)
-        table.add_row(Text(verdict if check.integrity else f"{verdict}, altered", style=_STYLES[verdict]), *row)
+        table.add_row(styled((verdict if check.integrity else f"{verdict}, altered", _STYLES[verdict])), *row)
     return table
 
 
@@ -73,7 +79,7 @@ def hybrid_header(answer: Hybrid) -> Text:
     """What was searched for, and how the second search went."""
     keywords = " ".join(answer.context_keywords) or "none"
     (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
-    return Text(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state})")
+    return styled(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state})")
 
 
 def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:
@@ -84,12 +90,12 @@ def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> T
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("similarity", style="green", justify="right", no_wrap=True)
     table.add_column("legs", no_wrap=True)
-    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks:
         legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
         similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
-        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, Text(short(chunk.text), overflow="ellipsis"))
+        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, short(chunk.text))
     return table
 
 
@@ -101,16 +107,16 @@ def _counts(metrics: HybridMetrics) -> dict[str, int]:
 def word_diff(old: str, new: str) -> Text:
     """Two texts as one, word by word, as git marks them: [-what went-], {+what came+}; and coloured."""
     before, after = old.split(), new.split()
-    said = Text()
+    said: list[str | tuple[str, str]] = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
             said.append(" ".join(before[a:b]) + " ")
             continue
         if before[a:b]:
-            said.append(f"[-{' '.join(before[a:b])}-]", style="red").append(" ")
+            said += [(f"[-{' '.join(before[a:b])}-]", "red"), " "]
         if after[c:d]:
-            said.append(f"{{+{' '.join(after[c:d])}+}}", style="green").append(" ")
-    return said
+            said += [(f"{{+{' '.join(after[c:d])}+}}", "green"), " "]
+    return styled(*said)
 
 
 def short(text: str, length: int = 100) -> str:

@@ -7,18 +7,20 @@ do, and the worker's log says where it broke.
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import redis
 from celery._state import get_current_worker_task
 from celery.backends.redis import RedisBackend
-from celery.exceptions import BackendError, BackendStoreError, Retry, SoftTimeLimitExceeded, TimeLimitExceeded
-from celery.states import FAILURE, READY_STATES, SUCCESS
+from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevokedError, TimeLimitExceeded
+from celery.states import FAILURE, READY_STATES, REVOKED, SUCCESS
 
-from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
+from worker.errors import InternalError, RetrievalError, TimedOut, Unavailable
+from worker.owed import OwedOutcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 OVERRIDES = {"redis": "worker.results:Results", "rediss": "worker.results:Results"}
 """For ``app.loader.override_backends``."""
@@ -41,12 +43,10 @@ class Results(RedisBackend):
         """An error's record, of the class that the contract knows."""
         return super().prepare_exception(_ours(exc), serializer)
 
-    def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> Any:
-        """A job that expired is a failure to whoever reads the result."""
-        if reason != "expired":
-            return super().mark_as_revoked(task_id, reason, *args, **options)
-        expired = DeadLettered("the job expired before a worker took it")
-        return self.mark_as_failure(task_id, expired, request=options.get("request"))
+    def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
+        """Have a revocation stored that remote control tells of: the main process does not wait for it."""
+        del args, options
+        self.owe(task_id, TaskRevokedError(reason), lambda: None)
 
     def store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
@@ -58,8 +58,7 @@ class Results(RedisBackend):
 
         Raises:
             celery.exceptions.BackendStoreError: in a pool's process; see `QuietRequest.on_failure`.
-            redis.ConnectionError: in the worker's main process: it connects anew, and the message comes back after
-                the visibility timeout.
+            redis.ConnectionError: elsewhere. The main process stores outcomes with `owe` instead.
         """
         if state not in READY_STATES:
             result = self.encode_result(result, state)
@@ -70,7 +69,7 @@ class Results(RedisBackend):
             return result
         try:
             return super().store_result(task_id, result, state, traceback, request, **options)
-        except (BackendStoreError, redis.RedisError, SoftTimeLimitExceeded) as error:
+        except (BackendStoreError, redis.RedisError) as error:
             logger.warning("record not stored", extra=_said(task_id, state, error))
             raise _back_to_the_queue() from None
 
@@ -94,15 +93,46 @@ class Results(RedisBackend):
             raise exc
         return super().mark_as_failure(task_id, exc, *args, **options)
 
-    def store_failures(self, failures: Sequence[tuple[str, RetrievalError]]) -> None:
-        """Store failures in one try, unless their jobs have succeeded; for the main process, which must not wait long.
+    @cached_property
+    def _owed(self) -> OwedOutcomes:
+        return OwedOutcomes(self.app._get_backend().store_failures)  # noqa: SLF001 -- its thread shares no connection
+
+    def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
+        """Have a failure stored for as long as it takes, for the main process, which must not wait.
 
         Args:
-            failures: of each job its id, and its error.
+            task_id: whose.
+            error: what the job's caller is told.
+            stored: called once it is stored, in another thread.
+        """
+        self._owed.add(task_id, error, stored)
+
+    def answer(self, failures: Sequence[tuple[str, Exception]]) -> None:
+        """Store failures now, for the main process: not tried while it is known that it would fail.
 
         Raises:
             redis.RedisError: one could not be stored; others may be.
         """
+        if self._owed.is_away:
+            raise redis.ConnectionError("the results' Redis is away")
+        try:
+            self.store_failures(failures)
+        except redis.RedisError:
+            self._owed.note_away()
+            raise
+
+    def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
+        """Store failures in one try, unless their jobs have succeeded.
+
+        Args:
+            failures: of each job its id, and its error; none: find out whether Redis is there.
+
+        Raises:
+            redis.RedisError: one could not be stored; others may be.
+        """
+        if not failures:
+            self.client.ping()
+            return
         records = [(task_id, self._failure(task_id, error)) for task_id, error in failures]
         with self.client.pipeline(transaction=False) as pipe:
             for task_id, record in records:
@@ -115,8 +145,9 @@ class Results(RedisBackend):
             elif isinstance(answer, Exception):
                 raise answer
 
-    def _failure(self, task_id: str, error: RetrievalError) -> str | bytes:
-        meta = self._get_result_meta(self.encode_result(error, FAILURE), FAILURE, None, None)
+    def _failure(self, task_id: str, error: Exception) -> str | bytes:
+        state = REVOKED if isinstance(error, TaskRevokedError) else FAILURE
+        meta = self._get_result_meta(self.encode_result(error, state), state, None, None)
         return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
 
     def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:

@@ -90,7 +90,7 @@ def run_path(run: RunRef | RunName) -> str:
     """
     for name in ("subject_id", "run_id"):
         value = getattr(run, name)
-        if value in {".", ".."} or any(character in value for character in '/\\:*?"<>|') or not value.isprintable():
+        if value in {".", ".."} or any(character in value for character in '/\\:"<>|') or not value.isprintable():
             raise InvalidJob("expected an id that can be the name of a folder", f"run.{name}")
         if len(value.encode()) > _FOLDER_BYTES:
             raise InvalidJob(f"expected the name of a folder: at most {_FOLDER_BYTES} bytes", f"run.{name}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import kombu.exceptions
 import redis
 from celery import Task
-from celery.exceptions import Retry, SoftTimeLimitExceeded
+from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
-from worker import observe
+from worker import observe, time_limit
 from worker.codec import JobResult, Unreadable
 from worker.contract import (
     BuildCitations,
@@ -32,6 +32,7 @@ from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalErr
 from worker.outcomes import outcome
 from worker.principal import identify
 from worker.quiet import summarise
+from worker.transport.inspection import OUTAGE_HEADER
 from worker.verifying import watcher
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 log = observe.logger("worker.tasks")
 
+_LEAST_PAUSE_SECONDS = 0.001
+
 
 class RetrievalTask(Task):
     """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
@@ -58,7 +61,7 @@ class RetrievalTask(Task):
     acks_late = True
     reject_on_worker_lost = True
     throws = (RetrievalError,)
-    max_retries = None  # bounded by `_again`, from settings
+    max_retries = None  # `_again` bounds how long, not how often
 
     def on_failure(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """A job has failed, and its record is stored."""
@@ -150,19 +153,21 @@ def run_job(
 
     Raises:
         RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
-        celery.exceptions.Retry: Postgres or Redis is away and there are tries left.
+        celery.exceptions.Retry: Postgres or Redis is away, and not for too long yet.
+        celery.exceptions.Reject: the queue's Redis is, too: the message goes back as it is.
     """
     started = time.perf_counter()
     run: dict[str, str] = {}
     try:
-        _check_envelope(task)
-        raw = _only_argument(args, kwargs)
-        check_shape(raw, settings.limits)
-        job = parse_job(model, raw)
-        run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-        result = answer(job, Caller(job, raw, task, settings))
-        rows, summary = outcome(task.name, result)
-        done = JobResult(result, f"<{task.name} {summary}>")
+        with time_limit.Raised():
+            _check_envelope(task)
+            raw = _only_argument(args, kwargs)
+            check_shape(raw, settings.limits)
+            job = parse_job(model, raw)
+            run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
+            result = answer(job, Caller(job, raw, task, settings))
+            rows, summary = outcome(task.name, result)
+            done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
         _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
         raise _again(task, error, settings) from None
@@ -208,7 +213,7 @@ def run_counted(
     try:
         done = run_job(task, args, kwargs, model, keeping, settings)
         outcome = "ok"
-    except Retry:
+    except (Retry, Reject):
         outcome = "delayed"
         raise
     except RetrievalError as error:
@@ -263,29 +268,38 @@ def _check_envelope(task: RetrievalTask) -> None:
 
 
 def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
-    """Put the job back for later, or give up with ``error`` once its tries are used up."""
-    rules = settings.worker
-    retries = task.request.retries
-    if retries >= rules.max_retries:
+    """Put the job back for later, or give up with ``error`` once it has waited for as long as an outage may last.
+
+    What counts is the sum of its pauses, which travels with it: a sender can make it shorter, and no longer.
+    """
+    rules, waited = settings.worker, _waited(task)
+    left = rules.max_outage_seconds - waited
+    if left < _LEAST_PAUSE_SECONDS:
         return error
-    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0**retries)
+    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0 ** min(task.request.retries, 30))
     # Jitter, so that a thousand jobs do not come back in the same instant; no result depends on it.
-    pause *= random.uniform(0.5, 1.0)  # noqa: S311 -- not a secret
+    pause = min(left, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
     try:
         again: Exception = task.retry(
             exc=error,
             countdown=pause,
-            max_retries=rules.max_retries,
             throw=False,
+            headers={OUTAGE_HEADER: waited + pause},
             # Celery would send the task's own limits as the header that `_check_envelope` refuses.
             time_limit=None,
             soft_time_limit=None,
             argsrepr=summarise(task.request.args),
             kwargsrepr="{}",
         )
-    except (redis.RedisError, kombu.exceptions.OperationalError):
-        return error
+    except Reject:  # how Celery says that it could not be sent
+        again = Reject("the queue's Redis is away", requeue=True)
     return again
+
+
+def _waited(task: RetrievalTask) -> float:
+    """For how long the job has been put off already; `worker.transport.inspection` has checked what it says."""
+    waited = task.request.get(OUTAGE_HEADER)
+    return float(waited) if isinstance(waited, int | float) and waited >= 0 else 0.0
 
 
 def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from rich.bar import Bar
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
+
+from worker.reports import ID_WIDTH
+from worker.terminal import styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from worker.model import ScoreBreakdown
     from worker.pipeline.keeping import Told
@@ -38,7 +41,7 @@ def trace_report(title: str, told: Told, *, everything: bool = False) -> Group:
 
 def _parts(title: str, told: Told, everything: bool) -> Iterator[RenderableType]:
     request, trace = told.package.request, told.package.trace
-    yield Text(title, style="bold")
+    yield styled((title, "bold"))
     yield _line("question", request.question)
     yield _line("mode", f"{request.mode}, profile {told.package.profile}: {told.response.status}")
     for leg, text in trace.queries.items():
@@ -73,7 +76,7 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
         table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, left, counts)
         for leg, took in legs.items() if stage.stage == "search" else ():
             bar = Bar(max(total, 0.001), begun, begun + took, width=BAR, color="bright_black")
-            table.add_row(Text(f"  leg {leg}", "dim"), Text(f"{took:.2f}", "dim"), bar)
+            table.add_row(styled((f"  leg {leg}", "dim")), styled((f"{took:.2f}", "dim")), bar)
         begun += stage.duration_ms
     return table
 
@@ -96,17 +99,16 @@ def candidates_table(told: Told, most: int | None) -> Table:
     table = Table(
         title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown)), expand=True
     )
-    table.add_column("chunk", style="cyan", no_wrap=True)
+    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
     for stage in changing:
         table.add_column(stage.stage, justify="right", no_wrap=True)
     table.add_column("became", no_wrap=True)
     table.add_column("legs", ratio=1)
     ranks = [dict(zip(stage.candidates, _ranked(stage), strict=True)) for stage in changing]
     for place in [*scores, *shown]:
-        became = Text(labels[place], style="bold cyan") if place in labels else Text(reasons.get(place, ""), "dim")
-        legs = Text(_legs(scores.get(place)))
-        chunk = Text(place[1] if alone else " ".join(place))
-        table.add_row(chunk, *(after.get(place, "") for after in ranks), became, legs)
+        became = styled((labels[place], "bold cyan") if place in labels else (reasons.get(place, ""), "dim"))
+        chunk = place[1] if alone else " ".join(place)
+        table.add_row(chunk, *(after.get(place, "") for after in ranks), became, _legs(scores.get(place)))
     return table
 
 
@@ -165,4 +167,4 @@ def costs_table(told: Told) -> Table:
 
 
 def _line(name: str, text: str) -> Text:
-    return Text.assemble((f"{name}: ", "dim"), text)
+    return styled((f"{name}: ", "dim"), text)

@@ -20,7 +20,7 @@ TEXT = "canary text"
 SQL = "canary'; DROP TABLE public.document_chunks; --"
 NUMBER = 4711.471147
 INTEGER = 47114711
-MEGABYTES = 10_000_000
+MEGABYTES = 8_000_000
 
 QUERY: list[float] = embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 BASE64 = encode_embedding(QUERY)

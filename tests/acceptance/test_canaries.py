@@ -177,7 +177,7 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
             CACHE__TASKS='["retrieve_hybrid"]',
             SEARCH__STATEMENT_TIMEOUT_SECONDS="4",
             POOL__TIMEOUT_SECONDS="0.3",
-            WORKER__MAX_RETRIES="4",
+            WORKER__MAX_OUTAGE_SECONDS="5",
             ARTIFACTS__URL=str(folder / "artifacts"),
         )
         dsn = stack.postgres.dsn(name, "retrieval_worker").replace(

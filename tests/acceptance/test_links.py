@@ -161,7 +161,7 @@ def test_postgres_is_used_again_soon_after_it_was_away(
 ) -> None:
     """However long it was away, the pool's pauses do not outlast it."""
     name = admin.info.dbname
-    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.5", WORKER__MAX_RETRIES="100")
+    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.5")
     with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
         assert_answered(client)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")

@@ -154,6 +154,23 @@ def test_the_sums_are_those_of_all_processes(
     assert_nothing_of_jobs(text)
 
 
+def test_a_main_loop_that_stands_still_is_seen(
+    client: Client, port: int, worker_environment: Environment, worker_log: Path, tmp_path: Path
+) -> None:
+    """Once it goes on: in the metrics, and past one second in the log."""
+    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
+    name = "retrieval_main_loop_stall_seconds_sum"
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        client.call(TOP_K)
+        before = value(exposition(port), name, process="main")
+        # Only the main process: its pool goes on.
+        psutil.Process(worker.pid).suspend()
+        time.sleep(2)
+        psutil.Process(worker.pid).resume()
+        wait_for(lambda: value(exposition(port), name, process="main") >= before + 1)
+    assert "main loop stood still" in worker_log.read_text()
+
+
 def assert_nothing_of_jobs(text: str) -> None:
     """Every label's value is a word of this project or of the settings, or a bucket's bound."""
     allowed = {
@@ -164,6 +181,7 @@ def assert_nothing_of_jobs(text: str) -> None:
         "corpus": {"docs", "examples"},
         "state": {"used", "skipped"},
         "queue": {"retrieval", "pipeline"},
+        "process": {"main"},
     }
     labels = {label for _, labels in sums(text) for label in labels}
     strange = {(name, said) for name, said in labels if said not in allowed.get(name, ())}
@@ -174,6 +192,7 @@ def assert_nothing_of_jobs(text: str) -> None:
         *(definition.name.removesuffix("_total") for definition in DEFINITIONS),
         "retrieval_dead_letters",
         "retrieval_dead_letter_oldest_seconds",
+        "retrieval_delayed_jobs",
     }
 
 
@@ -265,7 +284,7 @@ def test_every_try_of_a_job_counts(
         METRICS__PORT=str(port),
         POOL__TIMEOUT_SECONDS="0.3",
         WORKER__RETRY_BACKOFF_SECONDS="0.1",
-        WORKER__MAX_RETRIES="2",
+        WORKER__MAX_OUTAGE_SECONDS="0.12",  # more than the first pause, less than two
     )
     with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")

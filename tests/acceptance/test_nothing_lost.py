@@ -11,7 +11,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import psycopg
 import pytest
 import redis
@@ -222,27 +221,6 @@ def test_a_job_that_kills_its_worker_is_given_up(
     assert record["result"]["exc_type"] == "DeadLettered"
 
 
-def test_a_job_whose_process_dies_before_it_says_that_it_began_is_counted(
-    stack: devstack.Stack,
-    client: Client,
-    broker: redis.Redis,
-    results: redis.Redis,
-    worker_environment: Environment,
-    worker_log: Path,
-) -> None:
-    """It may have begun: so it is not handed on behind Redis' back, but put back, as one that was delivered."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
-        (process,) = psutil.Process(worker.pid).children()
-        process.suspend()
-        task_id = client.enqueue(JOB)
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
-        with Celery(broker=stack.redis.url(0)) as app:
-            wait_for(lambda: bool(app.control.ping(timeout=0.5)))  # so the turn in which it was written is over
-        process.kill()
-        wait_for(lambda: answered(results, [task_id]) == ["SUCCESS"])
-    assert "deliveries put back" in worker_log.read_text(errors="replace")
-
-
 @contextlib.contextmanager
 def _held(environment: dict[str, str]) -> Iterator[None]:
     """Searches wait for a lock as long as this lasts."""
@@ -257,7 +235,7 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
-    environment = worker_environment(WORKER__MAX_RETRIES="1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
     with devstack.celery_worker(away, worker_log, "--concurrency=1"):
         task_id = client.enqueue(JOB)

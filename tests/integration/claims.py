@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from worker.errors import RetrievalError
     from worker.transport.channel import Channel
     from worker.transport.claim import Claim
+    from worker.transport.qos import QoS
 
 QUEUE, OTHER = "retrieval", "pipeline"
 RULES = Rules(tasks=("retrieve_top_k",), max_deliveries=3)
@@ -51,11 +52,20 @@ def ids(client: redis.Redis, queue: str = QUEUE) -> list[str]:
 class Worker:
     """A consumer over the transport, as Celery is one, and what it was handed."""
 
-    def __init__(self, url: str, *queues: str, prefetch: int = 0, rules: Rules = RULES, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        *queues: str,
+        prefetch: int = 0,
+        rules: Rules = RULES,
+        deliveries: QoS | None = None,
+        **options: Any,
+    ) -> None:
         self.got: list[Any] = []
         self.failures: dict[str, RetrievalError] = {}
         self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
         self.connection.transport.answer = self.failures.update
+        self.connection.transport.deliveries = deliveries
         self.channel: Channel = self.connection.channel()
         self.channel.basic_qos(0, prefetch, False)
         self.consumer = Consumer(self.channel, [Queue(name, routing_key=name) for name in queues or (QUEUE,)])

@@ -1,4 +1,4 @@
-"""A server on loopback that answers GETs as a test says, well or badly."""
+"""A server on loopback that answers GETs and POSTs as a test says, well or badly."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ class Visit(BaseHTTPRequestHandler):
         self.server.visits.append((self.path, self.headers))
         with contextlib.suppress(OSError):
             self.server.pages[self.path.split("?")[0]](self)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
 
     def head(self, status: int = 200, **headers: str) -> None:
         self.send_response(status)

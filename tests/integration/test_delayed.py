@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from worker.transport import delayed, keys, unacked
+from worker.transport.clock import ServerClock
 
 from .claims import QUEUE, Worker, declare_dead, envelope, ids, places, run_script
 
@@ -61,8 +62,7 @@ def test_a_message_comes_when_it_is_due(url: str, broker: redis.Redis) -> None:
     with Worker(url) as worker:
         worker.drain(lambda: places(broker) == {"delayed": 1})
         worker.take(1)
-        seconds, micros = broker.time()
-        assert due.timestamp() <= seconds + micros / 1e6 < due.timestamp() + 5
+        assert due <= redis_now(broker) < due + timedelta(seconds=5)
         assert worker.got[0].headers["eta"] is None
         worker.got[0].ack()
     assert places(broker) == {}
@@ -168,7 +168,40 @@ def test_a_full_redis_delays_what_it_has(broker: redis.Redis) -> None:
         broker.config_set("maxmemory", "0")
 
 
+def test_a_purge_deletes_what_waits_as_well(url: str, broker: redis.Redis) -> None:
+    """Nobody who has emptied a queue is surprised later."""
+    broker.lpush(QUEUE, later("later"), envelope("job"))
+    with Worker(url) as worker:
+        worker.take(1)
+        worker.drain(lambda: places(broker) == {"delayed": 1, "unacked": 1})
+        worker.consumer.cancel()
+        worker.blame(worker.got[0])
+        broker.lpush(QUEUE, envelope("waiting"))
+        assert worker.channel.queue_purge(QUEUE) == 3
+    assert places(broker) == {}
+    assert not broker.exists(keys.delayed_messages(QUEUE))
+
+
 # --- clocks -----------------------------------------------------------------------------------------
+
+
+def test_redis_time_is_known_without_asking_for_each_message(broker: redis.Redis) -> None:
+    """Never ahead of it, and asked for again after a while."""
+    passed = [100.0]
+    clock = ServerClock(lambda: passed[0])
+    before, known, after = redis_now(broker), clock.read(broker), redis_now(broker)
+    assert before <= known <= after
+    passed[0] += 1.0
+    assert clock.read(broker) - known == timedelta(seconds=1)
+    passed[0] += 1.5
+    assert after <= clock.read(broker) <= redis_now(broker), "asked again"
+
+
+def redis_now(client: redis.Redis) -> datetime:
+    """What Redis' clock shows."""
+    seconds, micros = client.time()
+    return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
+
 
 FAKETIME = shutil.which("faketime")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import INJECTED, Fault, running
 
+from worker.adapters.bodies import ELSEWHERE
 from worker.adapters.language_model import OpenAIModel
 from worker.adapters.reranker import CrossEncoderReranker, HttpReranker, LexicalReranker, ModelReranker, rerankers
 from worker.core import rerank
@@ -166,7 +167,7 @@ def test_anything_but_one_finite_score_a_text_is_no_answer(provider: Provider, a
         (Fault(503), Unavailable, "failed (HTTP 503)"),
         (Fault(400), SettingsError, "refused the request (HTTP 400)"),
         (Fault(401), SettingsError, "refused the request (HTTP 401)"),
-        (Fault(302), SettingsError, "refused the request (HTTP 302)"),
+        (Fault(302), SettingsError, f"redirects (HTTP 302): {ELSEWHERE}"),
         (Fault(cut=True), Unavailable, "failed (RemoteProtocolError)"),
     ],
     ids=str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,35 @@ def test_a_file_that_would_lead_elsewhere_is_refused(engine: Engine, tmp_path: P
     with pytest.raises(InvalidJob, match="name of a file"):
         engine.files.keep("alice", NAME, name, b"")
     assert not [*tmp_path.rglob("*.*")]
+
+
+@pytest.mark.parametrize("store", ["folder", "memory"])
+@pytest.mark.parametrize(
+    "odd", ["song [*?]", "[", "a*", "?", "**", "[!a]", "#1 %2e%2e {a,b}", ".hidden", "~", "é 🎸", "a'$;"]
+)
+def test_an_id_that_is_a_pattern_is_a_name_like_any(
+    make_settings: Callable[..., Settings], database: str, tmp_path: Path, store: str, odd: str
+) -> None:
+    """Files are kept, changed, exported and imported; the neighbour that the pattern matches keeps its own."""
+    url = str(tmp_path / "store [1]") if store == "folder" else f"memory://{tmp_path}"
+    matched = RunName(subject_id="a", run_id="a")
+    name = RunName(subject_id=odd, run_id=odd)
+    with contextlib.closing(Engine(make_settings(database, artifacts={"url": url}), time.perf_counter)) as engine:
+        engine.files.keep("alice", matched, "lyrics.json", b"another run's")
+        retrieve(engine, **name.model_dump(include={"subject_id", "run_id"}))
+        said = {"cite": name.model_dump(exclude_none=True), "run": {"subject_id": odd, "run_id": odd}}
+        assert cite(engine, **said)["artifact"] == f"runs/{odd}/{odd}/citations.json"
+        for content in (b"1", b"2", b"3"):
+            assert engine.files.keep("alice", name, "lyrics.json", content) == f"runs/{odd}/{odd}/lyrics.json"
+        kept = {file: engine.files._artifacts.read("alice", f"runs/{odd}/{odd}/{file}") for file in VERSIONS}
+        assert kept == VERSIONS
+        assert engine.files.read_all("alice", matched) == {"lyrics.json": b"another run's"}
+        exported = engine.exchange.export("alice", name)
+        assert engine.exchange.restore("bob", exported) == name
+        assert engine.files.read_all("bob", name) == engine.files.read_all("alice", name)
+
+
+VERSIONS = {"lyrics.v1.json": b"1", "lyrics.v2.json": b"2", "lyrics.json": b"3", "lyrics.v3.json": None}
 
 
 @pytest.mark.parametrize("subject", ["..", "../bob", "a/b", "a\\b", "a\nb", "a" * 256, "é" * 128])

@@ -19,8 +19,8 @@ LAYERS = [
     {"errors", "model"},
     {"core"},
     {"contract", "settings"},
-    {"observe", "codec"},
-    {"transport"},
+    {"observe", "codec", "terminal", "owed", "time_limit"},
+    {"transport", "loop_watch"},
     {
         "principal",
         "adapters",
@@ -146,7 +146,7 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
     shell = within("tasks", "admission", "app", "quiet", "codec", "results", "links", "client", "devstack", "transport")
-    shell |= within("prefork")
+    shell |= within("prefork", "time_limit")
     assert users_of("celery", "kombu", "billiard") <= shell
 
 

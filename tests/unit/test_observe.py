@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 import structlog
@@ -59,6 +61,22 @@ def test_an_exception_is_its_type_and_frames(capsys: pytest.CaptureFixture[str])
     assert (line["event"], line["exception"]) == ("it broke", "ValueError")
     assert str(line["where"]).count("test_observe.py") == 2
     assert CANARY not in json.dumps(line)
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_a_line_does_not_steer_a_terminal(capsys: pytest.CaptureFixture[str], form: Literal["console", "json"]) -> None:
+    """An id or a name is a stranger's: event, fields and their names are shown, and a line stays one line."""
+    observe.configure(LogSettings(level="INFO", format=form))
+    hostile = "\x1b]0;t\x07\x9b2J\x7f\u202e\u200b\u2028\nlevel=critical é"
+    observe.logger("worker.test").info(hostile, id=hostile, ids=[hostile], **{hostile: 1})
+    logging.getLogger(hostile).warning("a %s", hostile)
+    said = capsys.readouterr().err
+    plain = re.sub(r"\x1b\[[\d;]*m", "", said)
+    assert [sign for sign in plain if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign != "\n"] == []
+    assert said.count("\n") == 2
+    assert "é" in said
+    if form == "json":
+        assert json.loads(said.splitlines()[0])["id"] == hostile
 
 
 @pytest.mark.parametrize("told", ["flag", "error"])

@@ -3,16 +3,28 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from billiard.einfo import ExceptionInfo
+from billiard.pool import MaybeEncodingError
 from celery import Celery
+from celery.backends.base import DisabledBackend
+from celery.exceptions import BackendError, TaskRevokedError, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.utils.functional import noop
+from celery.worker import state
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kombu.asynchronous import set_event_loop
 from kombu.message import Message
 
 from worker.contract import RetrieveTopK
+from worker.errors import DeadLettered
 from worker.quiet import QuietConsumer, QuietRequest, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CANARY = "canary-4711"
 TASK_ID = "6f1c0a52-0000-4000-8000-000000000001"
@@ -61,7 +73,9 @@ def test_a_summary_never_shows_a_value(args: list[Any]) -> None:
 @pytest.fixture(scope="module")
 def app() -> Celery:
     """An app with one task, and no broker."""
-    app = Celery(broker="memory://", backend="cache+memory://", set_as_current=False)
+    app = Celery(broker="memory://", set_as_current=False)
+    app.loader.override_backends = {"told": f"{__name__}:Told"}
+    app.conf.result_backend = "told"
 
     def retrieve_top_k(job: Any) -> Any:
         return job
@@ -70,7 +84,7 @@ def app() -> Celery:
     return app
 
 
-def delivered(app: Celery, **headers: Any) -> QuietRequest:
+def delivered(app: Celery, on_ack: Any = noop, on_reject: Any = noop, **headers: Any) -> QuietRequest:
     body = json.dumps([[{"query_embedding": CANARY, "k": 12, CANARY: CANARY}], {}, {}])
     message = Message(
         body=body,
@@ -79,7 +93,9 @@ def delivered(app: Celery, **headers: Any) -> QuietRequest:
         headers={"id": TASK_ID, "task": "retrieve_top_k", "argsrepr": CANARY, "kwargsrepr": CANARY, **headers},
         properties={"delivery_info": {}},
     )
-    return QuietRequest(message, app=app, task=app.tasks["retrieve_top_k"], hostname="here")
+    return QuietRequest(
+        message, app=app, task=app.tasks["retrieve_top_k"], hostname="here", on_ack=on_ack, on_reject=on_reject
+    )
 
 
 def test_a_request_makes_its_own_argsrepr(app: Celery) -> None:
@@ -117,6 +133,83 @@ def test_the_job_itself_is_untouched(app: Celery) -> None:
     assert job == {"query_embedding": CANARY, "k": 12, CANARY: CANARY}
 
 
+# --- outcomes that the main process tells ------------------------------------------------------------
+
+
+def failed(error: BaseException) -> ExceptionInfo:
+    """As a pool process hands it over."""
+
+    def fail() -> None:
+        raise error
+
+    try:
+        fail()
+    except BaseException:  # noqa: BLE001 -- to look at it
+        return ExceptionInfo()
+
+
+ENDS: dict[str, tuple[Callable[[QuietRequest], Any], type[Exception]]] = {
+    "hard time limit": (lambda request: request.on_timeout(soft=False, timeout=9.0), TimeLimitExceeded),
+    "revoked": (lambda request: request._announce_revoked("revoked", False, None, False), TaskRevokedError),
+    "expired": (lambda request: request._announce_revoked("expired", False, None, True), DeadLettered),
+    "out of memory": (lambda request: request.on_failure(failed(MemoryError())), MemoryError),
+    "not to be encoded": (lambda request: request.on_failure(failed(MaybeEncodingError("a", "b"))), MaybeEncodingError),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_fails_outside_the_job_is_told_before_it_is_acknowledged(app: Celery, end: str) -> None:
+    """Whatever the main process alone can tell of: stored first, then acknowledged, once."""
+    done: list[str] = []
+    request = delivered(app, on_ack=lambda *_: done.append("acknowledged"))
+    request.message.channel = SimpleNamespace(qos=None)
+    set_event_loop(None)
+    act, kind = ENDS[end]
+    act(request)
+    assert done == []
+    assert [(told, type(error)) for told, error in app.backend.store()] == [(TASK_ID, kind)]
+    assert done == ["acknowledged"]
+
+
+@pytest.mark.parametrize(
+    "end", [WorkerLostError("lost"), SystemExit(1), Terminated(9), BackendError("away"), TimeLimitExceeded(9)], ids=repr
+)
+def test_what_did_not_end_is_not_acknowledged(app: Celery, end: BaseException) -> None:
+    """Its process is gone, or could store nothing: the message goes back, or waits for what comes next."""
+    done: list[str] = []
+    request = delivered(
+        app, on_ack=lambda *_: done.append("acknowledged"), on_reject=lambda *more: done.append(f"requeued: {more[-1]}")
+    )
+    request.message.channel = SimpleNamespace(qos=None)
+    request.on_failure(failed(end))
+    assert done == ([] if isinstance(end, TimeLimitExceeded) else ["requeued: True"])
+    assert app.backend.store() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "should_stop", "blamed"),
+    [
+        (WorkerLostError("lost"), None, [("blame", "tag")]),
+        (SystemExit(1), None, [("blame", "tag")]),
+        (WorkerLostError("lost"), 0, []),
+        (Terminated(9), None, []),
+        (BackendError("away"), None, []),
+    ],
+    ids=["died", "exits", "died as the worker ends", "ended for another job", "no result stored"],
+)
+def test_only_who_killed_its_process_unasked_is_blamed(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, end: BaseException, should_stop: int | None, blamed: list[Any]
+) -> None:
+    """The transport counts a delivery that is blamed, and no other."""
+    said: list[Any] = []
+    request = delivered(app)
+    request.message.channel = SimpleNamespace(qos=SimpleNamespace(blame=lambda tag: said.append(("blame", tag))))
+    request.message.delivery_tag = "tag"
+    monkeypatch.setattr(state, "should_stop", should_stop)
+    request.on_failure(failed(end))
+    assert said == blamed
+
+
 # --- refused messages -------------------------------------------------------------------------------
 
 
@@ -128,19 +221,35 @@ class Delivery:
     headers: Any
     done: list[str] = field(default_factory=list)
 
-    def ack(self) -> None:
-        self.done.append("ack")
-
     def reject_log_error(self, logger: Any, errors: Any) -> None:
         del logger, errors
         self.done.append("reject")
 
 
+class Told(DisabledBackend):
+    """Stands at the results' seam: what is owed is stored when the test says so."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.owed: list[tuple[str, Exception, Callable[[], object]]] = []
+
+    def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
+        self.owed.append((task_id, error, stored))
+
+    def store(self) -> list[tuple[str, Exception]]:
+        """Store all that is owed; of whom, and what."""
+        owed, self.owed = self.owed, []
+        for _, _, stored in owed:
+            stored()
+        return [(task_id, error) for task_id, error, _ in owed]
+
+
 @pytest.fixture
 def consumer(app: Celery) -> QuietConsumer:
-    """A consumer without a connection."""
+    """A consumer without a connection, and without a loop."""
     consumer = QuietConsumer.__new__(QuietConsumer)
     consumer.app = app
+    consumer.hub = None
     consumer.connection_errors = ()
     return consumer
 
@@ -179,7 +288,10 @@ def test_a_refused_message_is_named_and_not_shown(
     assert record.getMessage() == f"message refused: {reason}"
     assert (record.task_id, record.bytes) == (task_id, len(CANARY))  # type: ignore[attr-defined] # from `extra`
     assert CANARY not in str(record.__dict__)
-    assert len(message.done) == 1
+    is_told = bool(task_id) and reason in {"unknown task", "invalid envelope"}
+    assert message.done == ([] if is_told else ["reject"])
+    assert [told for told, _ in consumer.app.backend.store()] == ([task_id] if is_told else [])
+    assert message.done == ["reject"]
 
 
 @pytest.mark.parametrize("reason", REFUSALS)

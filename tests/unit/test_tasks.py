@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
     """Runs a task of ours in this process, with the arguments given."""
 
     def run_task(*args: Any, engine: Engine | None = None, kwargs: Any = None) -> EagerResult:
-        settings = make_settings(trust_queue=True, worker={"max_retries": 0})
+        settings = make_settings(trust_queue=True, worker={"max_outage_seconds": 0})
         app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
         held = engine or Engine()
 
@@ -134,6 +135,79 @@ def test_every_failure_is_of_the_contract(
     assert (result.state, type(result.result)) == ("FAILURE", expected)
     assert CANARY not in str(result.result)
     assert len(result.result.args) == 1
+
+
+def put_off(app: Celery, headers: dict[str, Any]) -> dict[str, Any] | None:
+    """Run a job as it is delivered with these headers; those of the message by which it is put off, or none."""
+    request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, **headers}
+    trace_task(app.tasks["retrieve_top_k"], "1", (JOB,), {}, request, app=app)
+    with app.connection_for_read() as connection, connection.SimpleQueue("tried") as queue:
+        try:
+            message = queue.get(block=False)
+        except queue.Empty:
+            return None
+        message.ack()
+        return {**message.headers, "delivery_info": {"exchange": "", "routing_key": "tried"}}
+
+
+@pytest.mark.parametrize(("outage", "tries"), [(300.0, range(14, 25)), (90.0, range(8, 13)), (0.0, range(1, 2))])
+def test_a_job_is_tried_for_as_long_as_an_outage_may_last(
+    make_settings: Callable[..., Settings], outage: float, tries: range
+) -> None:
+    """By the sum of its pauses, which its message carries: first soon, then at least twice a minute, never longer."""
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    settings = make_settings(trust_queue=True, worker={"max_outage_seconds": outage})
+    engine = Engine(Unavailable("Postgres is away"))
+
+    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
+    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
+        return run_job(self, args, kwargs, RetrieveTopK, engine.answer, settings)
+
+    waited = [0.0]
+    headers: dict[str, Any] | None = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
+    while (headers := put_off(app, headers)) is not None:
+        waited.append(headers["outage_seconds"])
+    pauses = [later - earlier for earlier, later in itertools.pairwise(waited)]
+    assert len(engine.jobs) in tries
+    assert waited[-1] == pytest.approx(outage, abs=0.01)
+    assert all(pause <= 30 for pause in pauses)
+    assert all(pause < 1 for pause in pauses[:1])
+    app.close()
+
+
+def test_a_sender_can_only_shorten_how_long_its_job_is_tried(make_settings: Callable[..., Settings]) -> None:
+    """What it says counts as waited already; how often it was tried decides nothing."""
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    settings = make_settings(trust_queue=True, worker={"max_outage_seconds": 10})
+
+    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
+    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
+        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings)
+
+    sent = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
+    assert put_off(app, {**sent, "outage_seconds": 86_400}) is None
+    for headers in ({"retries": 2**31 - 1}, {"outage_seconds": -5.0}, {"outage_seconds": "never"}):
+        again = put_off(app, {**sent, **headers})
+        assert again is not None
+        assert 0 < again["outage_seconds"] <= 10
+    app.close()
+
+
+def test_a_job_that_can_not_be_put_off_goes_back_as_it_is(make_settings: Callable[..., Settings]) -> None:
+    """The queue's Redis is away, too: that is no failure of the job."""
+    app = Celery(set_as_current=False, broker="redis://127.0.0.1:1/0", backend="cache+memory://")
+    app.conf.task_publish_retry = False
+    settings = make_settings(trust_queue=True)
+
+    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
+    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
+        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings)
+
+    request = {"id": "2", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
+    done = trace_task(task, "2", (JOB,), {}, request, app=app)
+    assert (done.info.state, done.info.retval.requeue) == ("REJECTED", True)
+    assert app.backend.get_state("2") == "PENDING"
+    app.close()
 
 
 @pytest.mark.parametrize("failure", [InvalidJob, KeyError, Unavailable], ids=lambda failure: failure.__name__)

@@ -51,7 +51,8 @@ class Artifacts:
             if self._files.exists(target):
                 if self._files.cat_file(target) == content:
                     return
-                self._files.copy(target, self._next_version(target))
+                # As lists, because fsspec takes a string for a pattern, and an id may hold [, * or ?.
+                self._files.copy([target], [self._next_version(target)])
             self._put(target, content)
 
     def replace(self, owner: str, path: str, content: bytes) -> None:

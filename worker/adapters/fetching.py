@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from worker.adapters.addresses import is_allowed
+from worker.adapters.bodies import ACCEPTED, Refused, read_body
 
 if TYPE_CHECKING:
     import ssl
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS = 3
 _PORTS = {"http": 80, "https": 443}
-
-
-class Refused(Exception):
-    """Why nothing was fetched; its text names no URL and quotes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.
     """To the address; the host stays in `Host`, and in TLS, where the certificate is checked against it."""
     sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker"})
     sent.update(headers)
-    sent.update({"Host": url.netloc.decode("ascii"), "Accept-Encoding": "gzip"})
+    sent.update({"Host": url.netloc.decode("ascii"), **ACCEPTED})
     return httpx.Request("GET", url.copy_with(host=address), headers=sent, extensions={"sni_hostname": _host(url)})
 
 
@@ -128,25 +124,9 @@ async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.R
 
 
 async def _body(answer: httpx.Response, most: int) -> bytes:
-    """The body, unpacked as it comes in, so that no more than `most` bytes are ever held."""
     if answer.status_code != httpx.codes.OK:
         raise Refused(f"answered HTTP {answer.status_code}")
-    encoding = answer.headers.get("Content-Encoding", "identity").lower()
-    if encoding not in {"identity", "gzip"}:
-        raise Refused("answered in an encoding that was not asked for")
-    unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if encoding == "gzip" else None
-    received, body = 0, bytearray()
-    async for part in answer.aiter_raw():
-        received += len(part)
-        try:
-            body += unzip.decompress(part, most + 1 - len(body)) if unzip else part
-        except zlib.error:
-            raise Refused("answered damaged gzip") from None
-        if max(received, len(body)) > most:
-            raise Refused(f"answered more than {most} bytes")
-    if unzip and not unzip.eof:
-        raise Refused("broke off")
-    return bytes(body)
+    return await read_body(answer, most)
 
 
 def _host(url: httpx.URL) -> str:

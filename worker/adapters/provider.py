@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from worker.adapters.bodies import ACCEPTED, ELSEWHERE, Refused, read_body
 from worker.adapters.deadline import within
 from worker.core.costs import MOST_TOKENS
 from worker.errors import SettingsError, Unavailable
@@ -41,6 +42,10 @@ class ProviderSettings(Protocol):
     def max_retries(self) -> int:
         """After 429, 5xx and lost connections; the client waits as `Retry-After` says."""
 
+    @property
+    def max_bytes(self) -> int:
+        """Of an answer, packed and unpacked."""
+
 
 class Provider:
     """Calls of a server with OpenAI's API, each within its time.
@@ -66,7 +71,7 @@ class Provider:
             base_url=settings.base_url,
             timeout=None,
             max_retries=settings.max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(timeout=None, event_hooks={"response": [self._impatient]}),
+            http_client=_bounded_client(openai, settings.max_bytes, self._impatient),
         )
 
     def call(self, make: Callable[[Any], Coroutine[Any, Any, Any]], goes_on: bool = False) -> Any:
@@ -92,8 +97,14 @@ class Provider:
         except openai.APIStatusError as error:
             if goes_on and _is_forgotten(error):
                 raise Forgotten(f"{self._server} has forgotten the answer to go on from") from None
+            if error.status_code < BAD_REQUEST:
+                raise SettingsError(f"{self._server} redirects (HTTP {error.status_code}): {ELSEWHERE}") from None
             raise SettingsError(f"{self._server} refused the request (HTTP {error.status_code})") from None
+        except (RecursionError, ValueError):  # of the client's JSON parser: nested without end, a number of a megabyte
+            raise Unavailable(f"{self._server} answered JSON that can't be read") from None
         except openai.OpenAIError as error:
+            if isinstance(error.__cause__, Refused):
+                raise Unavailable(f"{self._server} {error.__cause__}") from None
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
 
     async def _impatient(self, response: Any) -> None:
@@ -101,6 +112,28 @@ class Provider:
         with contextlib.suppress(ValueError):  # the header may be a date as well; the call's time bounds that
             if float(response.headers.get("Retry-After", "0")) >= self._seconds:
                 response.headers["x-should-retry"] = "false"  # which the client obeys
+
+
+def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine[Any, Any, None]]) -> Any:
+    """Make the HTTP client of OpenAI's: it reads no more than so many bytes of an answer, and follows no redirect.
+
+    A redirect would take the prompt to another server, and the key as well if it is the same host.
+    """
+
+    class Bounded(openai.DefaultAsyncHttpxClient):  # type: ignore[misc] # the package is an extra
+        async def send(self, request: Any, **options: Any) -> Any:
+            answer = await super().send(request, **{**options, "stream": True})
+            try:
+                content = await read_body(answer, most)
+            except Refused as refused:
+                raise openai.OpenAIError(str(refused)) from refused  # which the client does not try again
+            finally:
+                await answer.aclose()
+            of_the_body = {"content-encoding", "content-length", "transfer-encoding"}
+            headers = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in of_the_body]
+            return type(answer)(answer.status_code, headers=headers, content=content, request=request)
+
+    return Bounded(timeout=None, follow_redirects=False, headers=ACCEPTED, event_hooks={"response": [on_answer]})
 
 
 def _is_forgotten(error: Any) -> bool:

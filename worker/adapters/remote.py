@@ -15,7 +15,8 @@ import jmespath
 import orjson
 
 from worker.adapters.addresses import resolve
-from worker.adapters.fetching import Fetcher, Refused, Rules
+from worker.adapters.bodies import Refused
+from worker.adapters.fetching import Fetcher, Rules
 from worker.core.cleaning import one_line
 from worker.model import RemoteSource
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from worker.adapters.bodies import ACCEPTED, ELSEWHERE, Refused, read_body
 from worker.adapters.deadline import within
 from worker.adapters.language_model import Prompt
 from worker.adapters.provider import counted
@@ -18,13 +20,12 @@ from worker.errors import SettingsError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import httpx
-
     from worker.adapters.language_model import LanguageModel
     from worker.core.costs import Paid
     from worker.settings import RerankerSettings, Settings
 
 _SERVER = "the reranker's server"
+OK = 200
 
 
 class Reranker(Protocol):
@@ -77,10 +78,10 @@ class HttpReranker:
         self.name = f"http {settings.model}" if settings.model else "http"
         self._url, self._model = settings.url, settings.model
         key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._seconds = settings.timeout_seconds
+        self._seconds, self._most = settings.timeout_seconds, settings.max_bytes
         self._client = httpx.AsyncClient(
             timeout=None,  # noqa: S113 -- `within` bounds the whole
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={**ACCEPTED, **({"Authorization": f"Bearer {key}"} if key else {})},
             follow_redirects=False,
             transport=httpx.AsyncHTTPTransport(retries=settings.max_retries),
         )
@@ -100,28 +101,35 @@ class HttpReranker:
             body["model"] = self._model
         answer = self._post(body)
         try:
-            found = answer.json()
+            found = json.loads(answer)
             paid(self.provider, self._model, _took(found))
             items = found["results"] if isinstance(found, dict) else found
             return _in_order(items, len(texts))
-        except (ValueError, KeyError, TypeError, OverflowError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
 
-    def _post(self, body: dict[str, Any]) -> httpx.Response:
+    def _post(self, body: dict[str, Any]) -> bytes:
         import httpx  # noqa: PLC0415 -- see above
 
         try:
-            answer = within(self._seconds, lambda: self._client.post(self._url, json=body))
+            status, answer = within(self._seconds, lambda: self._answer(body))
+        except Refused as refused:
+            raise Unavailable(f"{_SERVER} {refused}") from None
         except (TimeoutError, httpx.HTTPError) as error:
             raise Unavailable(f"{_SERVER} failed ({type(error).__name__})") from None
-        if (
-            answer.status_code == httpx.codes.TOO_MANY_REQUESTS
-            or answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
-        ):
-            raise Unavailable(f"{_SERVER} failed (HTTP {answer.status_code})")
-        if answer.status_code != httpx.codes.OK:
-            raise SettingsError(f"{_SERVER} refused the request (HTTP {answer.status_code})")
+        if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            raise Unavailable(f"{_SERVER} failed (HTTP {status})")
+        if httpx.codes.is_redirect(status):
+            raise SettingsError(f"{_SERVER} redirects (HTTP {status}): {ELSEWHERE}")
+        if status != OK:
+            raise SettingsError(f"{_SERVER} refused the request (HTTP {status})")
         return answer
+
+    async def _answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        """The status of an answer, and its body if it is a good one."""
+        async with self._client.stream("POST", self._url, json=body) as answer:
+            good = answer.status_code == OK
+            return answer.status_code, await read_body(answer, self._most) if good else b""
 
 
 def _took(answer: Any) -> Tokens:

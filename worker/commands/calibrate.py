@@ -7,12 +7,11 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it r
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from worker.commands.terminal import console, screen
 from worker.core.calibration import MEAN, WORST, Goal
 from worker.errors import InvalidJob, SettingsError
+from worker.terminal import console, progress, screen, write_text
 
 if TYPE_CHECKING:
     from worker.calibrating import Calibrating, Caller, Line
@@ -78,8 +77,6 @@ def calibrate(
         screen.print(
             f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widths[-1]}. Build the index with a "
             "higher ef_construction ('retrieval-worker doctor'), or ask for less (--mean, --worst)",
-            highlight=False,
-            markup=False,
         )
         raise typer.Exit(1)
     measured = calibration(calibrating.rows, [line for line in lines if line.enough])
@@ -87,9 +84,9 @@ def calibrate(
         console.print("exact search answers these callers: nothing to calibrate")
     elif path:
         write(path, {**settings_module.calibrations(path), name: measured})
-        console.print(f"written to {path}: restart the workers", soft_wrap=True, highlight=False)
+        console.print(f"written to {path}: restart the workers", soft_wrap=True)
     else:
-        print(f"in calibration.toml beside the settings file (--write does it):\n\n{as_toml({name: measured})}", end="")
+        write_text(f"in calibration.toml beside the settings file (--write does it):\n\n{as_toml({name: measured})}")
 
 
 def _steps(text: str) -> list[int]:
@@ -154,15 +151,14 @@ def _shares(calibrating: Calibrating, callers: list[Caller]) -> dict[Caller, flo
 def _measure(
     calibrating: Calibrating, asking: dict[Caller, float], asked: list[Vector], widths: list[int], goal: Goal
 ) -> list[Line]:
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bars: dict[tuple[str, int], Any] = {}
-    with Progress(*columns, console=screen) as progress:
+    with progress(screen) as shown:
 
         def told(caller: str, ef_search: int) -> None:
             if (caller, ef_search) not in bars:
                 how = f"ef_search {ef_search}" if ef_search else "exact search"
-                bars[caller, ef_search] = progress.add_task(f"{caller}, {how}", total=len(asked))
-            progress.advance(bars[caller, ef_search])
+                bars[caller, ef_search] = shown.add_task(f"{caller}, {how}", total=len(asked))
+            shown.advance(bars[caller, ef_search])
 
         return [*calibrating.measure(asking, asked, widths, goal, told)]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from worker.commands.terminal import console, screen
 from worker.errors import InvalidJob, Unavailable
+from worker.terminal import console, screen, styled, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,12 +65,12 @@ def list_letters(
     shown = [letter for letter in found if reason in {"", letter.reason}]
     if as_json:
         for letter in shown:
-            print(json.dumps(letter.as_json()))
+            write_json(letter.as_json())
         return
     console.print(_table(shown) if shown else "no dead letters")
     for name, count in counts:
         if count > newest:
-            screen.print(f"{name}: the newest {newest} of {count:,}", highlight=False)
+            screen.print(f"{name}: the newest {newest} of {count:,}")
 
 
 @dead.command("show")
@@ -97,11 +94,11 @@ def show_letter(
     for letter, original in found:
         fields = {**letter.as_json(), "job": summarise(arguments(original))}
         if as_json:
-            print(json.dumps(fields))
+            write_json(fields)
             continue
         table = Table(show_header=False, box=None)
         for name, value in fields.items():
-            table.add_row(f"[bold]{name}[/bold]", escape(_plain(value)))
+            table.add_row(styled((name, "bold")), str(value))
         console.print(table)
 
 
@@ -123,9 +120,9 @@ def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
                 sent += dead_letters.retry(client, letter.queue, letter.entry)
             except InvalidJob as error:
                 refused.append(error.message)
-    screen.print(f"{sent} sent again", highlight=False)
+    screen.print(f"{sent} sent again")
     for sentence in refused:
-        screen.print(sentence, highlight=False, markup=False)
+        screen.print(sentence)
     if refused:
         raise typer.Exit(1)
 
@@ -144,7 +141,7 @@ def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
         chosen = _chosen(client, queues, entries, reason, every=every)
         for name in queues:
             deleted += dead_letters.purge(client, name, [letter.entry for letter in chosen if letter.queue == name])
-    screen.print(f"{deleted} deleted", highlight=False)
+    screen.print(f"{deleted} deleted")
 
 
 def _chosen(
@@ -163,7 +160,7 @@ def _chosen(
     }
     missing = [entry for entry, letters in found.items() if not letters]
     if missing:
-        raise InvalidJob(f"no dead letter {_plain(missing[0])[:40]}", "entry")
+        raise InvalidJob(f"no dead letter {missing[0][:40]}", "entry")
     return [letter for letters in found.values() for letter, _ in letters]
 
 
@@ -173,10 +170,5 @@ def _table(letters: list[DeadLetter]) -> Table:
         table.add_column(name, justify="right" if name in {"deliveries", "bytes"} else "left", overflow="fold")
     for letter in letters:
         shown = (letter.entry, letter.queue, letter.at[:19], letter.reason, letter.task, letter.task_id)
-        table.add_row(*(escape(_plain(value)) for value in shown), str(letter.deliveries), f"{letter.bytes:,}")
+        table.add_row(*shown, str(letter.deliveries), f"{letter.bytes:,}")
     return table
-
-
-def _plain(value: Any) -> str:
-    """Without what could steer a terminal: ids are a sender's."""
-    return re.sub(r"[^\x20-\x7e]", "?", str(value))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.terminal import console
 from worker.errors import SettingsError, Unavailable
+from worker.terminal import console, progress, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,17 +81,15 @@ def load(
 
     Example: [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
     """
-    from rich.progress import Progress
-
     from worker import corpus_files, loader, settings
     from worker.adapters import embedder
 
     contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
     model = embedder.make(settings.load_embedder())
-    with _admin(dsn) as connection, Progress(console=console) as progress:
+    with _admin(dsn) as connection, progress(console) as shown:
         for content in contents:
-            bar = progress.add_task(f"loading {content.corpus}", total=content.chunks)
-            loader.load(connection, content, model, partial(progress.advance, bar))
+            bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
+            loader.load(connection, content, model, partial(shown.advance, bar))
     for content in contents:
         console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
 
@@ -122,9 +120,10 @@ def doctor() -> None:
     from worker.doctor import examine
 
     findings = examine(settings.load())
-    marks = {"ok": "[green]ok     [/green]", "advice": "[yellow]advice [/yellow]", "problem": "[red]problem[/red]"}
+    colours = {"ok": "green", "advice": "yellow", "problem": "red"}
     for finding in findings:
-        console.print(f"{marks[finding.level]} {finding.subject}: {finding.text}", soft_wrap=True, highlight=False)
+        mark = (f"{finding.level:7}", colours[finding.level])
+        console.print(styled(mark, f" {finding.subject}: {finding.text}"), soft_wrap=True)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from worker.commands.terminal import console
+from worker.terminal import console, write_json_text
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
@@ -52,7 +52,7 @@ def query(
     answer = Client(broker, backend or None).call(job, timeout=timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
-        print(answer.model_dump_json(indent=1))
+        write_json_text(answer.model_dump_json(indent=1))
     else:
         console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
 
@@ -93,7 +93,7 @@ def search(
     answer = Client(broker, backend or None).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
-        print(answer.model_dump_json(indent=1))
+        write_json_text(answer.model_dump_json(indent=1))
         return
     console.print(reports.hybrid_header(answer))
     for name, result in answer.results.items():

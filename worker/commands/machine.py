@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from worker.commands.terminal import console
+from worker.terminal import console, styled
 
 PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.")]
 
@@ -64,14 +64,17 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None
     broker, results = stack.redis.urls("producer")
     missing = f"\n             {lacks}" if lacks else ""
     console.print(
-        f"""
-[bold]Running[/bold] until Ctrl-C.
+        styled(
+            ("\nRunning", "bold"),
+            f""" until Ctrl-C.
   Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)}){missing}
   Postgres   {stack.postgres.dsn()}
   Flower     {url}  (admin / {password})
   log        {log}
 
-[bold]Send a job[/bold] (any caller of the sample: alice, bob, carol)
+""",
+            ("Send a job", "bold"),
+            f""" (any caller of the sample: alice, bob, carol)
   export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
@@ -88,6 +91,6 @@ or from Python
 
 or in any language: docs/backends.md
 """,
+        ),
         soft_wrap=True,
-        highlight=False,
     )

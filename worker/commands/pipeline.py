@@ -9,8 +9,8 @@ import typer
 
 from worker.commands.jobs import AsJson, Backend, Broker, Record, Timeout, run_name
 from worker.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
-from worker.commands.terminal import console, screen
 from worker.errors import TimedOut
+from worker.terminal import console, screen, styled, write_json_text
 
 if TYPE_CHECKING:
     from worker.client import Client
@@ -60,7 +60,7 @@ def ask(
     client = Client(broker, backend or None)
     answer = _answered(client, parse_job(RunPipeline, wanted), timeout)
     if as_json:
-        print(answer.model_dump_json(indent=1))
+        write_json_text(answer.model_dump_json(indent=1))
     else:
         console.print(answer_report(answer))
 
@@ -76,7 +76,7 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
             if time.monotonic() > deadline:
                 raise TimedOut(f"no answer within {timeout:g} s; does a worker serve the queue pipeline?")
             if where.stage is not None:
-                status.update(f"{where.stage} ({where.done} of {where.total})")
+                status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
             time.sleep(POLL_SECONDS)
         answer = client.result(task_id, timeout=timeout)
     assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer

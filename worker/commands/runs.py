@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from worker.commands.terminal import console, screen
 from worker.errors import InvalidJob, SettingsError
+from worker.terminal import console, progress, screen, write_json, write_json_text, write_line, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,16 +100,15 @@ def verify(
         total = engine.verifying.count(*which)
         if not total and (subject or run):
             raise InvalidJob("no such run", "run")
-        columns = (TextColumn("checking runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         drifted = []
-        with Progress(*columns, console=screen) as progress:
-            bar = progress.add_task("", total=total)
+        with progress(screen) as shown:
+            bar = shown.add_task("checking runs", total=total)
             for checked in engine.verifying.all(asker, *which):
-                progress.advance(bar)
+                shown.advance(bar)
                 if checked.drifted:
                     drifted.append(checked)
                 if as_json:
-                    print(json.dumps(checked.as_json()))
+                    write_json(checked.as_json())
     if not as_json:
         console.print(_drift_table(drifted, total))
     if drifted:
@@ -123,7 +120,7 @@ def _drift_table(drifted: list[Any], total: int) -> Table | str:
         return f"{total} runs checked: every chunk is still there, word for word"
     table = Table(title=f"{len(drifted)} of {total} runs drifted", title_justify="left")
     for name in ("subject", "run", "same", "moved", "edited", "missing"):
-        table.add_column(name, justify="left" if name in {"subject", "run"} else "right")
+        table.add_column(name, justify="left" if name in {"subject", "run"} else "right", overflow="fold")
     for checked in drifted:
         counts = checked.verdicts
         same = counts.get("exact", 0) + counts.get("normalised", 0)
@@ -142,7 +139,7 @@ def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only 
     with opened_engine() as (engine, settings):
         owner = asker_of(settings, caller, "").owner
         for name in engine.exchange.names(owner, subject or None):
-            print(f"{name.subject_id}\t{name.run_id}")
+            write_line(name.subject_id, name.run_id)
 
 
 @runs.command("export")
@@ -159,13 +156,13 @@ def export_run(
     with opened_engine() as (engine, settings):
         content = engine.exchange.export(asker_of(settings, caller, "").owner, name_of(subject, run))
     if out is None:
-        sys.stdout.buffer.write(content)
+        write_json_text(content.decode())
         return
     try:
         out.write_bytes(content)
     except OSError as error:
         raise SettingsError(f"--out {out}: {error.strerror}") from None
-    screen.print(f"{out}: {len(content):,} bytes", highlight=False)
+    screen.print(f"{out}: {len(content):,} bytes")
 
 
 @runs.command("import")
@@ -180,7 +177,7 @@ def import_run(
     content = _read(file)
     with opened_engine() as (engine, settings):
         name = engine.exchange.restore(asker_of(settings, caller, "").owner, content)
-    screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s", highlight=False)
+    screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s")
 
 
 @runs.command("keep")
@@ -197,7 +194,7 @@ def keep_file(
     content = _read(file)
     with opened_engine() as (engine, settings):
         owner = asker_of(settings, caller, "").owner
-        print(engine.files.keep(owner, name_of(subject, run), file.name, content))
+        write_line(engine.files.keep(owner, name_of(subject, run), file.name, content))
 
 
 @runs.command("used")
@@ -218,7 +215,7 @@ def used_chunks(
         owner = asker_of(settings, caller, "").owner
         name = name_of(subject, run, step)
         changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
-    screen.print(f"{subject} / {run}: {changed} noted", highlight=False, markup=False)
+    screen.print(f"{subject} / {run}: {changed} noted")
 
 
 def tune(
@@ -239,15 +236,15 @@ def tune(
         owner = asker_of(settings, caller, "").owner if caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
     if tuned.proposal is None:
-        print(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")
+        write_text(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")
         return
     console.print(_tuning_table(tuned, tuned.proposal, method, k))
     if tuned.setting is None:
-        print("no other weights are better")
+        write_text("no other weights are better")
         return
     name = "rrf_weights" if method == "rrf" else "weights"
     weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
-    print(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
+    write_text(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
 
 
 def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:

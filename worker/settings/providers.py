@@ -62,6 +62,7 @@ def _printable(value: SecretStr) -> SecretStr:
 
 JMESPath = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_expression)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$"), AfterValidator(_sendable)]
+MaxBytes = Annotated[int, Field(ge=1000, le=100_000_000)]
 HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterValidator(_printable)]
 
 
@@ -77,6 +78,7 @@ class EmbedderSettings(Section):
     batch_size: int = Field(64, ge=1, le=2048)
     timeout_seconds: Seconds = 30.0
     max_retries: int = Field(2, ge=0, le=10)
+    max_bytes: MaxBytes = 20_000_000
 
 
 class LanguageModelSettings(Section):
@@ -92,6 +94,7 @@ class LanguageModelSettings(Section):
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     timeout_seconds: Seconds = 30.0
     max_retries: int = Field(2, ge=0, le=10)
+    max_bytes: MaxBytes = 10_000_000
 
 
 class PriceSettings(Section):
@@ -117,6 +120,7 @@ class RerankerSettings(Section):
     api_key: SecretStr | None = None
     timeout_seconds: Seconds = 10.0
     max_retries: int = Field(1, ge=0, le=10)
+    max_bytes: MaxBytes = 10_000_000
 
 
 class RemoteFields(Section):
@@ -139,7 +143,7 @@ class RemoteSettings(Section):
     items: JMESPath = "@"
     fields: RemoteFields = RemoteFields()
     max_items: int = Field(5, ge=1, le=50)
-    max_bytes: int = Field(1_000_000, ge=1000, le=100_000_000)
+    max_bytes: MaxBytes = 1_000_000
     timeout_seconds: Seconds = 5.0
     allow_private: list[str] = []
 

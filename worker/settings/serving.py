@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -175,7 +175,7 @@ class WorkerSettings(Section):
     time_limit_seconds: int = Field(90, ge=1)
     result_expires_seconds: int = Field(3600, ge=1)
     visibility_timeout_seconds: int = Field(600, ge=1)
-    max_retries: int = Field(5, ge=0, le=100)
+    max_outage_seconds: float = Field(300.0, ge=0, le=86_400)
     retry_backoff_seconds: Seconds = 0.5
     retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
@@ -186,6 +186,15 @@ class WorkerSettings(Section):
     send_task_events: bool = True
     remote_control: tuple[ControlCommand, ...] = ()
     soft_shutdown_seconds: float = Field(30.0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_count_of_retries(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "max_retries" in values:
+            raise ValueError(
+                "worker.max_retries: not a setting any more: worker.max_outage_seconds says for how long a job is tried"
+            )
+        return values
 
     @model_validator(mode="after")
     def _limits_nest(self) -> WorkerSettings:
@@ -207,7 +216,8 @@ class Limits(Section):
     max_keys: int = Field(1_000, ge=16)
     max_depth: int = Field(32, ge=8, le=200)
     max_id: int = Field(512, ge=36)
-    max_message: int = Field(16_777_216, ge=65_536)
+    max_message: int = Field(12_582_912, ge=65_536)
+    max_values: int = Field(500_000, ge=10_000)
 
 
 class ArtifactSettings(Section):

@@ -7,9 +7,10 @@ Here a message is always in one place in Redis, and goes from one to the next in
       ↑                                 └────script→ queue.dead ←MULTI─┤
       └──────────script, when it is due── queue.delayed ←script────────┘
 
-What to read, in order: `keys` (the places), `inspection` (what a message must be), `claim` (off the queue), `unacked`
-(delivered, and given back), `delayed` (not yet), `owners` (who is alive), `dead_letters`, and `channel`, which puts
-them together. Producers need none of it: whatever LPUSHes Celery's messages works unchanged.
+What to read, in order: `keys` (the places), `inspection` (what a message must be), `excerpts` (what is too long),
+`claim` (off the queue), `unacked` (delivered, and given back), `delayed` (not yet), `owners` (who is alive),
+`dead_letters`, and `channel`, which puts them together. Producers need none of it: whatever LPUSHes Celery's messages
+works unchanged.
 """
 
 from kombu.connection import resolve_aliases

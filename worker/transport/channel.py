@@ -20,8 +20,8 @@ from kombu.utils.encoding import bytes_to_str
 
 from worker import observe
 from worker.errors import DeadLettered, InternalError
-from worker.transport import dead_letters, delayed, inspection, keys, owners, unacked
-from worker.transport.claim import WAIT_SECONDS, Claim, Pop, Taken, collect_priorities
+from worker.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
+from worker.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, Pop, Taken
 from worker.transport.clock import ServerClock
 from worker.transport.inspection import Delivery, Later, Refusal, Rules
 from worker.transport.qos import BROKEN, Message, QoS, payload
@@ -70,6 +70,7 @@ class Channel(kombu_redis.Channel):
 
     Attributes:
         rules: what a message must be; the transport option ``rules``.
+        is_left: its connection is lost, and its worker goes on.
     """
 
     QoS = QoS
@@ -84,7 +85,7 @@ class Channel(kombu_redis.Channel):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._claims: dict[str, Claim] = {}
-        self._heart: owners.Heart | None = None
+        self.is_left = False
         self._kept: redis.Redis | None = None
         self._clock = ServerClock(time.monotonic)
         self._deliveries = 0
@@ -104,13 +105,26 @@ class Channel(kombu_redis.Channel):
         safe between threads, for each command; and a fork takes the pool away, and the client with it.
         """
         if client is None:
-            if self.connection is None:  # a job ended after its channel did: whoever acknowledges it is told so
+            if self.connection is None or self.is_left:  # a job ended after its channel did: Redis is told later
                 raise redis.ConnectionError("the channel is closed")
             pool = self.pool
             if self._kept is None or self._kept.connection_pool is not pool:
                 self._kept = self._create_client()
             client = self._kept
         return contextlib.nullcontext(client)
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        """Kombu's parameters of a connection; of what is polled, its poller is told before it closes."""
+        parameters = super()._connparams()
+        before_close = self._on_connection_disconnect if asynchronous else _ignore
+        parameters["connection_class"] = connections.announced(parameters["connection_class"], before_close)
+        return parameters  # type: ignore[no-any-return] # kombu has no types
+
+    def _on_connection_disconnect(self, connection: Any) -> None:
+        if self._in_listen is connection:
+            self._in_listen = False
+        if self.connection is not None:
+            self.connection.cycle.unwatch(connection)
 
     def _once_client(self) -> redis.Redis:
         """A client that tries a command once: several tries take longer than an owner may be silent."""
@@ -123,11 +137,34 @@ class Channel(kombu_redis.Channel):
         """Begin to claim from a queue."""
         consumed = super().basic_consume(queue, no_ack, *args, **options)
         if queue not in self.active_fanout_queues and queue not in self._claims:
-            if self._heart is None:
-                self._heart = owners.Heart(self._once_client(), _process_name())
+            if not no_ack:
+                self._take_over()
             kind = Pop if no_ack else Claim
-            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic)
+            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic, self.rules.max_bytes)
         return consumed
+
+    def _take_over(self) -> None:
+        """Go on with what this worker was delivered on a connection that it has lost."""
+        before = self.connection.deliveries
+        if before is None:
+            self.connection.deliveries = self.qos
+        elif before.channel.is_left:
+            before.move_to(self)
+            self._qos = before
+
+    @property
+    def _heart(self) -> owners.Heart:
+        if self.qos.heart is None:
+            self.qos.heart = owners.Heart(self._once_client(), _process_name())
+        return self.qos.heart  # type: ignore[no-any-return] # kombu has no types
+
+    def leave(self) -> None:
+        """Give up the connections and nothing else: jobs go on, and the next channel tells Redis how they end."""
+        for claim in self._claims.values():
+            claim.drop()
+        self._claims.clear()
+        self._taken.clear()
+        self.is_left = True
 
     def _basic_cancel(self, consumer_tag: str) -> Any:
         queue = self._tag_to_queue.get(consumer_tag)
@@ -143,6 +180,11 @@ class Channel(kombu_redis.Channel):
                 with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
                     unacked.give_back(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
+            self._let_go(client)
+
+    def _let_go(self, client: redis.Redis) -> None:
+        with contextlib.suppress(*BROKEN):  # they die
+            self._heart.let_go(client, self.qos.holders)
 
     # --- claims -------------------------------------------------------------------------------------
 
@@ -324,8 +366,9 @@ class Channel(kombu_redis.Channel):
     def _deliver(self, taken: Taken, found: Delivery, client: redis.Redis) -> None:
         """Hand on a delivery that is written down."""
         claimed = unacked.Held(taken.claim.queue, taken.raw)
+        ahead = (self._clock.read(client) - _now()).total_seconds()
         try:
-            self.connection._deliver(payload(found, claimed, taken.tag, taken.count), claimed.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(payload(found, claimed, taken.tag, taken.count, ahead), claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
@@ -429,9 +472,12 @@ class Channel(kombu_redis.Channel):
                     self._promote(client)
                 if now - self._maintained >= MAINTENANCE_SECONDS:
                     self._maintained = now
+                    self._heart.renew(client)
                     self._put_back(client)
                 if now - self._looked >= OVERDUE_SECONDS:
                     self._looked = now
+                    self.qos.settle_owed()
+                    self._put_back_unread(client)
                     self._put_off_overdue(client)
                     self._let_back(client)
         except BROKEN as error:
@@ -456,7 +502,42 @@ class Channel(kombu_redis.Channel):
             returned += queue is not None and unacked.give_back(client, tag, queue, "RPUSH")
         _say_put_back(returned)
         for claim in self._reliable:
-            collect_priorities(client, claim.queue)
+            self._refuse_priorities(claim.queue, client)
+
+    def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
+        """Tell senders of messages with a priority that there is none; what has no priority after all is requeued."""
+        refused = []
+        for one in priorities.look(client, queue, self.rules.max_bytes):
+            found = inspection.inspect(one.raw, self.rules, self._clock.read(client))
+            if isinstance(found, Refusal):
+                refused.append((one, found))
+            else:
+                client.eval(GIVE_BACK, 2, one.place, queue, "LPUSH", one.raw)
+        if not refused or not self._answer([refusal for _, refusal in refused]):
+            return
+        room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
+        with client.pipeline(transaction=False) as pipe:
+            for number, (one, refusal) in enumerate(refused):
+                if number < room:
+                    letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
+                    dead_letters.bury(pipe, queue, one.place, one.raw, letter, self.rules)
+                else:
+                    pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
+            pipe.execute()
+        log.error(
+            "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
+        )
+
+    def _put_back_unread(self, client: redis.Redis) -> None:
+        """Put back what this worker's own lost connections have taken and nobody has read; it does not count.
+
+        Redis may hear a lost connection's last command late: so it is looked for several times.
+        """
+        for owner, left in self._heart.left.items():
+            _say_put_back(owners.put_back(client, left.queue, owner))
+            if left.unread:
+                _say_put_back(unacked.give_back(client, left.unread, left.queue, "RPUSH", uncounted=True))
+        self._heart.let_go(client, self.qos.holders)
 
     def _put_off_overdue(self, client: redis.Redis) -> None:
         """Take overdue deliveries from whoever has forgotten them; each queue has its own turn with its own."""
@@ -531,21 +612,31 @@ class Channel(kombu_redis.Channel):
 
     # --- not claimed --------------------------------------------------------------------------------
 
+    def _purge(self, queue: str) -> int:
+        """Delete what waits on a queue, and what waits to be there; how many."""
+        with self.conn_or_acquire() as client:
+            return super()._purge(queue) + delayed.purge(client, queue)  # type: ignore[no-any-return] # kombu has no types
+
     def _get(self, queue: str, timeout: float | None = None) -> Any:
         """Kombu's `basic_get`, which takes a message before it is written down."""
         raise NotImplementedError("this transport has no basic_get: consume the queue")
 
     def close(self) -> None:
-        """Give back all that is not acknowledged, and stop."""
-        if not self.closed:
+        """Give back all that is not acknowledged, and stop; a channel that was left has nothing to give back."""
+        if not self.closed and not self.is_left:
             for claim in self._claims.values():
                 self._close_claim(claim)
             self._claims.clear()
             if self._qos is not None:
                 self._qos.restore_unacked_once()
-            if self._heart is not None:
-                self._heart.stop()
+                self._end_owners()
         super().close()
+
+    def _end_owners(self) -> None:
+        if self.qos.heart is not None:
+            with self.conn_or_acquire() as client:
+                self._let_go(client)
+            self.qos.heart.stop()
 
 
 def _say_put_back(messages: int) -> None:
@@ -561,6 +652,10 @@ def _process_name() -> str:
     """This process, as part of its owners' names."""
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:48]
     return f"{host}-{os.getpid()}"
+
+
+def _ignore(connection: Any) -> None:
+    """Nobody polls it."""
 
 
 def _now() -> datetime:

@@ -7,15 +7,16 @@ still move arrives in a list that is recognised as a dead one's.
 
 from __future__ import annotations
 
+import contextlib
 import select
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import redis
-from kombu.transport.redis import Channel
 
 from worker import observe
-from worker.transport import keys, unacked
+from worker.transport import excerpts, keys, unacked
+from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,27 +25,32 @@ if TYPE_CHECKING:
 
 log = observe.logger("worker.transport")
 
-_PRIORITIES = (3, 6, 9)
-
 BURST = 64
 BURST_BYTES = 1_048_576
 """Most that is taken at a time; one message more than so many bytes."""
 
 # Messages, the next one first.
-_TAKE = """
-local taken, bytes = {}, 0
+_TAKE = (
+    excerpts.SHORTEN
+    + """
+local taken, bytes, longest = {}, 0, tonumber(ARGV[3])
 for number = 1, tonumber(ARGV[1]) do
     local raw = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
     if not raw then break end
+    if #raw > longest then
+        raw = shorten(raw, longest)
+        redis.call('LSET', KEYS[2], 0, raw)
+    end
     taken[number] = raw
     bytes = bytes + #raw
     if bytes > tonumber(ARGV[2]) then break end
 end
 return taken
 """
+)
 
 # Only what is still there: its owner may have counted as dead meanwhile, or the command may be a repeated one.
-_GIVE_BACK = """
+GIVE_BACK = """
 for number = 2, #ARGV do
     if redis.call('LREM', KEYS[1], 1, ARGV[number]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[number]) end
 end
@@ -52,6 +58,8 @@ end
 
 WAIT_SECONDS = 1
 """How long Redis holds an unanswered claim."""
+
+_FIRST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +87,7 @@ class Claim:
         client: whose pool gives the connection that waits.
         heart: keeps the owner alive.
         clock: monotonic seconds.
+        longest: bytes of a message; of a longer one only an excerpt is taken.
 
     Attributes:
         connection: of the command that waits; None until `connect`.
@@ -91,16 +100,25 @@ class Claim:
 
     reliable = True
 
-    def __init__(self, queue: str, client: redis.Redis, heart: owners.Heart, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        queue: str,
+        client: redis.Redis,
+        heart: owners.Heart,
+        clock: Callable[[], float],
+        longest: int = Rules.max_bytes,
+    ) -> None:
         self.queue = queue
         self.connection: Any = None
         self.owner = ""
         self.since: float | None = None
         self.burst = 1
+        self._unread = ""
         self.deliveries = 0
         self._client = client
         self._heart = heart
         self._clock = clock
+        self._longest = longest
 
     @property
     def ready(self) -> bool:
@@ -139,6 +157,9 @@ class Claim:
             self.drop()
             return None
         try:
+            if self._announced_bytes() > self._longest:
+                self._refuse_too_long()
+                return None
             answer = self._client.parse_response(self.connection, "BLMOVE")
         except redis.ResponseError:
             self.since = None
@@ -149,13 +170,31 @@ class Claim:
         self.since = None
         return answer  # type: ignore[no-any-return] # bytes or None
 
+    def _announced_bytes(self) -> int:
+        """How long the waiting command's answer is going to be, once its first line has come."""
+        start = b""
+        while b"\r\n" not in start:
+            part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
+            if not part:
+                raise redis.ConnectionError("Redis closed the connection")
+            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser goes on from there
+            start += part
+        return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
+
+    def _refuse_too_long(self) -> None:
+        """Put the message back as an excerpt; what is still to come of it is not read."""
+        owner = self.owner
+        self.drop()
+        log.warning("message too long: an excerpt takes its place", queue=self.queue)
+        place = keys.inflight(self.queue, owner)
+        with contextlib.suppress(redis.RedisError, OSError):  # whoever takes it next tries again
+            self._client.eval(excerpts.SHORTEN_LIST, 1, place, self._longest)
+            self._heart.release(self._client, self.queue, owner)
+
     def take_now(self) -> list[bytes]:
         """Up to `burst` messages that are there already, the next one first."""
         place = keys.inflight(self.queue, self.owner)
-        if self.burst > 1:
-            return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES) or []
-        raw = self._ask("LMOVE", self.queue, place, "RIGHT", "LEFT")
-        return [] if raw is None else [raw]
+        return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES, self._longest) or []
 
     def take_next(self, number: int, done: unacked.Done) -> Taken | None:
         """The next message, if there is one, written down as delivered; a delivery is acknowledged in the same step.
@@ -164,8 +203,9 @@ class Claim:
             number: of the delivery; another one each time that a message was taken.
             done: the delivery to acknowledge.
         """
-        tag = keys.tag(self.owner, number)
-        answer = self._ask(*unacked.taking(self.queue, tag, done))
+        tag = self._unread = keys.tag(self.owner, number)
+        answer = self._ask(*unacked.taking(self.queue, tag, done, longest=self._longest))
+        self._unread = ""
         return None if answer is None else Taken(self, answer[0], tag, answer[1])
 
     def _ask(self, *command: str | float) -> Any:
@@ -189,14 +229,14 @@ class Claim:
         """Put messages just taken back on the queue, as the next ones in their order, or as the last."""
         place = keys.inflight(self.queue, self.owner)
         side, order = ("LPUSH", taken) if last else ("RPUSH", taken[::-1])
-        client.eval(_GIVE_BACK, 2, place, self.queue, side, *order)
+        client.eval(GIVE_BACK, 2, place, self.queue, side, *order)
 
     def drop(self) -> None:
         """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
         self.since = None
         if self.owner:
-            self._heart.abandon(self.owner)
-            self.owner = ""
+            self._heart.abandon(self.queue, self.owner, self._unread)
+            self.owner = self._unread = ""
         if self.connection is not None:
             self.connection.disconnect()
 
@@ -225,6 +265,10 @@ class Pop(Claim):
 
     reliable = False
 
+    def _announced_bytes(self) -> int:
+        """Replies are not looked at: they come from this worker's own results and remote control."""
+        return 0
+
     def _own(self, client: redis.Redis) -> None:
         """Nobody owns what is gone once it is read."""
 
@@ -245,16 +289,3 @@ class Pop(Claim):
 
     def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
         """Put messages just read back: nobody has them any more."""
-
-
-def collect_priorities(client: redis.Redis, queue: str) -> None:
-    """Move messages that were sent with a priority to the queue, where they are refused and their senders told.
-
-    Stock kombu keeps them in lists of their own, which nobody here reads.
-    """
-    moved = 0
-    for priority in _PRIORITIES:
-        while client.lmove(f"{queue}{Channel.sep}{priority}", queue, "RIGHT", "LEFT") is not None:
-            moved += 1
-    if moved:
-        log.warning("messages with a priority", queue=queue, messages=moved)

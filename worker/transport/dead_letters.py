@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,18 +16,34 @@ import redis
 
 from worker.errors import InvalidJob
 from worker.transport import delayed, keys
+from worker.transport.excerpts import is_excerpt, sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from worker.transport.inspection import Refusal, Rules
 
-_CUT = "cut"
-_NAME = "principal_token"
-# With its first dot: base64 without one may be an embedding, and no more than a token's header.
-_TOKEN = re.compile(r"eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?")
-_FIELD = re.compile(r'((?<!\\)(\\*)"principal_token\2"\s*:\s*\2")((?:(?!\2")[^\\]|\\.)*?)(\2"|$)')
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
+_CUT = b"cut"
+_NAME = b"principal_token"
+
+# Each of these passes over a message once, whatever it holds: what a pattern has run over is not run over again, from
+# no other start (possessive quantifiers, and starts only where a run begins).
+_TOKEN = re.compile(rb"eyJ[\w-]{8}[\w.-]*+")
+_BEFORE_VALUE = rb"""\\*+["'](?:\s++|\\++[nrt])*+:(?:\s++|\\++[nrt])*+(\\*+)(["'])"""
+_FIELD = re.compile(_NAME + _BEFORE_VALUE)
+_ESCAPED_FIELD = re.compile(
+    b"".join(rb"(?:%c|\\(?<!\\\\)\\*+u00(?i:%02x))" % (letter, letter) for letter in _NAME) + _BEFORE_VALUE
+)
+_BASE64 = re.compile(rb"[A-Za-z0-9+/\\](?<![A-Za-z0-9+/\\]{2})[A-Za-z0-9+/\\]{63,}+={0,2}")
+
+# A quote inside another string has 1, 3, 7, ... backslashes before it, by how deep it stands.
+_DEPTHS = (0, 1, 3, 7, 15)
+_END_OF_VALUE = {
+    (depth, quote): re.compile(rb"(?<!\\)\\{0,%d}%b" % (depth, quote)) for depth in _DEPTHS for quote in (b'"', b"'")
+}
+
+MOST_CUTS = 1000
+"""Places of one message that are looked at closely. One with more is no job: only its length and digest are kept."""
 
 # One step that may be repeated. A message that is not in its owner's list any more is on its queue again, or buried: no
 # second letter is left of it.
@@ -64,7 +79,7 @@ class DeadLetter:
         task: its name, if the worker has such a task.
         task_id: if one could be read.
         deliveries: how often it was delivered.
-        digest: ``sha256:`` of the message as it was sent.
+        digest: ``sha256:`` of the message as it was sent; empty of one that was too long to be read.
         bytes: how long that was.
         kept: ``whole``; ``cut``: without a token; ``start``: only its beginning. Only a whole one can be sent again.
     """
@@ -97,8 +112,8 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
         "message": refusal.error.message,
         "task": refusal.task or "",
         "task_id": refusal.id or "",
-        "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
-        "bytes": len(raw),
+        "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
+        "bytes": sent_bytes(raw),
         "kept": kept,
         "original": original,
     }
@@ -127,66 +142,96 @@ def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliver
     pipe.xadd(keys.dead(queue), entry, maxlen=rules.dead_entries, approximate=True)
 
 
+class _TooManyCuts(Exception):
+    """A message has more places where a token may be than any job has."""
+
+
 def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
     """What is kept of a message, and whether that is all of it."""
     start = raw[:limit]
-    text = start.decode("utf-8", "surrogateescape")
-    safe = _without_tokens_inside(text) if len(raw) <= limit else None
-    if safe is None:
-        safe = _cut_text(_BASE64.sub(_cut_encoded, text))
-    kept = "start" if len(raw) > limit else "whole" if safe == text else "cut"
-    return safe.encode("utf-8", "surrogateescape")[:limit], kept
-
-
-def _without_tokens_inside(text: str) -> str | None:
-    """A message without tokens, as it is if there are none; None if it isn't a message."""
     try:
-        envelope = json.loads(text)
-        body = envelope["body"]
-        encoded = (envelope.get("properties") or {}).get("body_encoding") == "base64"
-        inside = base64.b64decode(body, validate=True).decode("utf-8", "surrogateescape") if encoded else body
-        safe = _cut_text(inside)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    if safe == inside:
-        return _cut_text(text)
-    sent = base64.b64encode(safe.encode("utf-8", "surrogateescape")).decode() if encoded else safe
-    # Headers may quote a token as well: Celery's own argsrepr does.
-    return _cut_text(json.dumps({**envelope, "body": sent}, ensure_ascii=True))
+        safe = _Cutter().cut(start)
+    except _TooManyCuts:
+        return b"", "start"
+    kept = "start" if len(raw) > limit or is_excerpt(raw) else "whole" if safe == start else "cut"
+    return safe[:limit], kept
 
 
-def _cut_text(text: str) -> str:
-    """Whatever a field of that name says, and whatever looks like a signed token."""
-    if _NAME in text or r"\u" in text:  # spelled out, or in escapes; looking closer takes most of a refusal's time
-        try:
-            named = _fields_named(json.loads(text))
-        except (ValueError, RecursionError):
-            named = []
-        for value in named:
-            text = text.replace(json.dumps(value), f'"{_CUT}"').replace(value, _CUT) if value else text
-        text = _FIELD.sub(rf"\1{_CUT}\4", text)
-    return _TOKEN.sub(_CUT, text)
+class _Cutter:
+    """Cuts tokens out of one message: what a field of that name says, and what looks like a signed token.
+
+    It reads bytes, not JSON: so it cuts the same out of a message that is broken, or kept only in part. Where it can't
+    tell where a token ends, it cuts more.
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST_CUTS
+
+    def cut(self, message: bytes) -> bytes:
+        """A message without tokens, also those inside of base64."""
+        return self._cut_plain(_BASE64.sub(self._cut_encoded, message))
+
+    def _cut_plain(self, text: bytes) -> bytes:
+        if b"\\u00" in text:  # a name may be spelled in escapes; looking for these takes longer
+            text = self._cut_fields(text, _ESCAPED_FIELD)
+        elif _NAME in text:
+            text = self._cut_fields(text, _FIELD)
+        return _TOKEN.sub(self._cut_token, text)
+
+    def _cut_token(self, found: re.Match[bytes]) -> bytes:
+        """A token has a dot: base64 without one may be an embedding, and no more than a token's header."""
+        self._count()
+        return _CUT if b"." in found[0] else found[0]
+
+    def _cut_fields(self, text: bytes, field: re.Pattern[bytes]) -> bytes:
+        parts, at = [], 0
+        while found := field.search(text, at):
+            self._count()
+            depth = max(depth for depth in _DEPTHS if depth <= len(found[1]))
+            end = _END_OF_VALUE[depth, found[2]].search(text, found.end())
+            parts += [text[at : found.end()], _CUT]
+            at = end.start() if end else len(text)
+        return b"".join((*parts, text[at:])) if parts else text
+
+    def _cut_encoded(self, run: re.Match[bytes]) -> bytes:
+        """A run of base64 without what it hides."""
+        whole = run[0]
+        encoded = whole
+        if b"\\" in whole:  # the ends of lines
+            encoded = whole.replace(rb"\n", b"").replace(rb"\r", b"").translate(None, b"\\")
+        if not _HINT.search(encoded):
+            return whole
+        self._count()
+        encoded = encoded.rstrip(b"=")
+        # Where a byte was lost on the way, the rest is shifted, and can't be written again.
+        for shift in (1, 2, 3):
+            inside = _decode(encoded[shift:])
+            if self._cut_plain(inside) != inside:
+                return _CUT
+        inside = _decode(encoded)
+        safe = self._cut_plain(inside)
+        return whole if safe == inside else base64.b64encode(safe)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooManyCuts
 
 
-def _fields_named(value: Any) -> list[str]:
-    found, stack = [], [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            stack += item
-        elif isinstance(item, dict):
-            stack += item.values()
-            token = item.get(_NAME)
-            if isinstance(token, str) and len(token) > len(_CUT):
-                found.append(token)
-    return found
+def _decode(encoded: bytes) -> bytes:
+    """The whole bytes of some base64, from its first character."""
+    spare = len(encoded) % 4
+    return base64.b64decode(encoded + b"=" * (4 - spare) if spare > 1 else encoded[: len(encoded) - spare])
 
 
-def _cut_encoded(run: re.Match[str]) -> str:
-    """A run of base64 that hides a token."""
-    whole = run[0].rstrip("=")
-    inside = base64.b64decode(whole[: len(whole) // 4 * 4])
-    return _CUT if b"principal_token" in inside or _TOKEN.search(inside.decode("latin-1")) else run[0]
+def _in_base64(text: bytes) -> Iterator[bytes]:
+    """The characters by which base64 shows that it holds a text, at each of the three places where it can begin."""
+    for before in range(3):
+        first, end = -(-before * 8 // 6), (before + len(text)) * 8 // 6
+        yield base64.b64encode(bytes(before) + text)[first:end]
+
+
+_HINT = re.compile(b"|".join(hint for text in (b"eyJ", b"principal", rb"\u00") for hint in _in_base64(text)))
 
 
 # --- for operators ----------------------------------------------------------------------------------

@@ -104,3 +104,13 @@ def depth(client: redis.Redis, queue: str) -> int:
     waiting: Any = client.zcard(keys.delayed(queue))
     put_off: Any = client.llen(keys.put_off(queue))
     return int(waiting + put_off)
+
+
+def purge(client: redis.Redis, queue: str) -> int:
+    """Delete all messages of a queue that wait for their time or their turn; how many."""
+    with client.pipeline() as pipe:
+        pipe.zcard(keys.delayed(queue))
+        pipe.llen(keys.put_off(queue))
+        pipe.delete(keys.delayed(queue), keys.delayed_messages(queue), keys.put_off(queue))
+        waiting, put_off, _ = pipe.execute()
+    return int(waiting + put_off)

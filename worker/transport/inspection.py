@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
-from worker.codec import Unreadable, loads
+from worker.codec import Unreadable, loads, parse
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
+from worker.transport.excerpts import sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,9 @@ Reason: TypeAlias = Literal[
 ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
 UNDECODABLE = "the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)"
 
+OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
+"""For how long a job was put off because something was away, as it says itself when it comes again."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -43,6 +46,7 @@ class Rules:
     Attributes:
         tasks: names of the tasks that may be called; None: any.
         max_bytes: of a whole message; a longer one is not parsed.
+        max_values: of a message, about: its commas, colons and opening brackets are counted, also those in texts.
         max_id: characters of a task id, and of any other header.
         max_deliveries: how often a message may be delivered; the next time it is a dead letter.
         callbacks: whether a message may name further tasks (link, chain, chord).
@@ -51,7 +55,8 @@ class Rules:
     """
 
     tasks: tuple[str, ...] | None = None
-    max_bytes: int = 16_777_216
+    max_bytes: int = 12_582_912
+    max_values: int = 500_000
     max_id: int = 512
     max_deliveries: int = 5
     callbacks: bool = False
@@ -134,7 +139,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refus
 
 
 def _task_message(
-    envelope: Mapping[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
+    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
 ) -> Delivery | Later:
     """A message for a task that this worker has; of one whose time has not come the body is left alone."""
     _check_priority(envelope)
@@ -143,6 +148,7 @@ def _task_message(
     if due is not None:
         return Later(due.timestamp())
     body = _body(envelope)
+    _check_values(body, rules)
     content = _content(envelope, body)
     check_content(content, callbacks=rules.callbacks)
     return Delivery(headers["id"], {**checked, "id": headers["id"], "task": headers["task"]}, body, content)
@@ -150,16 +156,23 @@ def _task_message(
 
 def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
     """A message and its headers."""
-    if len(raw) > rules.max_bytes:
+    if sent_bytes(raw) > rules.max_bytes:
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
+    _check_values(raw, rules)
     try:
-        envelope = json.loads(raw)
+        envelope = parse(raw)
     except (ValueError, RecursionError):
         raise InvalidJob("the message is not JSON") from None
     headers = envelope.get("headers") if isinstance(envelope, dict) else None
     if not isinstance(headers, dict):
         raise InvalidJob("expected a task message: an object with headers, properties and a body")
     return envelope, headers
+
+
+def _check_values(text: bytes, rules: Rules) -> None:
+    """Refuse what would take far more memory than it is long, before it does: an empty list is 80 bytes."""
+    if len(text) > rules.max_values and len(text) - len(text.translate(None, b",:[{")) > rules.max_values:
+        raise InvalidJob(f"expected at most {rules.max_values} values in a message")
 
 
 _GLIMPSE = re.compile(rb'(?<!\\)"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]{1,512})"')
@@ -202,6 +215,11 @@ def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
             if type(value) is not int or not 0 <= value < 2**31:
                 raise InvalidJob("expected a whole number from 0", f"headers.{name}")
             checked[name] = value
+    outage = headers.get(OUTAGE_HEADER)
+    if outage is not None:
+        if type(outage) not in {int, float} or not 0 <= outage <= LONGEST_OUTAGE_SECONDS:
+            raise InvalidJob(f"expected seconds from 0 to {LONGEST_OUTAGE_SECONDS}", f"headers.{OUTAGE_HEADER}")
+        checked[OUTAGE_HEADER] = outage
     ignore = headers.get("ignore_result")
     if not isinstance(ignore, bool | NoneType):
         raise InvalidJob("expected true or false", "headers.ignore_result")
@@ -267,9 +285,9 @@ def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
 # --- body -------------------------------------------------------------------------------------------
 
 
-def _body(envelope: Mapping[str, Any]) -> bytes:
-    """The body's bytes, without its transport encoding."""
-    body, properties = envelope.get("body"), envelope.get("properties")
+def _body(envelope: dict[str, Any]) -> bytes:
+    """The body's bytes, without its transport encoding; taken out, so that a large one is not held twice."""
+    body, properties = envelope.pop("body", None), envelope.get("properties")
     if not isinstance(body, str):
         raise InvalidJob("expected a string", "body")
     if not isinstance(properties, dict | NoneType):
@@ -305,7 +323,7 @@ def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
 def arguments(raw: bytes) -> Any:
     """The arguments of a message, for a summary; None of one that has none."""
     try:
-        envelope = json.loads(raw)
+        envelope = parse(raw)
         return loads(_body(envelope))[0]
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
         return None

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import threading
 import uuid
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import redis
 
 from worker import observe
 from worker.transport import keys
 from worker.transport.clock import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 log = observe.logger("worker.transport")
 
@@ -52,18 +56,41 @@ return tonumber(ARGV[1])
 _PUT_BACK_AT_ONCE = 64
 
 
+LOOKS = 5
+"""How often a worker looks, at its maintenance, for what a command of a connection it lost may still have moved."""
+
+
+@dataclass
+class Left:
+    """An owner without a connection.
+
+    Attributes:
+        queue: it has claimed from.
+        unread: the delivery that its last command may have made, and nobody has read; or nothing.
+        looks: how often to look for what its last command moved; None: it was heard to the end.
+    """
+
+    queue: str
+    unread: str = ""
+    looks: int | None = LOOKS
+
+
 class Heart:
-    """Keeps the owners of one channel alive.
+    """Keeps the owners of one worker alive: those that claim, and those whose connection has gone and that hold a job.
 
     Args:
         client: one of its own, because the thread must share nothing with the main one; it tries commands once.
         name: of this process; owners' names begin with it.
+
+    Attributes:
+        left: owners without a connection.
     """
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._client = client
         self._name = name
         self._lists: dict[str, str] = {}
+        self.left: dict[str, Left] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,17 +107,39 @@ class Heart:
             self._thread.start()
         return owner
 
-    def abandon(self, owner: str) -> None:
-        """Let an owner die: its connection broke, and what it claimed is not known."""
-        with self._lock:
-            self._lists.pop(owner, None)
+    def abandon(self, queue: str, owner: str, unread: str = "") -> None:
+        """Note that an owner's connection broke, and that what it has claimed is not known."""
+        if owner in self._lists:
+            self.left.setdefault(owner, Left(queue, unread))
 
     def release(self, client: redis.Redis, queue: str, owner: str) -> None:
-        """Take back what an owner left, and forget it: its connection was closed with nothing on the way."""
-        self.abandon(owner)
+        """Take back what an owner claimed: its connection was closed with nothing on the way."""
         put_back(client, queue, owner)
-        client.delete(keys.owner_key(owner))
-        client.zrem(keys.OWNERS, keys.inflight(queue, owner))
+        self.left[owner] = Left(queue, looks=None)
+
+    def let_go(self, client: redis.Redis, holders: Container[str]) -> None:
+        """Forget owners without a connection that hold nothing.
+
+        Where it is not known what they claimed, they are looked at some more, and then left to die.
+        """
+        for owner, left in list(self.left.items()):
+            if owner in holders:
+                continue
+            if left.looks:
+                left.looks -= 1
+                continue
+            del self.left[owner]
+            with self._lock:
+                place = self._lists.pop(owner)
+            if left.looks is None:
+                client.delete(keys.owner_key(owner))
+                client.zrem(keys.OWNERS, place)
+
+    def renew(self, client: redis.Redis) -> None:
+        """Say now that all owners live: after a silence nobody may take this worker's own for dead, itself included."""
+        with self._lock:
+            lists = dict(self._lists)
+        self._beat(client, lists)
 
     def stop(self) -> None:
         """End the thread."""
@@ -101,11 +150,9 @@ class Heart:
     def _run(self) -> None:
         pause = BEAT_SECONDS
         while not self._stopped.wait(pause):
-            with self._lock:
-                lists = dict(self._lists)
             pause = BEAT_SECONDS
             try:
-                self._beat(self._client, lists)
+                self.renew(self._client)
             except (redis.RedisError, OSError) as error:
                 log.warning("owner not renewed", error=type(error).__name__)
                 pause = AGAIN_SECONDS

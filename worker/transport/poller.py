@@ -31,13 +31,21 @@ class ClaimingPoller(MultiChannelPoller):
                 self._register_LISTEN(channel)
 
     def watch(self, channel: Channel, claim: Claim) -> None:
-        """Have a claim's connection polled; also where it has connected anew by itself."""
+        """Have a claim's connection polled."""
         sock = claim.connection._sock  # noqa: SLF001 -- kombu's own way
         if self._chan_to_sock.get((channel, claim, claim)) is sock:
             return
         self._fd_to_chan[sock.fileno()] = (channel, claim)
         self._chan_to_sock[channel, claim, claim] = sock
         self.poller.register(sock, self.eventflags)
+
+    def unwatch(self, connection: Any) -> None:
+        """Stop polling a connection that is about to be closed."""
+        for key, sock in list(self._chan_to_sock.items()):
+            if key[1].connection is connection:
+                del self._chan_to_sock[key]
+                del self._fd_to_chan[sock.fileno()]
+                self._unregister_from_poll(sock.fileno())
 
     def on_tick(self, loop: Any, on_readable: Callable[[int], Any]) -> None:
         """Before each turn of an event loop: kombu registers all connections again, here it is those that are new."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -12,9 +14,11 @@ from worker import observe
 from worker.transport import keys, unacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from worker.transport.channel import Channel
     from worker.transport.inspection import Delivery, Refusal
+    from worker.transport.owners import Heart
     from worker.transport.unacked import Held
 
 log = observe.logger("worker.transport")
@@ -35,10 +39,22 @@ class Message(virtual.Message):
 
 
 class QoS(kombu_redis.QoS):
-    """What was delivered and not acknowledged: in Redis since the claim, here by tag."""
+    """What was delivered and not acknowledged: in Redis since the claim, here by tag.
+
+    It is the worker's, not a connection's: a channel that begins to consume takes it over from one that was left.
+    Whatever Redis does not hear, or refuses, is owed, and said again at the next maintenance.
+
+    Attributes:
+        channel: through which Redis is told.
+        heart: keeps the owners of the deliveries alive; None until the first claim.
+    """
+
+    channel: Channel
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.heart: Heart | None = None
+        self._owed: dict[str, Callable[[], object]] = {}
         self._condemned: dict[str, Refusal] = {}
         self._blamed: set[str] = set()
         self._waiting: set[str] = set()
@@ -76,6 +92,56 @@ class QoS(kombu_redis.QoS):
         except BROKEN as error:
             log.warning("delivery not marked", what=what, error=type(error).__name__)
 
+    # --- from one connection to the next ------------------------------------------------------------
+
+    @property
+    def held(self) -> set[str]:
+        """Tags of the deliveries that this worker works on, or has not told Redis of the end of."""
+        return (self._delivered.keys() - self._dirty) | self._owed.keys()
+
+    @property
+    def holders(self) -> set[str]:
+        """The owners of those."""
+        return {keys.owner_of(tag) for tag in self.held}
+
+    def move_to(self, channel: Channel) -> None:
+        """Go on over a channel that has just begun."""
+        new = channel.qos
+        new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to give back at the end what it holds
+        self.prefetch_count, self.channel = new.prefetch_count, channel
+
+    def requeue(self, delivery_tags: Iterable[str]) -> None:
+        """Have deliveries go back as the next ones, uncounted, at the next maintenance: nobody has begun with them."""
+        for delivery_tag in delivery_tags:
+            queue = self._queue_of(delivery_tag)
+            if queue is not None:
+                self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
+            self._forget(delivery_tag)
+
+    def settle_owed(self) -> None:
+        """Say again what Redis has not heard, or has refused."""
+        for delivery_tag, say in list(self._owed.items()):
+            with contextlib.suppress(redis.ResponseError):  # refused; another may not be
+                say()
+                del self._owed[delivery_tag]
+
+    def _settle(self, delivery_tag: str, say: Callable[[], object]) -> None:
+        """Tell Redis how a delivery ended, now or later; its place is free, also for a message in the same step."""
+        self._forget(delivery_tag)
+        try:
+            say()
+        except BROKEN as error:
+            log.warning("delivery not settled yet", error=type(error).__name__)
+            self._owed[delivery_tag] = say
+
+    def _forget(self, delivery_tag: str) -> None:
+        self._condemned.pop(delivery_tag, None)
+        self._blamed.discard(delivery_tag)
+        self._waiting.discard(delivery_tag)
+        virtual.QoS.ack(self, delivery_tag)
+
+    # --- how deliveries end -------------------------------------------------------------------------
+
     def can_consume(self) -> bool:
         """Whether there is room for one more message."""
         held = len(self._delivered) - len(self._dirty) + self.channel.on_hand
@@ -84,16 +150,13 @@ class QoS(kombu_redis.QoS):
     def ack(self, delivery_tag: str) -> None:
         """Forget a message: its result is stored."""
         self.mark_begun(delivery_tag)
-        self._blamed.discard(delivery_tag)
-        refusal = self._condemned.pop(delivery_tag, None)
-        done = self._done(delivery_tag)
-        # Where Redis does not hear it, the message comes back; its place is free, also for the message that may come
-        # in the same step.
-        virtual.QoS.ack(self, delivery_tag)
+        refusal, done = self._condemned.get(delivery_tag), self._done(delivery_tag)
         if refusal is not None:
-            self.channel.bury_delivered(delivery_tag, refusal)
+            self._settle(delivery_tag, lambda: self.channel.bury_delivered(delivery_tag, refusal))
         elif done is not None:
-            self.channel.acknowledge(done)
+            self._settle(delivery_tag, lambda: self.channel.acknowledge(done))
+        else:
+            self._forget(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Give a message back behind all others, uncounted, or forget it.
@@ -104,33 +167,41 @@ class QoS(kombu_redis.QoS):
         if not requeue:
             self.ack(delivery_tag)
             return
-        self._condemned.pop(delivery_tag, None)
-        blamed, queue = delivery_tag in self._blamed, self._queue_of(delivery_tag)
-        self._blamed.discard(delivery_tag)
-        self._waiting.discard(delivery_tag)
-        try:
-            with self.channel.conn_or_acquire() as client:
-                if queue is None:
-                    pass
-                elif blamed:
-                    unacked.put_off(client, delivery_tag, queue)
-                else:
-                    unacked.give_back(client, delivery_tag, queue, "LPUSH", uncounted=True)
-        finally:
-            virtual.QoS.ack(self, delivery_tag)  # as in `ack`: a full Redis refuses to put off
+        queue = self._queue_of(delivery_tag)
+        if queue is None:
+            self._forget(delivery_tag)
+        elif delivery_tag in self._blamed:
+            self._settle(delivery_tag, partial(self._put_off, delivery_tag, queue))
+        else:
+            self._settle(delivery_tag, partial(self._give_back, delivery_tag, queue, "LPUSH"))
+
+    def _put_off(self, delivery_tag: str, queue: str) -> None:
+        with self.channel.conn_or_acquire() as client:
+            unacked.put_off(client, delivery_tag, queue)
+
+    def _give_back(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
+        with self.channel.conn_or_acquire() as client:
+            unacked.give_back(client, delivery_tag, queue, side, uncounted=True)
+
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        """Give back what is not acknowledged, at the end of the worker; not at that of a connection that was lost."""
+        if self.channel.is_left:
+            return
+        if self._owed:
+            self.restore_unacked()
+        super().restore_unacked_once(stderr)
 
     def restore_unacked(self, client: Any = None) -> list[Any]:
         """Give back what nobody has begun with, or what this worker was told to end; it counts as not delivered."""
+        del client
         self._flush()
+        self.requeue(reversed(self._delivered))
         try:
-            with self.channel.conn_or_acquire(client) as connected:
-                for delivery_tag in reversed(self._delivered):
-                    queue = self._queue_of(delivery_tag)
-                    if queue is not None:
-                        unacked.give_back(connected, delivery_tag, queue, "RPUSH", uncounted=True)
+            self.settle_owed()
         except BROKEN as error:
             log.warning("deliveries not given back; they will be", error=type(error).__name__)
-        self._delivered.clear()
+        self._owed.clear()
+        self._flush()
         return []
 
     def restore_visible(self, *_: Any, **__: Any) -> None:
@@ -149,8 +220,16 @@ class QoS(kombu_redis.QoS):
         return unacked.Done(delivery_tag, message.properties["queue"], message.properties["digest"])
 
 
-def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, Any]:
-    """A delivery in kombu's form."""
+def payload(found: Delivery, claimed: Held, tag: str, count: int, ahead: float) -> dict[str, Any]:
+    """A delivery in kombu's form.
+
+    Args:
+        found: the message, checked.
+        claimed: its queue and bytes.
+        tag: the delivery.
+        count: how often it was delivered, with this time.
+        ahead: by how many seconds Redis' clock is ahead of this machine's.
+    """
     return {
         "body": found.body,
         "content": found.content,
@@ -163,5 +242,6 @@ def payload(found: Delivery, claimed: Held, tag: str, count: int) -> dict[str, A
             "delivery_info": {"exchange": "", "routing_key": claimed.queue, "redelivered": count > 1},
             "queue": claimed.queue,
             "digest": keys.digest(claimed.raw),
+            "clock_ahead": ahead,
         },
     }

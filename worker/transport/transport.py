@@ -12,6 +12,7 @@ from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
     from worker.transport.channel import Answer
+    from worker.transport.qos import QoS
 
 
 class Transport(kombu_redis.Transport):
@@ -19,15 +20,23 @@ class Transport(kombu_redis.Transport):
 
     Attributes:
         answer: stores failures, each under its task's id; set by whoever consumes.
+        deliveries: what its consumer was delivered; set by whoever connects again after `leave`.
     """
 
     Channel = Channel
     answer: Answer | None = None
+    deliveries: QoS | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cycle = ClaimingPoller()  # type: ignore[assignment] # as kombu's own does
         self._timers: list[Any] = []
+
+    def leave(self) -> QoS | None:
+        """Give up a lost connection, and nothing that was delivered on it; what was, for the next one."""
+        for channel in self.channels:
+            channel.leave()
+        return self.deliveries
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Have an event loop drive the claims."""

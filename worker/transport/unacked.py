@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from worker.transport import keys
+from worker.transport import excerpts, keys
 from worker.transport.clock import NOW
 
 if TYPE_CHECKING:
@@ -60,22 +60,28 @@ return redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
 """
 )
 
+# Only of what is still there: a late one must not forget the count of a message that somebody else has now.
 _ACKNOWLEDGE = """
-redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('HDEL', KEYS[3], ARGV[2])
-redis.call('HDEL', KEYS[1], ARGV[1])
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
+    redis.call('ZREM', KEYS[2], ARGV[1])
+    redis.call('HDEL', KEYS[3], ARGV[2])
+end
 """
 
 # Leaves the queue last: a step that fails before has taken nothing.
-_TAKE = """
+_TAKE = (
+    excerpts.SHORTEN
+    + """
 local message = redis.call('LINDEX', KEYS[4], -1)
 if not message then return false end
+message = shorten(message, tonumber(ARGV[5]))
 redis.call('HSET', KEYS[1], ARGV[3], '[' .. message .. ARGV[4])
 redis.call('ZADD', KEYS[2], now, ARGV[3])
 local count = redis.call('HINCRBY', KEYS[5], redis.sha1hex(message), 1)
 redis.call('RPOP', KEYS[4])
 return {message, count}
 """
+)
 
 _OVERDUE = (
     NOW
@@ -177,7 +183,7 @@ def acknowledge(client: redis.Redis, done: Done) -> None:
     client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
 
 
-def taking(queue: str, tag: str, done: Done = NOTHING) -> tuple[Any, ...]:
+def taking(queue: str, tag: str, done: Done = NOTHING, *, longest: int = 2**31) -> tuple[Any, ...]:
     """The command that moves a queue's next message to the unacknowledged, and forgets a delivery before, in one step.
 
     It must not be repeated: each time it takes another message. What a late one took is its owner's, and goes back
@@ -187,12 +193,14 @@ def taking(queue: str, tag: str, done: Done = NOTHING) -> tuple[Any, ...]:
         queue: where the message is from.
         tag: of its delivery.
         done: the delivery to forget.
+        longest: bytes of a message; of a longer one an excerpt is delivered.
 
     Returns:
         The command. Its answer is the message and how often it was delivered, with this time; None: the queue is empty.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue or queue), queue, keys.deliveries(queue))
-    return "EVAL", NOW + _ACKNOWLEDGE + _TAKE, len(places), *places, done.tag, done.digest, tag, end(queue)
+    script = NOW + _ACKNOWLEDGE + _TAKE
+    return "EVAL", script, len(places), *places, done.tag, done.digest, tag, end(queue), longest
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:

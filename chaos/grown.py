@@ -1,0 +1,166 @@
+"""Messages grown from hard shapes, looked at in this process as a worker's main process does, within a budget.
+
+No Redis and no worker: so a million of them take minutes, and one that takes too long is named, not only missed.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.shapes import FORMS, UNITS
+from worker.errors import InvalidJob
+from worker.quiet import summarise
+from worker.transport.dead_letters import compose
+from worker.transport.inspection import Refusal, Rules, arguments, inspect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MILLISECONDS_A_MEGABYTE = 50.0
+MEGABYTES_A_MESSAGE = 200.0
+TRIES = 5
+"""A message over its budget is looked at so often: the machine may have been busy with something else."""
+
+MEASURED_BYTES = 1 << 18
+"""The memory of shorter messages is not measured one by one."""
+
+TELL_EVERY = 50_000
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+RULES = Rules(tasks=("retrieve_top_k",))
+REFUSAL = Refusal("malformed", InvalidJob("expected a string", "body"))
+TOKEN = b"eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"
+_TRACES = (
+    *(TOKEN.split(b".")[1:]),
+    *(base64.b64encode(bytes(before) + TOKEN.split(b".")[1])[4:-4] for before in range(3)),
+)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A message, and how it came to be."""
+
+    shape: str
+    raw: bytes
+
+
+@dataclass
+class Looked:
+    """What was found.
+
+    Attributes:
+        messages: how many were looked at.
+        slowest: milliseconds for each megabyte, or part of one, of the worst message; and its shape.
+        largest: megabytes that the worst one took; and its shape.
+        wrong: shapes of those that raised, or whose token was kept.
+        seconds: how long it took.
+    """
+
+    messages: int = 0
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[float, str] = (0.0, "")
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def clean(self) -> bool:
+        """Whether every message was within its budget, and refused or delivered."""
+        within = self.slowest[0] <= MILLISECONDS_A_MEGABYTE and self.largest[0] <= MEGABYTES_A_MESSAGE
+        return within and not self.wrong
+
+
+def grow(seed: int, number: int) -> Grown:
+    """Message number n of a seed: a few units, repeated, put together, bent and wrapped."""
+    chance = random.Random(f"grown {seed} {number}")  # noqa: S311 -- repeatable, not secret
+    names = chance.choices([*UNITS], k=chance.choice((1, 1, 2, 3)))
+    room = int(2 ** chance.uniform(4, 14))
+    if number % 500 == 0:
+        room = int(2 ** chance.uniform(14, 20))
+    if number % 20_000 == 0:
+        room = RULES.max_bytes * 2 // 3
+    parts = [UNITS[name] * max(1, room // len(names) // len(UNITS[name])) for name in names]
+    raw = bytearray(b"".join(parts))
+    if chance.random() < 1 / 4:
+        field_of = chance.choice((b'"principal_token": "%b"', b"%b", rb"\"principal_token\": \"%b\"")) % TOKEN
+        place = chance.randrange(len(raw) + 1)
+        # Apart from what is before and after it, or it is another token.
+        raw[place:place] = b" " + field_of + b" "
+        names.append("a token")
+    elif chance.random() < 1 / 3:
+        raw[chance.randrange(len(raw))] = chance.randrange(256)
+        names.append("bent")
+    form = chance.choice([*FORMS])
+    shape = f"{form}: {' + '.join(names)}, {len(raw):,} bytes"
+    return Grown(shape, FORMS[form](bytes(raw)))
+
+
+def look(raw: bytes) -> bytes:
+    """All that the main process does with a message; what would be kept of it."""
+    inspect(raw, RULES, NOW)
+    kept: bytes = compose(raw, REFUSAL, RULES, NOW)["original"]
+    summarise(arguments(kept))
+    return kept
+
+
+def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> Looked:
+    """Look at so many messages of a seed.
+
+    Args:
+        messages: how many.
+        seed: of what they are.
+        progress: is told how many are done.
+    """
+    found, began = Looked(), time.monotonic()
+    for number in range(messages):
+        message = grow(seed, number)
+        name = f"{message.shape} (seed {seed}, number {number})"
+        try:
+            found.slowest = max(found.slowest, (_pace(message.raw), name))
+            if len(message.raw) >= MEASURED_BYTES:
+                found.largest = max(found.largest, (_memory(message.raw), name))
+            kept = look(message.raw) if "a token" in message.shape else b""
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it would have ended a worker
+            found.wrong.append(f"{type(error).__name__}: {name}")
+        else:
+            if any(trace in kept for trace in _TRACES):
+                found.wrong.append(f"a token was kept: {name}")
+        found.messages += 1
+        if found.messages % TELL_EVERY == 0:
+            progress(found.messages, f"worst {found.slowest[0]:.1f} ms a MB")
+        elif found.messages % 1000 == 0:
+            progress(found.messages, "")
+    found.seconds = time.monotonic() - began
+    return found
+
+
+def _pace(raw: bytes) -> float:
+    """Milliseconds of this process for each megabyte, or part of one."""
+    megabytes = max(1.0, len(raw) / (1 << 20))
+    best = float("inf")
+    for _ in range(TRIES):
+        start = time.process_time()
+        look(raw)
+        best = min(best, (time.process_time() - start) * 1000 / megabytes)
+        if best <= MILLISECONDS_A_MEGABYTE:
+            break
+    return best
+
+
+def _memory(raw: bytes) -> float:
+    """Megabytes by which this process grew while it looked at a message; Linux tells."""
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not reset.exists():
+        return 0.0
+
+    def read(name: str) -> int:
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(name))
+
+    before = read("VmRSS")
+    reset.write_text("5")  # the peak begins again at what is now
+    look(raw)
+    return (read("VmHWM") - before) / 1024

@@ -1,0 +1,319 @@
+"""Whatever ends a job: its outcome is stored first, and its message is acknowledged after that.
+
+The results are on a Redis of their own, whose traffic is swallowed at the moment when the job ends. The paths are those
+of docs/acknowledgement.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+import redis
+from celery import Celery
+
+from chaos.proxy import Proxy, network, proxy
+from worker import devstack
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.transport import dead_letters, keys
+
+from .bad_input_worker import message
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+@dataclass
+class Place:
+    """A worker's surroundings.
+
+    Attributes:
+        broker: the Redis of its queue.
+        results: the Redis of its results, as clients reach it.
+        link: the worker's way to its results.
+        client: of both.
+        environment: the worker's.
+        log: what it writes.
+        admin: a superuser's connection to its database.
+    """
+
+    broker: redis.Redis
+    results: redis.Redis
+    link: Proxy
+    client: Client
+    environment: dict[str, str]
+    log: Path
+    admin: psycopg.Connection[Any]
+
+    def said(self, words: str) -> int:
+        """How often the worker's log holds these words."""
+        return self.log.read_text(errors="replace").count(words)
+
+    def record(self, task_id: str) -> dict[str, Any] | None:
+        """What is stored of a job."""
+        stored = self.results.get(f"celery-task-meta-{task_id}")
+        return None if stored is None else json.loads(stored)
+
+    def waits(self) -> int:
+        """How many of the worker's sessions wait for a lock."""
+        row = self.admin.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
+            " AND datname = current_database()"
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    @contextlib.contextmanager
+    def worker(self, *options: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker with one process."""
+        settings = {f"RETRIEVAL_WORKER_{name}": value for name, value in changes.items()}
+        with devstack.celery_worker({**self.environment, **settings}, self.log, "--concurrency=1", *options) as worker:
+            yield worker
+
+    def expect_one_outcome(self, task_id: str, kind: str) -> None:
+        """The outcome is not there, and the message is; once results are stored again, it is the other way round."""
+        wait_for(lambda: self.said("outcomes not stored yet") > 0)
+        assert self.record(task_id) is None
+        assert self.broker.hlen(keys.UNACKED) == 1
+        self.link.blackhole(False)
+        wait_for(lambda: self.record(task_id) is not None)
+        record = self.record(task_id)
+        assert record is not None
+        assert kind in {record["status"], (record["result"] or {}).get("exc_type")}
+        wait_for(lambda: self.broker.hlen(keys.UNACKED) == 0)
+        assert self.broker.llen("retrieval") == 0
+
+
+@pytest.fixture
+def place(
+    stack: devstack.Stack,
+    broker: redis.Redis,
+    admin: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> Iterator[Place]:
+    """Results on a Redis of their own, behind a link that can be cut."""
+    # Jobs wait here for longer than the role's limits allow.
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
+    with (
+        devstack.redis_server(worker_log.parent / "results") as kept,
+        network() as loop,
+        proxy(loop, kept.port) as link,
+        redis.Redis.from_url(kept.url()) as results,
+    ):
+        client = Client(stack.redis.url(0), kept.url())
+        environment = {
+            **worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"),
+            "CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{link.port}/0",
+        }
+        yield Place(broker, results, link, client, environment, worker_log, admin)
+        link.blackhole(False)
+        client.close()
+
+
+@pytest.fixture
+def locked(place: Place, stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction that keeps every search waiting until it is rolled back."""
+    with psycopg.connect(stack.postgres.dsn(place.admin.info.dbname)) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield connection
+        connection.rollback()
+
+
+def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
+    """The only pool process of a worker with one."""
+    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 1)
+    return psutil.Process(worker.pid).children()[0]
+
+
+def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
+    place: Place, locked: psycopg.Connection[Any]
+) -> None:
+    """The process is ended while it can't store `TimedOut`; the main process stores it later, then acknowledges."""
+    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4") as worker:
+        process = pool_process(worker)
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        place.link.blackhole(True)
+        wait_for(lambda: not process.is_running())
+        locked.rollback()
+        place.expect_one_outcome(task_id, "TimedOut")
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_job_over_its_soft_time_limit_is_answered_when_results_can_be_stored(place: Place) -> None:
+    """A process that can't store an outcome gives the job back, as often as it takes; it ends as one `TimedOut`."""
+    with place.worker(
+        WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="200", WORKER__VISIBILITY_TIMEOUT_SECONDS="600"
+    ):
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        place.link.blackhole(True)
+        wait_for(lambda: place.said("record not stored") > 0)
+        assert place.record(task_id) is None
+        assert place.broker.hlen(keys.UNACKED) + place.broker.llen("retrieval") == 1
+        place.link.blackhole(False)
+        wait_for(lambda: (place.record(task_id) or {}).get("status") == "FAILURE")
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+    record = place.record(task_id)
+    assert record is not None
+    assert record["result"]["exc_type"] == "TimedOut"
+
+
+def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: psycopg.Connection[Any]) -> None:
+    """Revoked while it waits in the worker: it is not run, and not acknowledged before its record says so."""
+    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"), Celery(broker=_url(place.broker)) as app:
+        first = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 2)
+        app.control.revoke(task_id, reply=True, timeout=10, limit=1)
+        locked.rollback()
+        wait_for(lambda: (place.record(first) or {}).get("status") == "SUCCESS")
+        wait_for(lambda: (place.record(task_id) or {}).get("status") == "REVOKED")
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+
+
+def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_stored(place: Place) -> None:
+    """It is not run, and not acknowledged before its record says so."""
+    with place.worker(), Celery(broker=_url(place.broker)) as app:
+        assert app.control.revoke("a-revoked-job", reply=True, timeout=30, limit=1)
+        place.results.delete("celery-task-meta-a-revoked-job")  # Celery's own, of the moment of the command
+        place.link.blackhole(True)
+        task_id = place.client.enqueue(JOB, task_id="a-revoked-job")
+        place.expect_one_outcome(task_id, "REVOKED")
+
+
+def test_a_job_whose_process_is_ended_by_request_is_told_when_results_can_be_stored(
+    place: Place, locked: psycopg.Connection[Any]
+) -> None:
+    """`revoke --terminate`: told once the process is gone, acknowledged once that is stored."""
+    with place.worker() as worker, Celery(broker=_url(place.broker)) as app:
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        process = pool_process(worker)
+        place.link.blackhole(True)
+        app.control.revoke(task_id, terminate=True, signal="SIGKILL", reply=True, timeout=10, limit=1)
+        wait_for(lambda: not process.is_running())
+        locked.rollback()
+        place.expect_one_outcome(task_id, "REVOKED")
+
+
+def test_a_job_that_expires_in_the_worker_is_told_when_results_can_be_stored(
+    place: Place, locked: psycopg.Connection[Any]
+) -> None:
+    """It waited for a process for too long: a dead letter, but not before its record says so."""
+    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"):
+        first = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        task_id = place.client.enqueue(JOB, expires=2)
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 2)
+        time.sleep(2)  # it expires by the clock
+        locked.rollback()
+        wait_for(lambda: (place.record(first) or {}).get("status") == "SUCCESS")
+        wait_for(lambda: (place.record(task_id) or {}).get("status") == "FAILURE")
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+    (letter,) = dead_letters.every(place.broker, "retrieval")
+    assert (letter.reason, letter.task_id) == ("expired", task_id)
+
+
+def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) -> None:
+    """A message that is no job stays in its queue until its sender can be told; the worker goes on meanwhile."""
+    with place.worker(), Celery(broker=_url(place.broker)) as app:
+        place.link.blackhole(True)
+        place.broker.lpush("retrieval", message("a-refused-job", b"[[{}], {}, {}]", {"task": "no_such_task"}))
+        wait_for(lambda: place.said("outcomes not stored yet") > 1)
+        assert app.control.ping(timeout=10, limit=1)
+        assert place.record("a-refused-job") is None
+        assert place.broker.xlen(keys.dead("retrieval")) == 0
+        place.link.blackhole(False)
+        wait_for(lambda: place.broker.xlen(keys.dead("retrieval")) == 1)
+    record = place.record("a-refused-job")
+    assert record is not None
+    assert record["result"]["exc_type"] == "DeadLettered"
+
+
+def test_a_refused_message_of_the_stock_transport_is_told_when_results_can_be_stored(place: Place) -> None:
+    """Refused by kombu's own transport, which keeps it unacknowledged until its sender is told; so of every refusal."""
+    refused = {
+        "a-bad-limit": message("a-bad-limit", b"[[{}], {}, {}]", {"timelimit": [1, 1]}),
+        "no-such-task": message("no-such-task", b"[[{}], {}, {}]", {"task": "no_such_task"}),
+    }
+    with place.worker(WORKER__TRANSPORT="stock", WORKER__PREFETCH_MULTIPLIER="4"):
+        place.link.blackhole(True)
+        place.broker.lpush("retrieval", *refused.values())
+        wait_for(lambda: place.said("outcomes not stored yet") > 0)
+        assert [place.record(task_id) for task_id in refused] == [None, None]
+        assert place.broker.hlen("unacked") == 2
+        place.link.blackhole(False)
+        wait_for(lambda: all(place.record(task_id) for task_id in refused))
+        wait_for(lambda: not place.broker.exists("unacked"))
+    kinds = [(place.record(task_id) or {})["result"]["exc_type"] for task_id in refused]
+    assert kinds == ["InvalidJob", "DeadLettered"]
+
+
+def test_a_job_whose_process_is_lost_is_not_acknowledged(place: Place, locked: psycopg.Connection[Any]) -> None:
+    """It goes back to its queue, whether results can be stored or not, and is answered."""
+    with place.worker() as worker:
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.waits() == 1)
+        place.link.blackhole(True)
+        pool_process(worker).kill()
+        wait_for(lambda: place.said("process lost") == 1)
+        place.link.blackhole(False)
+        locked.rollback()
+        wait_for(lambda: (place.record(task_id) or {}).get("status") == "SUCCESS")
+        wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+
+
+def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place) -> None:
+    """It comes while the process says that the job will be tried again: the job is tried again, and that is all."""
+    name = place.admin.info.dbname
+    with (
+        place.worker(POOL__TIMEOUT_SECONDS="0.3") as worker,
+        place.results.pubsub(ignore_subscribe_messages=True) as heard,
+    ):
+        heard.psubscribe("celery-task-meta-*")
+        heard.get_message(timeout=30)  # that this is heard from now on
+        place.admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
+        place.admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
+        place.link.blackhole(True)
+        process = pool_process(worker)
+        task_id = place.client.enqueue(JOB)
+        wait_for(lambda: place.said("job delayed") == 1)
+        process.send_signal(signal.SIGUSR1)  # as the main process does
+        wait_for(lambda: place.said("state not stored") + place.said("record not stored") > 0)
+        place.link.blackhole(False)
+        place.admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+        wait_for(lambda: (place.record(task_id) or {}).get("status") == "SUCCESS")
+        states = []
+        while (told := heard.get_message(timeout=1)) is not None:
+            states.append(json.loads(told["data"])["status"])
+    assert {*states} <= {"RETRY", "SUCCESS"}
+    assert states.count("SUCCESS") == 1
+
+
+def _url(broker: redis.Redis) -> str:
+    return f"redis://127.0.0.1:{broker.connection_pool.connection_kwargs['port']}/0"

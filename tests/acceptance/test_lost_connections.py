@@ -1,0 +1,281 @@
+"""A worker whose connections to Redis are lost: what it costs, what becomes of its running jobs, what it leaves."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from chaos.proxy import Proxy, network, proxy
+from worker import devstack
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.errors import TimedOut
+from worker.transport import keys
+
+from .slow_killers import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import redis
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+JOBS = 40
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    """Sends and reads past the network, which only the worker uses."""
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def link(stack: devstack.Stack) -> Iterator[Proxy]:
+    """The worker's way to its broker."""
+    with network() as loop, proxy(loop, stack.redis.port) as way:
+        yield way
+
+
+def through(link: Proxy) -> dict[str, str]:
+    return {"CELERY_BROKER_URL": f"redis://127.0.0.1:{link.port}/0"}
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def swallow(link: Proxy, seconds: float) -> None:
+    """Carry nothing for a while: connections of before stay dead afterwards."""
+    link.blackhole(True)
+    time.sleep(seconds)  # the length of the silence is the point
+    link.blackhole(False)
+
+
+def cost(client: Client, broker: redis.Redis) -> tuple[float, float]:
+    """Redis' commands for each job, and seconds for each job, one after another."""
+    commands, since = broker.info("stats")["total_commands_processed"], time.monotonic()
+    for _ in range(JOBS):
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+    took = time.monotonic() - since
+    return (broker.info("stats")["total_commands_processed"] - commands) / JOBS, took / JOBS
+
+
+def living_owners(broker: redis.Redis) -> int:
+    return len(broker.keys("retrieval-worker.owner.*"))
+
+
+class Held:
+    """Jobs that begin, and wait for what this tells them; see `slow_killers`."""
+
+    options = ("--include", "tests.acceptance.slow_killers")
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        self._folder = folder
+        self._client = client
+        self.environment = {FOLDER: str(folder)}
+
+    def begin(self, task_id: str) -> None:
+        """Send one, and wait until it has begun."""
+        runs = self.runs(task_id)
+        self._client.enqueue(JOB, task_id=task_id)
+        wait_for(lambda: self.runs(task_id) > runs)
+
+    def runs(self, task_id: str) -> int:
+        """How often it has begun."""
+        begun = self._folder / "begun"
+        return begun.read_text().split().count(task_id) if begun.exists() else 0
+
+    def tell(self, task_id: str, what: str = "go on", run: int = 1) -> None:
+        """Have one of its runs go on, or ``die``."""
+        made = self._folder / "made"
+        made.write_text(what)
+        made.rename(self._folder / f"{task_id}.{run}")
+
+
+@pytest.fixture
+def held(tmp_path: Path, client: Client) -> Held:
+    return Held(tmp_path, client)
+
+
+def is_back(broker: redis.Redis, since: int) -> bool:
+    """Whether the worker listens again, over connections that were made after a moment."""
+    return any(int(one["id"]) > since and int(one["psub"]) + int(one["sub"]) for one in broker.client_list())
+
+
+def latest(broker: redis.Redis) -> int:
+    return max(int(one["id"]) for one in broker.client_list())
+
+
+def replace_the_processes(pid: int) -> list[psutil.Process]:
+    """Kill a worker's pool processes, so that the next are forked while it is connected; the next ones."""
+    pool = psutil.Process(pid)
+    killed = pool.children()
+    for process in killed:
+        process.kill()
+    wait_for(lambda: len({*pool.children()} - {*killed}) == len(killed))
+    return [process for process in pool.children() if process not in killed]
+
+
+def test_a_pool_process_shares_no_connection_with_the_main_one(
+    client: Client, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A copy would keep a connection alive that the main process has closed, and its poller would report it."""
+
+    def addresses(process: psutil.Process) -> set[Any]:
+        return {connection.laddr for connection in process.net_connections("tcp") if connection.raddr}
+
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
+        forked = replace_the_processes(worker.pid)
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+        own = addresses(psutil.Process(worker.pid))
+        assert own
+        for process in forked:
+            wait_for(lambda process=process: addresses(process).isdisjoint(own))
+
+
+def test_a_process_that_was_forked_before_a_silence_costs_nothing(
+    link: Proxy, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """After it a job takes as many commands and as long as before, and nobody but its owners is alive."""
+    with devstack.celery_worker(worker_environment() | through(link), worker_log, "--concurrency=2") as worker:
+        replace_the_processes(worker.pid)
+        cost(client, broker)  # warm
+        before, owners = cost(client, broker), living_owners(broker)
+        swallow(link, 2)
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+        after = cost(client, broker)
+        wait_for(lambda: living_owners(broker) <= owners)
+    assert after[0] <= 2 * before[0]
+    assert after[1] <= 10 * before[1]
+
+
+def status(client: Client, task_id: str, seconds: float = 60.0) -> str:
+    return str(client.result(task_id, timeout=seconds).status)  # type: ignore[union-attr] # one query
+
+
+def lose(link: Proxy, broker: redis.Redis) -> None:
+    """Reset the worker's connections to its broker, and wait until it consumes again."""
+    since = latest(broker)
+    link.reset()
+    wait_for(lambda: is_back(broker, since))
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_running_job_survives_a_lost_connection(
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    held: Held,
+    worker_environment: Environment,
+    worker_log: Path,
+    pool: str,
+) -> None:
+    """It runs once, holds its place meanwhile, and is acknowledged over the next connection."""
+    environment = worker_environment() | through(link) | held.environment
+    options = (*held.options, f"--pool={pool}", "--concurrency=2")
+    with devstack.celery_worker(environment, worker_log, *options):
+        held.begin("held-1")
+        lose(link, broker)
+        held.begin("held-2")
+        client.enqueue(JOB, task_id="held-3")
+        assert broker.llen("retrieval") == 1, "both places are taken"
+        for number in (1, 2, 3):
+            held.tell(f"held-{number}")
+        assert [status(client, f"held-{number}") for number in (1, 2, 3)] == ["ok"] * 3
+        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+    assert [held.runs(f"held-{number}") for number in (1, 2, 3)] == [1, 1, 1]
+    assert "PendingDeprecation" not in worker_log.read_text(errors="replace")
+
+
+def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """In Celery's solo pool nothing else happens while a job runs: it hears of the loss when it acknowledges."""
+    environment = worker_environment() | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--pool=solo"):
+        held.begin("held-1")
+        link.reset()
+        held.tell("held-1")
+        assert status(client, "held-1") == "ok"
+        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+    assert held.runs("held-1") == 1
+
+
+def test_time_limits_survive_a_lost_connection(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A job that began before is ended when its time is over."""
+    limits = {"WORKER__SOFT_TIME_LIMIT_SECONDS": "10", "WORKER__TIME_LIMIT_SECONDS": "15"}
+    environment = worker_environment(**limits) | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        held.begin("held-1")
+        lose(link, broker)
+        with pytest.raises(TimedOut):
+            client.result("held-1", timeout=60)
+    assert held.runs("held-1") == 1
+
+
+def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A lost connection forgives no run: it begins as often as it may be delivered, and is a dead letter then."""
+    environment = worker_environment(WORKER__MAX_DELIVERIES="3") | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        client.enqueue(JOB, task_id="held-poison")
+        for run in (1, 2, 3):
+            wait_for(lambda run=run: held.runs("held-poison") == run)
+            lose(link, broker)
+            held.tell("held-poison", "die", run)
+        wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
+    assert held.runs("held-poison") == 3
+
+
+def test_the_next_job_of_a_process_is_not_revoked(
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A job ran through a lost connection, and ignored SIGTERM; its process dies in the next one, which runs again."""
+    environment = worker_environment() | through(link) | held.environment
+    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+        held.begin("held-stubborn-1")
+        lose(link, broker)
+        held.tell("held-stubborn-1")
+        assert status(client, "held-stubborn-1") == "ok"
+        held.begin("held-2")
+        held.tell("held-2", "die")
+        wait_for(lambda: held.runs("held-2") == 2)
+        held.tell("held-2", run=2)
+        assert status(client, "held-2") == "ok"
+    assert (held.runs("held-stubborn-1"), held.runs("held-2")) == (1, 2)
+
+
+def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
+    client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """SIGTERM, and SIGKILL while a job runs: it comes back as any dead worker's, not after the visibility timeout."""
+    environment = worker_environment() | held.environment
+    with devstack.celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
+        held.begin("held-1")
+        worker.terminate()
+        wait_for(lambda: not any(one["cmd"] == "blmove" for one in broker.client_list()))
+        worker.kill()
+        worker.wait(10)
+    with devstack.celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):
+        wait_for(lambda: held.runs("held-1") == 2)
+        held.tell("held-1", run=2)
+        assert status(client, "held-1") == "ok"
+    assert broker.keys("retrieval-worker.owner.*") == []

@@ -1,0 +1,193 @@
+"""Processes of the pool that end by design: none of their jobs is lost, run twice or blamed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+from celery import Celery
+
+from worker import devstack
+from worker.client import Client, RetrieveTopK, encode_embedding
+from worker.core import lexical
+from worker.errors import DeadLettered
+from worker.transport import keys
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import redis
+
+    Environment = Callable[..., dict[str, str]]
+
+QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    del broker  # emptied
+    made = Client(stack.redis.url(0), stack.redis.url(1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def control(stack: devstack.Stack) -> Iterator[Any]:
+    """Celery's remote control."""
+    with contextlib.closing(Celery(broker=stack.redis.url(0), set_as_current=False)) as app:
+        yield app.control
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    """Poll something that nobody announces, until a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+def said(log: Path, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line.get("event") == event]
+
+
+def expect_each_once(client: Client, broker: redis.Redis, log: Path, ids: list[str]) -> None:
+    """All are answered, each after one run that was counted once."""
+    assert {client.result(task_id, timeout=300).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # of a search
+    wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+    assert sorted(line["task_id"] for line in said(log, "job done")) == sorted(ids)
+    assert not said(log, "process lost: the job goes back")
+    assert not broker.exists(keys.dead("retrieval"), keys.deliveries("retrieval"))
+
+
+@pytest.mark.parametrize(
+    ("option", "jobs"),
+    [("--max-tasks-per-child=20", 260), ("--max-tasks-per-child=1", 40), ("--max-memory-per-child=1000", 40)],
+    ids=["20 jobs each", "one job each", "more memory than allowed"],
+)
+def test_a_process_that_is_recycled_gets_no_job(
+    client: Client,
+    broker: redis.Redis,
+    worker_environment: Environment,
+    worker_log: Path,
+    option: str,
+    jobs: int,
+) -> None:
+    """It ends after its last job, and every job runs once; none waits for a process to be found dead."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2", option):
+        ids = [client.enqueue(JOB) for _ in range(jobs)]
+        expect_each_once(client, broker, worker_log, ids)
+
+
+def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
+    client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Only processes that have no job are ended, and none of those gets one."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=3"):
+        ids = []
+        for _ in range(10):
+            for change in (control.pool_shrink, control.pool_grow):
+                ids += [client.enqueue(JOB) for _ in range(13)]
+                change(2, reply=True, timeout=30, limit=1)
+        expect_each_once(client, broker, worker_log, ids)
+
+
+@pytest.fixture
+def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction that keeps every search waiting until it is rolled back."""
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
+    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield connection
+        connection.rollback()
+
+
+def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
+    """How many of the worker's sessions wait for a lock in this database."""
+    row = admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
+    """The only pool process of a worker with one."""
+    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 1)
+    return psutil.Process(worker.pid).children()[0]
+
+
+def test_a_process_that_outlives_its_termination_gets_no_other_job(
+    client: Client,
+    broker: redis.Redis,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    control: Any,
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """It answers the job that it has, and ends; the next job has a process of its own, and is not called revoked."""
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        first = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        process = pool_process(worker)
+        # A signal that its process outlives, as SIGTERM is to one that is in the middle of a long computation.
+        control.revoke(first, terminate=True, signal="SIGCONT", reply=True, timeout=30, limit=1)
+        later = [client.enqueue(JOB) for _ in range(5)]
+        locked.rollback()
+        expect_each_once(client, broker, worker_log, [first, *later])
+        assert pool_process(worker).pid != process.pid
+
+
+def test_a_job_that_its_process_never_began_is_not_counted(
+    client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
+) -> None:
+    """It was written to a process that died before it read it: another process runs it, as its first delivery."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+        process = pool_process(worker)
+        process.suspend()
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
+        assert control.ping(timeout=30, limit=1)  # so the turn in which it was written is over
+        process.kill()
+        expect_each_once(client, broker, worker_log, [task_id])
+    assert "deliveries put back" not in worker_log.read_text(errors="replace")
+
+
+def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
+    client: Client,
+    broker: redis.Redis,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    control: Any,
+    worker_environment: Environment,
+    tmp_path: Path,
+) -> None:
+    """Only the job that had begun when the whole worker was killed is counted."""
+    environment = worker_environment(
+        SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__PREFETCH_MULTIPLIER="4", WORKER__MAX_DELIVERIES="1"
+    )
+    with devstack.celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
+        begun = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        waiting = [client.enqueue(JOB) for _ in range(3)]
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 4)
+        assert control.ping(timeout=30, limit=1)  # so they are marked
+        worker.kill()
+        worker.wait(30)
+    locked.rollback()
+    with devstack.celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+        for task_id in waiting:
+            assert client.result(task_id, timeout=120).status == "ok"  # type: ignore[union-attr] # of a search
+        with pytest.raises(DeadLettered, match="delivered 2 times"):
+            client.result(begun, timeout=120)

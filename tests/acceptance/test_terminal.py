@@ -1,0 +1,193 @@
+"""Nothing that strangers wrote steers a terminal: every command, on texts, ids and settings made to do so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer.main
+
+from worker.cli import cli
+from worker.demo import raw_message
+from worker.devstack import celery_worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worker.devstack import Stack
+
+MARKUP = "[/x][bold][link=http://evil.example]here[/link]:bomb:"
+HOSTILE = (
+    "\x1b]0;owned\x07\x1b[2J\x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x1b\\\x9b31m\x9d0;c1\x9c\b\v\f\r\x7f\x85"
+    f"\u202edesrever\u2066\u200b\u200f\u2028\U000e0041{MARKUP}"
+)
+UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+SUBJECT, RUN, CALLER = f"song{HOSTILE}", f"r1{HOSTILE}", f"mallory{HOSTILE}"
+KEPT = ("song [*?] #1 %41 é", ".r[1]")
+"""A run whose files can be kept: its ids can be names of folders, and are patterns to a file system."""
+
+AS = ("--as", CALLER)
+FIELDS = ("at", "reason", "error", "message", "task", "task_id", "digest", "kept", "original")
+QUESTION = "Which zebrafish hums at night in which tank?"
+
+
+def unseen(shown: str) -> set[str]:
+    """Characters that steer a terminal or hide from a reader, except newlines and tabs."""
+    return {hex(ord(sign)) for sign in shown if sign not in "\n\t" and unicodedata.category(sign) in UNSEEN}
+
+
+def commands() -> set[str]:
+    """Every command of the application, as it is typed."""
+
+    def below(command: Any, name: str) -> set[str]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            return {name}
+        return {found for part, one in inner.items() for found in below(one, f"{name} {part}".strip())}
+
+    return below(typer.main.get_command(cli), "")
+
+
+class Hostile:
+    """A site whose every stored text is hostile, and its command line.
+
+    Attributes:
+        environment: of its workers and commands.
+        folder: for files.
+        typed: commands that were run.
+    """
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        self.environment = environment
+        self.folder = folder
+        self.typed: set[str] = set()
+
+    def type_in(self, command: str, *arguments: str, code: int = 0) -> str:
+        """What a command shows; nothing of it steers a terminal, and it ends as expected."""
+        self.typed.add(command)
+        done = subprocess.run(
+            [sys.executable, "-m", "worker.cli", *command.split(), *arguments],
+            capture_output=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **self.environment},
+        )
+        shown = (done.stdout + done.stderr).decode()
+        assert "Traceback" not in shown, shown
+        assert done.returncode == code, shown
+        assert unseen(shown) == set(), command
+        return done.stdout.decode() or done.stderr.decode()
+
+    def documents(self, text: str = "") -> Path:
+        """A file of documents of which every field that may is hostile."""
+        chunks = [
+            {
+                "id": f"chunk-{i}{HOSTILE}",
+                "section": HOSTILE,
+                "text": f"{text} {f'A zebrafish{HOSTILE} hums at night in tank {i}. ' * 9}{'w' * 10_000}",
+            }
+            for i in range(12)
+        ]
+        names = {"title": HOSTILE, "path": HOSTILE, "kind": HOSTILE}
+        document = {"id": f"doc{HOSTILE}", "owner": CALLER, **names, "chunks": chunks}
+        file = self.folder / f"hostile{text}.json"
+        file.write_text(json.dumps({"documents": [document]}))
+        return file
+
+
+@pytest.fixture
+def hostile(stack: Stack, database: str, broker: Any, worker_environment: Any, tmp_path: Path) -> Hostile:
+    broker.flushall()
+    environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
+    return Hostile({**environment, "MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)}, tmp_path)
+
+
+def test_no_command_lets_a_strangers_text_steer_the_terminal(hostile: Hostile, broker: Any, worker_log: Path) -> None:
+    """Every command of the application shows the readable part of hostile data, and nothing that is not seen."""
+    hostile.type_in("load", str(hostile.documents()))
+    with celery_worker(hostile.environment, worker_log, "--concurrency=1"):
+        chunk = _ask(hostile)
+        broker.lpush("retrieval", raw_message({}, HOSTILE, MARKUP))
+        _cite_and_replay(hostile)
+        _look_at_dead_letters(hostile, broker)
+    _look_at_runs(hostile, chunk)
+    _set_up(hostile)
+    assert unseen(worker_log.read_text()) == set()
+    assert hostile.typed == commands()
+
+
+def _ask(hostile: Hostile) -> str:
+    """Ask in every way; a chunk that the run `searched` found."""
+    found = hostile.type_in("query", QUESTION, *AS, "--k", "12", "--record", SUBJECT, RUN)
+    assert MARKUP[:4] in found
+    exact = json.loads(hostile.type_in("query", QUESTION, *AS, "--record", *KEPT, "--json"))
+    assert exact["chunks"][0]["chunk_id"].endswith(HOSTILE)
+    searched = ("--context", HOSTILE, "--corpus", "documents", "--record", "searched", RUN)
+    assert "zebrafish" in hostile.type_in("search", f"zebrafish {HOSTILE}", *AS, *searched)
+    exact = json.loads(hostile.type_in("search", f"zebrafish {HOSTILE}", *AS, *searched, "--json"))
+    chunk: str = exact["results"]["documents"]["chunks"][0]["chunk_id"]
+    asked = hostile.type_in("ask", QUESTION, *AS, "--record", "desk", RUN)
+    assert MARKUP in asked.replace("\n", "") or "[S1]" in asked
+    exact = json.loads(hostile.type_in("ask", QUESTION, *AS, "--json"))
+    assert HOSTILE in exact["citations"][0]["source_path"]
+    assert MARKUP in hostile.type_in("trace", "desk", RUN, *AS).replace("\n", "")
+    return chunk
+
+
+def _cite_and_replay(hostile: Hostile) -> None:
+    document = str(hostile.folder / "citations.json")
+    assert "runs/song" in hostile.type_in("cite", *KEPT, *AS, "--out", document)
+    hostile.type_in("cite", SUBJECT, RUN, *AS, code=1)
+    hostile.type_in("load", str(hostile.documents("edited")))
+    assert "{+edited" in hostile.type_in("replay", *KEPT, *AS, "--citations", document, code=1)
+    assert "edited" in hostile.type_in("replay", SUBJECT, RUN, *AS, code=1)
+
+
+def _look_at_runs(hostile: Hostile, chunk: str) -> None:
+    exported, lyrics = hostile.folder / f"out{HOSTILE.replace('/', '')}.json", hostile.folder / "lyrics.json"
+    lyrics.write_text("{}")
+    assert MARKUP in hostile.type_in("runs list", *AS)
+    assert json.loads(hostile.type_in("verify", SUBJECT, *AS, "--json", code=1))["run_id"] == RUN
+    assert "␛" in hostile.type_in("verify", *AS, code=1)
+    assert json.loads(hostile.type_in("runs export", *KEPT, *AS))["subject_id"] == KEPT[0]
+    hostile.type_in("runs export", *KEPT, *AS, "--out", str(exported))
+    hostile.type_in("runs import", str(exported), "--as", f"other{HOSTILE}")
+    hostile.type_in("runs import", f"/no/such{HOSTILE}", *AS, code=78)
+    assert "lyrics.json" in hostile.type_in("runs keep", *KEPT, str(lyrics), *AS)
+    hostile.type_in("runs keep", SUBJECT, RUN, str(lyrics), *AS, code=1)
+    hostile.type_in("runs used", "searched", RUN, chunk, *AS)
+    hostile.type_in("runs used", "searched", RUN, HOSTILE, *AS, code=1)
+    hostile.type_in("tune", *AS)
+    hostile.type_in("tune", "--corpus", HOSTILE, code=1)
+
+
+def _look_at_dead_letters(hostile: Hostile, broker: Any) -> None:
+    """One that the worker wrote, and one whose every field somebody else chose."""
+    entry = broker.xadd("retrieval.dead", {**dict.fromkeys(FIELDS, HOSTILE), "deliveries": 1, "bytes": 2}).decode()
+    shown = json.loads(hostile.type_in("dead show", entry, "--json"))
+    assert {shown[name] for name in FIELDS[:-1]} == {HOSTILE}
+    lines = hostile.type_in("dead list", "--json").splitlines()
+    assert [json.loads(line)["task_id"] for line in lines] == [HOSTILE, MARKUP]
+    assert "[/x]" in hostile.type_in("dead list").replace(" ", "")
+    assert "[/x]" in hostile.type_in("dead show", entry)
+    hostile.type_in("dead show", HOSTILE, code=1)
+    hostile.type_in("dead retry", HOSTILE, code=1)
+    hostile.type_in("dead retry", entry, code=1)
+    hostile.type_in("dead purge", "--all", "--reason", HOSTILE)
+
+
+def _set_up(hostile: Hostile) -> None:
+    """Commands that show settings, files and what they were asked for."""
+    hostile.type_in("doctor")
+    hostile.type_in("calibrate", *AS, "--queries", "10", "--steps", "100,200", "--mean", "0", "--worst", "0")
+    hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=78)
+    hostile.type_in("contract", f"{hostile.folder}/{HOSTILE.replace('/', '')}")
+    hostile.type_in("contract", "--check", str(hostile.folder), code=78)
+    hostile.type_in("migrate", HOSTILE, code=2)
+    hostile.type_in("demo", f"--{HOSTILE}", code=2)
+    hostile.type_in("up", "--postgres", HOSTILE, code=2)

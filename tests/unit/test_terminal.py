@@ -1,0 +1,247 @@
+"""The one door to the terminal."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+import json
+import re
+import subprocess
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+import worker.cli
+from worker import terminal
+from worker.answer_report import answer_report
+from worker.contract import Citations, Hybrid, PipelineAnswer, Replay, TopK
+from worker.demo import as_table
+from worker.errors import InvalidJob, SettingsError, Unavailable
+from worker.reports import citations_table, hybrid_header, hybrid_table, replay_table
+from worker.schemas.examples import examples
+from worker.schemas.hybrid_examples import hybrid_examples
+from worker.schemas.pipeline_examples import pipeline_examples
+from worker.terminal import Terminal, progress, styled
+from worker.trace_report import trace_report
+
+from .test_architecture import SOURCES
+from .test_pipeline_reports import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STYLE = re.compile(r"\x1b\[[\d;]*m")
+CONTROL = re.compile(r"\x1b\[\??\d*[AhlK]|\r")
+"""How Rich draws a bar anew: cursor up, cursor on and off, erase the line."""
+NASTY = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(
+            [
+                *(
+                    "\x1b]0;t\x07",
+                    "\x1b[2J",
+                    "\x1b]8;;http://x\x1b\\",
+                    "\x9b31m",
+                    "\x9d",
+                    "\x7f",
+                    "\x85",
+                    "\r",
+                    "\x08",
+                    "\n",
+                ),
+                *("[/x]", "[bold]", "[link=http://x]", "[/]", "[", "]", "\\", "\\[", ":bomb:", "a ", "w" * 10_000),
+                *("\u202e", "\u2066", "\u200b", "\u2028", "\ud800", "\U000e0041"),
+            ]
+        )
+    ).map("".join),
+)
+HOSTILE = "\x1b]0;t\x07\x1b[2J\x9b31m\x7f[/x][bold]\u202e\u200b\u2066\U000e0041:bomb:"
+
+
+def is_safe(shown: str) -> bool:
+    """Nothing that is not seen, but styles."""
+    left = STYLE.sub("", shown)
+    return all(sign in "\n\t" or unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for sign in left)
+
+
+def shown(what: Any, *, colours: bool = False) -> str:
+    console = Terminal(file=io.StringIO(), width=120, force_terminal=colours)
+    console.print(what)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def table_of(text: str) -> Table:
+    table = Table(title=text, caption=text, show_footer=True, title_justify="left")
+    table.add_column(text, footer=text)
+    table.add_row(text)
+    table.add_row(Text(text))
+    return table
+
+
+@pytest.mark.parametrize("colours", [False, True])
+@pytest.mark.parametrize("kind", [str, styled, Text, table_of, Padding, lambda text: styled((text, "bold"))])
+@given(text=NASTY)
+def test_no_text_steers_a_terminal(kind: Callable[[str], Any], colours: bool, text: str) -> None:
+    """As a string, as a text, in a table's cells, headings and title: it is shown, and it is no markup."""
+    assert is_safe(shown(kind(text), colours=colours))
+
+
+@given(text=NASTY)
+def test_a_bar_and_a_status_take_no_text_for_markup(text: str) -> None:
+    """Both draw themselves anew, with controls of Rich's own."""
+    console = Terminal(file=io.StringIO(), width=120, force_terminal=True)
+    with progress(console) as bars:
+        bars.add_task(text, total=1)
+    with console.status(styled(text)):
+        pass
+    assert isinstance(console.file, io.StringIO)
+    assert is_safe(CONTROL.sub("", console.file.getvalue()))
+
+
+def test_what_is_readable_is_shown_as_it_is() -> None:
+    """Brackets, emoji names and other scripts are a stranger's words; what is not seen has a sign."""
+    assert shown("[bold]a[/x] :bomb: \x1b[2J é 中 שלום") == "[bold]a[/x] :bomb: ␛[2J é 中 שלום\n"
+
+
+@given(text=NASTY)
+def test_lines_and_json_are_safe_and_exact(text: str) -> None:
+    """A line is a line, and JSON is the same data."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        terminal.write_line(text, text)
+        terminal.write_json({text: text})
+        terminal.write_json_text(json.dumps([text], ensure_ascii=False, indent=1))
+        terminal.complain(text)
+    line, data, *rest = out.getvalue().splitlines()
+    assert json.loads(data) == {text: text}
+    assert json.loads("".join(rest)) == [text]
+    assert out.getvalue().splitlines()[1:] == [one for one in out.getvalue().splitlines()[1:] if one.isascii()]
+    assert line.count("\t") == 1
+    assert err.getvalue().count("\n") == 1
+    assert is_safe(out.getvalue() + err.getvalue())
+
+
+# --- reports ------------------------------------------------------------------------------------
+
+
+def poisoned(value: Any, keep: frozenset[str] = frozenset()) -> Any:
+    """The same data with hostile texts; those of a fixed vocabulary stay."""
+    if isinstance(value, dict):
+        return {name: inner if name in keep else poisoned(inner, keep) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [poisoned(inner, keep) for inner in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
+
+
+KEPT = frozenset(
+    {"schema_version", "status", "verdict", "chunk_hash", "found_hash", "raw_hash", "digest", "kind", "quote", "leg"}
+    | {"short_reason", "used", "contextual", "cost", "required", "state", "method", "at", "cache", "verification"}
+)
+
+
+def reports() -> Iterator[tuple[str, Any]]:
+    """Each report on the contract's examples."""
+    plain = {**examples(), **hybrid_examples(), **pipeline_examples()}
+
+    def poison(kind: Any, name: str) -> Any:
+        _, data = plain[name]
+        return kind.model_validate(poisoned(json.loads(json.dumps(data)), KEPT))
+
+    top = poison(TopK, "retrieve_top_k.result")
+    yield "query", as_table(HOSTILE, top, 1.0)
+    hybrid = poison(Hybrid, "retrieve_hybrid.result")
+    yield "hybrid header", hybrid_header(hybrid)
+    for name, answer in hybrid.results.items():
+        yield "hybrid", hybrid_table(name, answer, hybrid.metrics[name])
+    yield "citations", citations_table(HOSTILE, poison(Citations, "build_citations.result"))
+    replay = poison(Replay, "pinned_replay.result")
+    old = {pin.chunk_hash: f"old {HOSTILE}" for pin in replay.pins}
+    new = {pin.found_hash or pin.chunk_hash: f"new {HOSTILE}" for pin in replay.pins}
+    yield "replay", replay_table(HOSTILE, replay, old, new)
+    answer = poison(PipelineAnswer, "run_pipeline.result")
+    yield "answer", answer_report(answer)
+    yield "brief answer", answer_report(answer, brief=True)
+    record = told(queries={HOSTILE: HOSTILE}, legs={HOSTILE: 1.0}, hyde=(HOSTILE,), warnings=(HOSTILE,))
+    request = dataclasses.replace(record.package.request, question=HOSTILE, mode=HOSTILE)
+    stages = tuple(dataclasses.replace(stage, stage=HOSTILE) for stage in record.package.trace.stages)
+    trace = dataclasses.replace(record.package.trace, stages=stages, models={HOSTILE: HOSTILE})
+    package = dataclasses.replace(record.package, request=request, profile=HOSTILE, trace=trace)
+    yield "trace", trace_report(HOSTILE, dataclasses.replace(record, package=package))
+
+
+@pytest.mark.parametrize(("name", "report"), [*reports()])
+def test_every_report_shows_hostile_data(name: str, report: Any) -> None:
+    """Ids, texts, paths, sections, models and warnings: shown, and without effect."""
+    said = shown(report, colours=True)
+    assert is_safe(said)
+    assert "␛" in said, name
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(SettingsError(HOSTILE), 78), (Unavailable(HOSTILE), 69), (InvalidJob(HOSTILE, HOSTILE), 1)]
+)
+def test_a_sentence_of_an_error_is_one_safe_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    """Errors may name what a stranger wrote: a field, a corpus, a file."""
+
+    def fail(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(worker.cli, "cli", fail)
+    with pytest.raises(SystemExit, match=str(code)):
+        worker.cli.main()
+    said = capsys.readouterr().err
+    assert is_safe(said)
+    assert said.count("\n") == 1
+
+
+def test_arguments_that_are_wrong_are_shown_safely() -> None:
+    """A caller may have copied them from a stranger's text."""
+    for arguments in ([f"x{HOSTILE}"], [f"--x{HOSTILE}"], ["search", "q", "--broker", "b", "--corpus", f"a={HOSTILE}"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "worker.cli", *arguments], capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 2
+        assert is_safe(done.stderr.decode())
+        assert "Usage: " in done.stderr.decode()
+
+
+def test_nothing_else_prints() -> None:
+    """A console or a text of Rich's own would let through what it is given, and so would `print`."""
+    raw = {("rich.console", "Console"), ("rich.text", "Text"), ("rich", "print"), ("typer", "echo"), ("click", "echo")}
+    raw |= {("rich.markup", "escape"), ("rich.markup", "render"), ("typer", "secho")}
+    for name, tree in SOURCES.items():
+        if name == "worker.terminal":
+            continue
+        used = {
+            (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and not _for_types(tree, node)
+            for alias in node.names
+        }
+        calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        used |= {(f.value.id, f.attr) for f in calls if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)}
+        assert used & raw == set(), name
+        assert "print" not in {f.id for f in calls if isinstance(f, ast.Name)}, name
+
+
+def _for_types(tree: ast.Module, node: ast.ImportFrom) -> bool:
+    """Whether an import is for the type checker only."""
+    blocks = [one for one in tree.body if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
+    return any(node in block.body for block in blocks)

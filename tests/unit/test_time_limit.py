@@ -1,0 +1,40 @@
+"""The soft time limit, by its signal."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+
+from worker import time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """As in a pool process."""
+    before = signal.getsignal(signal.SIGUSR1)
+    time_limit.install()
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_it_is_raised_in_the_job_s_own_code_once() -> None:
+    """What handles it is not the job's own code: a second signal says nothing there."""
+    with pytest.raises(SoftTimeLimitExceeded), time_limit.Raised():  # noqa: PT012 -- what comes after it is the point
+        try:
+            signal.raise_signal(signal.SIGUSR1)
+        finally:
+            signal.raise_signal(signal.SIGUSR1)
+
+
+def test_it_is_ignored_elsewhere() -> None:
+    """Before a job's own code, after it, and after it was raised in it."""
+    signal.raise_signal(signal.SIGUSR1)
+    with time_limit.Raised():
+        pass
+    signal.raise_signal(signal.SIGUSR1)

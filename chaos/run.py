@@ -17,6 +17,7 @@ from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
 from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
+from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,13 +141,19 @@ class _Run:
         self._suspects: set[str] = set()
         self._looked = self.started
         self._lost = False
+        self._wanted = 0
 
     def go(self) -> None:
-        """Faults in their order, then wait until all jobs have an answer, or none comes any more."""
+        """Faults in their order, then wait until all jobs have an answer, or none comes any more.
+
+        Raises:
+            SettingsError: no worker works.
+        """
         burst = self._trickle(0, 0.0)
-        self._wait(lambda: self.ledger.done > 0, self.order.patience)  # workers that start are no work in flight
+        if not self._wait(lambda: self.ledger.done > 0, self.order.patience):
+            raise SettingsError(f"no worker answered a job: {'; '.join(sorted(set(self.scene.fleet.crashes)))}")
         for place, fault in enumerate(self.faults):
-            if not self._wait(lambda: self.producer.is_held_back, self.order.patience):
+            if not self._wait(self._is_due, self.order.patience):
                 break
             self.producer.burst(burst)
             burst = self._trickle(place + 1, fault.seconds)
@@ -161,7 +168,12 @@ class _Run:
         until = self.faults[place].after if place < len(self.faults) else self.order.jobs
         some = share(self.producer.acknowledged, until, seconds)
         self.producer.allow(some.trickle, some.per_second)
+        self._wanted = self.ledger.done + some.trickle // 2
         return some.burst
+
+    def _is_due(self) -> bool:
+        """Whether the next fault may happen: its jobs came, and work went on since the last one."""
+        return self.producer.is_held_back and self.ledger.done >= self._wanted
 
     def _happen(self, fault: Fault) -> None:
         self.progress(self.ledger.done, fault.kind.value)

@@ -203,14 +203,8 @@ class Channel(kombu_redis.Channel):
         claims = list(self._claims.values())
         usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
         if claims and usual and self._may_claim():
-            try:
-                self._take_next(claims, done)
-            except redis.TimeoutError:  # the claim is dropped; all that is said now may wait as long
-                raise
-            except BROKEN:  # the claim is dropped; what is done is said again
-                pass
-            else:
-                return
+            self._take_next(claims, done)  # where that breaks, the claim is dropped, and `QoS` says it again
+            return
         with self.conn_or_acquire() as client:
             unacked.acknowledge(client, done)
 

@@ -115,14 +115,14 @@ def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) 
         seed: of what they are.
         progress: is told how many are done.
     """
-    found, began = Looked(), time.monotonic()
+    found, began, before = Looked(), time.monotonic(), _kilobytes("VmRSS")
     for number in range(messages):
         message = grow(seed, number)
         name = f"{message.shape} (seed {seed}, number {number})"
         try:
             found.slowest = max(found.slowest, (_pace(message.raw), name))
             if len(message.raw) >= MEASURED_BYTES:
-                found.largest = max(found.largest, (_memory(message.raw), name))
+                found.largest = max(found.largest, (_memory(message.raw, before), name))
             kept = look(message.raw) if "a token" in message.shape else b""
         except Exception as error:  # noqa: BLE001 -- whatever it is, it would have ended a worker
             found.wrong.append(f"{type(error).__name__}: {name}")
@@ -151,16 +151,17 @@ def _pace(raw: bytes) -> float:
     return best
 
 
-def _memory(raw: bytes) -> float:
-    """Megabytes by which this process grew while it looked at a message; Linux tells."""
-    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    if not reset.exists():
-        return 0.0
+def _kilobytes(name: str) -> int:
+    """What Linux says of this process' memory; 0 elsewhere."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
 
-    def read(name: str) -> int:
-        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(name))
 
-    before = read("VmRSS")
-    reset.write_text("5")  # the peak begins again at what is now
+def _memory(raw: bytes, before: int) -> float:
+    """Megabytes above what this process had before its first message: what is freed may stay with it."""
+    reset = Path("/proc/self/clear_refs")
+    if reset.exists():
+        reset.write_text("5")  # the peak begins again at what is now
     look(raw)
-    return (read("VmHWM") - before) / 1024
+    return (_kilobytes("VmHWM") - before) / 1024

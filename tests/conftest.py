@@ -14,6 +14,7 @@ import redis
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
 from worker.corpus_files import SAMPLES, read
+from worker.devstack.redis import find_redis, version
 from worker.loader import load, migrate
 from worker.settings import Settings, from_values, read_values
 
@@ -32,8 +33,15 @@ _numbers = itertools.count(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_report_header() -> list[str]:
+    """Say which Redis the tests run on, and what of config/redis it can't do."""
+    binary = find_redis()
+    said = f"Redis: {'.'.join(map(str, version(binary)))} ({binary})"
+    return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := devstack.lacks(tls=tls)))]
+
+
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
     """PostgreSQL 18 and Redis for this test session."""
     del tmp_path_factory  # pytest's folders are closed to the account that Postgres runs as
     with devstack.stack() as running:
@@ -41,12 +49,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
 
 
 @pytest.fixture(scope="session")
-def sample_template(stack: devstack.Stack) -> str:
+def stack(servers: devstack.Stack) -> devstack.Stack:
+    """The servers that tests use; a module may put others in their place."""
+    return servers
+
+
+@pytest.fixture(scope="session")
+def sample_template(servers: devstack.Stack) -> str:
     """Name of a database with the schema and the sample corpora, to be cloned."""
     name = "sample_template"
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+    with psycopg.connect(servers.postgres.dsn(), autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(stack.postgres.dsn(name), autocommit=True) as connection:
+    with psycopg.connect(servers.postgres.dsn(name), autocommit=True) as connection:
         migrate(connection)
         for file in SAMPLES.values():
             load(connection, read(file), LexicalEmbedder())

@@ -10,7 +10,7 @@ import typer
 
 from worker.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
-from worker.terminal import complain, screen
+from worker.terminal import complain, screen, show_traceback
 
 # Click's, wherever a release of Typer keeps it.
 _UsageError: Any = typer.BadParameter.__base__
@@ -38,6 +38,7 @@ def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
     # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.excepthook = show_traceback
     try:
         sys.exit(cli(standalone_mode=False))
     except _UsageError as error:
@@ -50,6 +51,9 @@ def main() -> None:
         _fail(error, 69)
     except RetrievalError as error:
         _fail(error, 1)
+    except OSError as error:  # a file or a folder that was named, or standard output
+        complain(": ".join(str(part) for part in (error.filename, error.strerror or type(error).__name__) if part))
+        sys.exit(1)
 
 
 def _explain_usage(error: Any) -> NoReturn:

@@ -30,8 +30,8 @@ from celery.platforms import signals
 from celery.worker import state
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
-from celery.worker.state import task_ready
-from kombu.asynchronous import get_event_loop
+from celery.worker.state import task_ready, task_reserved
+from kombu.asynchronous import get_event_loop, set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
@@ -274,6 +274,8 @@ class QuietConsumer(Consumer):
 
     def connect(self) -> Any:
         """Connect; the transport tells senders of what it refuses through the result backend."""
+        if self.hub is not None:
+            set_event_loop(self.hub)  # kombu forgets it with each lost connection
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
             connection.transport.answer = self.app.backend.answer
@@ -316,6 +318,8 @@ class QuietConsumer(Consumer):
         waiting += state.scheduled_requests
         super().on_close()
         at_work = self._jobs()
+        for job in at_work.values():  # Celery has forgotten those that no process has accepted yet
+            task_reserved(_request_of(job))
         if semaphore:  # Celery has made all places free, also those of jobs that run on
             semaphore.value = max(0, semaphore.initial_value - len(at_work))
         if state.should_stop is None and self._deliveries is not None:

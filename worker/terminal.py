@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -75,6 +76,11 @@ def write_json(value: Any) -> None:
 def write_json_text(text: str) -> None:
     """Print what is JSON already, in ASCII."""
     print(ascii_json(text.removesuffix("\n")))
+
+
+def show_traceback(_: Any, error: BaseException, __: Any) -> None:
+    """Show an error of our own, as `sys.excepthook`: its message may quote what a stranger wrote."""
+    print(visible("".join(traceback.format_exception(error))), file=sys.stderr, end="")
 
 
 def complain(sentence: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
+from worker import devstack
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from worker import devstack
 
 
 def refusals(server: devstack.Redis) -> list[dict[str, Any]]:
@@ -21,6 +22,16 @@ def refusals(server: devstack.Redis) -> list[dict[str, Any]]:
         entries = [entry for entry in admin.acl_log() if entry["username"] in server.passwords]
     # The worker asks how Redis is set, and takes no for an answer.
     return [entry for entry in entries if entry["object"] != "config|get"]
+
+
+@pytest.fixture(scope="module")
+def tls_stack(servers: devstack.Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
+    """The servers with a Redis that speaks TLS only, where this machine's does: for a module's own `stack`."""
+    if devstack.lacks(tls=True):
+        yield servers
+        return
+    with devstack.redis_server(tmp_path_factory.mktemp("redis"), tls=True) as secure:
+        yield replace(servers, redis=secure)
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from worker.devstack import Stack
     from worker.settings import Settings
 
+NO_URLS = ("foo://x", "redis://x:abc/0", "redis://[::1", "redis://x/abc", "redis://x:99999/0", "redis://\udcff/0")
 COMMAND = [sys.executable, "-m", "worker.cli"]
 
 
@@ -154,6 +155,11 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
         (["ask", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "Redis is away"),
         (["trace", "desk", "r1", "--as", "alice"], 78, "DATABASE_CONNECTION_STRING"),
         (["doctor"], 78, "DATABASE_CONNECTION_STRING"),
+        *((["query", "x", "--as", "alice", "--broker", url], 78, "expected redis://") for url in NO_URLS),
+        (["ask", "x", "--broker", "redis://127.0.0.1:1/0", "--backend", "amqp://x"], 78, "CELERY_RESULT_BACKEND"),
+        (["search", "x", "--broker", "redis://127.0.0.1:1/0", "--timeout", "nan"], 2, "expected seconds"),
+        (["contract", "/dev/null/x"], 1, "/dev/null/x: Not a directory"),
+        (["up", "--data", "/dev/null"], 1, "/dev/null: File exists"),
         (["calibrate"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )
@@ -163,6 +169,24 @@ def test_a_users_mistake_is_one_line(arguments: list[str], code: int, said: str)
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+def test_dead_letters_need_a_broker_that_can_be_asked(url: str) -> None:
+    """The commands about dead letters say what is wrong with it, and don't repeat it."""
+    done = run("dead", "list", CELERY_BROKER_URL=url, DATABASE_CONNECTION_STRING="postgresql://u@127.0.0.1:1/x")
+    assert (done.returncode, "CELERY_BROKER_URL: expected redis://" in done.stderr) == (78, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert url not in done.stderr
+
+
+def test_an_output_that_is_full_is_one_line() -> None:
+    """A disk without room is not the program's fault."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device
+        done = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode != 0
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, admin: Any) -> None:

@@ -26,6 +26,11 @@ ALICE = {"user_id": "alice"}
 CANARY = "canary-4711"
 
 
+@pytest.fixture(scope="module")
+def stack(tls_stack: devstack.Stack) -> devstack.Stack:
+    return tls_stack
+
+
 @pytest.fixture
 def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     broker.flushall()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from worker.devstack.processes import free_port
+from worker.devstack.redis import USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ class Site:
         variables = {
             "POSTGRES_PASSWORD": secrets.token_hex(16),
             "WORKER_PASSWORD": secrets.token_hex(16),
-            "REDIS_PASSWORD": secrets.token_hex(16),
+            **{f"REDIS_{user.upper()}_PASSWORD": secrets.token_hex(16) for user in USERS},
             "FLOWER_BASIC_AUTH": f"watcher:{secrets.token_hex(16)}",
             "RETRIEVAL_WORKER_TRUST_QUEUE": "true",
             "WORKER_MOST": "2",
@@ -119,9 +120,10 @@ class Site:
         docker("kill", "--signal", "KILL", container)
         wait_for(lambda: not self.state(container)["Running"], 30)
 
-    def redis_url(self, database: int) -> str:
-        """How a backend on this machine reaches Redis."""
-        return f"redis://:{self.variables['REDIS_PASSWORD']}@127.0.0.1:{self.variables['REDIS_PORT']}/{database}"
+    def redis_url(self, database: int, user: str = "admin") -> str:
+        """How one of Redis' users reaches it from this machine."""
+        password, port = self.variables[f"REDIS_{user.upper()}_PASSWORD"], self.variables["REDIS_PORT"]
+        return f"redis://{user}:{password}@127.0.0.1:{port}/{database}"
 
     def dsn(self) -> str:
         """How the owner of the database reaches it from this machine."""

@@ -31,7 +31,7 @@ JOB = RetrieveTopK(
 @pytest.fixture
 def client(site: Site) -> Iterator[Client]:
     """A backend on this machine."""
-    made = Client(site.redis_url(0), site.redis_url(1))
+    made = Client(site.redis_url(0, "producer"), site.redis_url(1, "producer"))
     yield made
     made.close()
 

@@ -338,7 +338,6 @@ def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, pro
         first = worker.claim.owner
         (done,) = broker.hkeys(keys.UNACKED)
         proxy.mute.set()  # open connections hear no answer any more; new ones do
-        worker.channel.pool.disconnect(inuse_connections=False)
         worker.got[0].ack()
         assert worker.claim.owner == ""
         assert not broker.hexists(keys.UNACKED, done)
@@ -357,8 +356,8 @@ def test_an_acknowledgement_that_never_arrived_is_said_again(stack: Stack, proxy
     with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=1) as worker:
         worker.take(1)
         proxy.deaf.set()  # what is said on open connections is lost; new ones are heard
-        worker.channel.pool.disconnect(inuse_connections=False)
         worker.got[0].ack()
+        worker.maintain()  # over a new connection, although others are open
         assert places(broker) == {"queue": 1}
         assert worker.take(2) == ["job-0", "job-1"]
         worker.got[1].ack()

@@ -146,7 +146,7 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
     shell = within("tasks", "admission", "app", "quiet", "codec", "results", "links", "client", "devstack", "transport")
-    shell |= within("prefork", "time_limit")
+    shell |= within("prefork", "time_limit", "remote_control")
     assert users_of("celery", "kombu", "billiard") <= shell
 
 

@@ -151,6 +151,15 @@ def test_a_long_message_is_not_parsed() -> None:
     assert "at most 65536 bytes" in found.error.message
 
 
+@pytest.mark.parametrize("wrap", [lambda body: envelope(body=body), lambda body: encoded(body.encode())])
+def test_a_message_of_many_values_is_not_parsed(wrap: Any) -> None:
+    """Small values take far more memory than they are long, wherever they stand."""
+    found = inspect(wrap("[[" + "[]," * 6_000 + "[]], {}, {}]"), Rules(max_values=10_000), NOW)
+    assert isinstance(found, Refusal)
+    assert (found.reason, found.id) == ("malformed", "a-1")
+    assert "at most 10000 values" in found.error.message
+
+
 def test_an_id_inside_a_body_is_not_the_message_s() -> None:
     """A body is JSON in a string: what looks like an id there is quoted twice."""
     raw = json.dumps({"body": json.dumps([[{"id": "other"}]])}).encode()

@@ -211,6 +211,14 @@ def test_a_sentence_of_an_error_is_one_safe_line(
     assert said.count("\n") == 1
 
 
+def test_an_unforeseen_error_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stack trace ends with a message, and that may quote a stranger."""
+    terminal.show_traceback(ValueError, ValueError(HOSTILE), None)
+    said = capsys.readouterr().err
+    assert is_safe(said)
+    assert "ValueError: ␛]0;t␇" in said
+
+
 def test_arguments_that_are_wrong_are_shown_safely() -> None:
     """A caller may have copied them from a stranger's text."""
     for arguments in ([f"x{HOSTILE}"], [f"--x{HOSTILE}"], ["search", "q", "--broker", "b", "--corpus", f"a={HOSTILE}"]):

@@ -58,10 +58,6 @@ class Found:
 class Search(Protocol):
     """One search of one corpus, to be run in a transaction together with others."""
 
-    @property
-    def corpus(self) -> Corpus:
-        """Where."""
-
     def statements(self) -> list[Statement]:
         """What is sent."""
 
@@ -96,7 +92,9 @@ def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[Found | None]:
     sent = [one.statements() for one in searches]
-    corpora = dict.fromkeys(one.corpus.name for one in searches)
+    read = [getattr(one, "corpus", None) for one in searches]
+    # A search that names no corpus may read any: all are checked.
+    corpora = None if None in read else dict.fromkeys(corpus.name for corpus in read if corpus is not None)
     statements = [*chain.from_iterable(sent)]
     results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
     return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]

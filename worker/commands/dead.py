@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from worker.commands.jobs import check_url
 from worker.errors import InvalidJob, Unavailable
 from worker.terminal import console, screen, styled, write_json
 
@@ -39,6 +40,7 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
     from worker import settings as settings_module
 
     url = settings_module.load().broker_url.get_secret_value()
+    check_url(url, "CELERY_BROKER_URL")
     try:
         with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30) as client:
             yield client, (queue,) if queue else settings_module.QUEUES

@@ -4,20 +4,65 @@ from __future__ import annotations
 
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
+from worker.errors import SettingsError
 from worker.terminal import console, write_json_text
+
+if TYPE_CHECKING:
+    from worker.client import Client
+
+LONGEST_WAIT = 7 * 86_400
+
+
+def _seconds(given: float) -> float:
+    if not 0 <= given <= LONGEST_WAIT:  # a NaN as well
+        raise typer.BadParameter(f"expected seconds from 0 to {LONGEST_WAIT}", param_hint="--timeout")
+    return given
+
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
 Caller = Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait.", callback=_seconds)]
 Record = Annotated[
     tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as it came.")]
+
+
+def client_of(broker: str, backend: str) -> Client:
+    """Make the client of a queue.
+
+    Raises:
+        SettingsError: a URL is wrong.
+    """
+    from worker.client import Client
+
+    check_url(broker, "--broker (CELERY_BROKER_URL)")
+    if backend:
+        check_url(backend, "--backend (CELERY_RESULT_BACKEND)")
+    return Client(broker, backend or None)
+
+
+def check_url(url: str, name: str) -> None:
+    """Check a URL of Redis before libraries stumble over it.
+
+    Raises:
+        SettingsError: it is wrong; it is not repeated, because it may hold a password.
+    """
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        database = parts.path.strip("/")
+        known = parts.scheme in {"redis", "rediss"} and parts.port != 0 and (database.isdecimal() or not database)
+    except ValueError:  # brackets, a port that is none, a host that no name server knows how to ask for
+        known = False
+    if not known and not url.startswith(("unix://", "socket://", "redis+socket://")):
+        raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
 
 
 def query(
@@ -37,7 +82,7 @@ def query(
     """
     from worker import settings
     from worker.adapters import embedder
-    from worker.client import Client, RetrieveTopK, TopK, encode_embedding
+    from worker.client import RetrieveTopK, TopK, encode_embedding
     from worker.contract import parse_job
     from worker.demo import as_table
 
@@ -49,7 +94,7 @@ def query(
         wanted["run"] = run_name(*record)
     job = parse_job(RetrieveTopK, wanted)
     start = time.perf_counter()
-    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    answer = client_of(broker, backend).call(job, timeout=timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -78,7 +123,7 @@ def search(
     Example: [bold]retrieval-worker search "add hi-hats" --context 'sound("bd").fast(2)' --transform glossary[/bold]
     """
     from worker import reports
-    from worker.client import Client, Hybrid, RetrieveHybrid
+    from worker.client import Hybrid, RetrieveHybrid
     from worker.contract import parse_job
 
     wanted: dict[str, Any] = {"query": question, "context": context, "fusion": fusion, "transform": transform}
@@ -90,7 +135,7 @@ def search(
         wanted["legs"] = leg
     if record:
         wanted["run"] = run_name(*record)
-    answer = Client(broker, backend or None).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
+    answer = client_of(broker, backend).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -129,12 +174,12 @@ def cite(
     Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
     """
     from worker import reports
-    from worker.client import BuildCitations, Citations, Client
+    from worker.client import BuildCitations, Citations
     from worker.contract import parse_job
 
     cited = run_name(subject, run, step)
     job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": run_name(subject, run)})
-    answer = Client(broker, backend or None).call(job, timeout=timeout)
+    answer = client_of(broker, backend).call(job, timeout=timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     console.print(reports.citations_table(f"{subject} / {run}, as {caller}", answer))
     if out is not None:
@@ -158,11 +203,11 @@ def replay(
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
     from worker import reports
-    from worker.client import Client, PinnedReplay, Replay
+    from worker.client import PinnedReplay, Replay
     from worker.contract import parse_job
 
     old_texts = reports.texts_of(reports.read_document(citations)) if citations else {}
-    client, asker = Client(broker, backend or None), {"user_id": caller}
+    client, asker = client_of(broker, backend), {"user_id": caller}
     job = parse_job(PinnedReplay, {"principal": asker, "run": run_name(subject, run, step)})
     answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer

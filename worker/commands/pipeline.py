@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.jobs import AsJson, Backend, Broker, Record, Timeout, run_name
+from worker.commands.jobs import AsJson, Backend, Broker, Record, Timeout, client_of, run_name
 from worker.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
 from worker.errors import TimedOut
 from worker.terminal import console, screen, styled, write_json_text
@@ -43,7 +43,7 @@ def ask(
     Example: [bold]retrieval-worker ask "add hi-hats" --mode code --context 'sound("bd*4")'[/bold]
     """
     from worker.answer_report import answer_report
-    from worker.client import Client, RunPipeline
+    from worker.client import RunPipeline
     from worker.contract import parse_job
 
     wanted: dict[str, Any] = {"question": question, "mode": mode}
@@ -57,7 +57,7 @@ def ask(
         wanted["principal"] = {"user_id": caller}
     if record:
         wanted["run"] = run_name(*record)
-    client = Client(broker, backend or None)
+    client = client_of(broker, backend)
     answer = _answered(client, parse_job(RunPipeline, wanted), timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))

@@ -184,7 +184,7 @@ class WorkerSettings(Section):
     dead_letters: int = Field(10_000, ge=1)
     dead_letter_bytes: int = Field(524_288, ge=1024)
     send_task_events: bool = True
-    remote_control: tuple[ControlCommand, ...] = ()
+    remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
 
     @model_validator(mode="before")

@@ -113,6 +113,11 @@ class Channel(kombu_redis.Channel):
             client = self._kept
         return contextlib.nullcontext(client)
 
+    def suspect_connections(self) -> None:
+        """Have the next command connect again: where one connection was silent, each of the others would be, too."""
+        if self.connection is not None and self._pool is not None:
+            self._pool.disconnect(inuse_connections=False)
+
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         """Kombu's parameters of a connection; of what is polled, its poller is told before it closes."""
         parameters = super()._connparams()
@@ -198,9 +203,8 @@ class Channel(kombu_redis.Channel):
         claims = list(self._claims.values())
         usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
         if claims and usual and self._may_claim():
-            with contextlib.suppress(*BROKEN):  # the claim is dropped; what is done is said again
-                self._take_next(claims, done)
-                return
+            self._take_next(claims, done)  # where that breaks, the claim is dropped, and `QoS` says it again
+            return
         with self.conn_or_acquire() as client:
             unacked.acknowledge(client, done)
 
@@ -481,6 +485,7 @@ class Channel(kombu_redis.Channel):
                     self._put_off_overdue(client)
                     self._let_back(client)
         except BROKEN as error:
+            self.suspect_connections()
             self._promoted = now + OVERDUE_SECONDS
             log.warning("nothing put back this time", error=type(error).__name__)
 

@@ -132,6 +132,7 @@ class QoS(kombu_redis.QoS):
             say()
         except BROKEN as error:
             log.warning("delivery not settled yet", error=type(error).__name__)
+            self.channel.suspect_connections()
             self._owed[delivery_tag] = say
 
     def _forget(self, delivery_tag: str) -> None:

@@ -26,4 +26,9 @@ def skewed(seconds: float, faketime: Path | None) -> dict[str, str]:
     """
     if not seconds or faketime is None:
         return {}
-    return {"LD_PRELOAD": str(faketime), "FAKETIME": f"{seconds:+.0f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {
+        "LD_PRELOAD": str(faketime),
+        "FAKETIME": f"{seconds:+.0f}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(Path(__file__).with_name("skewed")),
+    }

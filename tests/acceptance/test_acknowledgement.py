@@ -52,6 +52,7 @@ class Place:
 
     Attributes:
         broker: the Redis of its queue.
+        broker_url: the same, for the administrator.
         results: the Redis of its results, as clients reach it.
         link: the worker's way to its results.
         client: of both.
@@ -61,6 +62,7 @@ class Place:
     """
 
     broker: redis.Redis
+    broker_url: str
     results: redis.Redis
     link: Proxy
     client: Client
@@ -125,10 +127,10 @@ def place(
     ):
         client = Client(stack.redis.url(0), kept.url())
         environment = {
-            **worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"),
-            "CELERY_RESULT_BACKEND": f"redis://127.0.0.1:{link.port}/0",
+            **worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]'),
+            "CELERY_RESULT_BACKEND": kept.url(user="worker", port=link.port),
         }
-        yield Place(broker, results, link, client, environment, worker_log, admin)
+        yield Place(broker, stack.redis.url(0), results, link, client, environment, worker_log, admin)
         link.blackhole(False)
         client.close()
 
@@ -184,7 +186,7 @@ def test_a_job_over_its_soft_time_limit_is_answered_when_results_can_be_stored(p
 
 def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: psycopg.Connection[Any]) -> None:
     """Revoked while it waits in the worker: it is not run, and not acknowledged before its record says so."""
-    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"), Celery(broker=_url(place.broker)) as app:
+    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"), Celery(broker=place.broker_url) as app:
         first = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB)
@@ -198,7 +200,7 @@ def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: 
 
 def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_stored(place: Place) -> None:
     """It is not run, and not acknowledged before its record says so."""
-    with place.worker(), Celery(broker=_url(place.broker)) as app:
+    with place.worker(), Celery(broker=place.broker_url) as app:
         assert app.control.revoke("a-revoked-job", reply=True, timeout=30, limit=1)
         place.results.delete("celery-task-meta-a-revoked-job")  # Celery's own, of the moment of the command
         place.link.blackhole(True)
@@ -210,7 +212,7 @@ def test_a_job_whose_process_is_ended_by_request_is_told_when_results_can_be_sto
     place: Place, locked: psycopg.Connection[Any]
 ) -> None:
     """`revoke --terminate`: told once the process is gone, acknowledged once that is stored."""
-    with place.worker() as worker, Celery(broker=_url(place.broker)) as app:
+    with place.worker() as worker, Celery(broker=place.broker_url) as app:
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         process = pool_process(worker)
@@ -241,7 +243,7 @@ def test_a_job_that_expires_in_the_worker_is_told_when_results_can_be_stored(
 
 def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) -> None:
     """A message that is no job stays in its queue until its sender can be told; the worker goes on meanwhile."""
-    with place.worker(), Celery(broker=_url(place.broker)) as app:
+    with place.worker(), Celery(broker=place.broker_url) as app:
         place.link.blackhole(True)
         place.broker.lpush("retrieval", message("a-refused-job", b"[[{}], {}, {}]", {"task": "no_such_task"}))
         wait_for(lambda: place.said("outcomes not stored yet") > 1)
@@ -313,7 +315,3 @@ def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place)
             states.append(json.loads(told["data"])["status"])
     assert {*states} <= {"RETRY", "SUCCESS"}
     assert states.count("SUCCESS") == 1
-
-
-def _url(broker: redis.Redis) -> str:
-    return f"redis://127.0.0.1:{broker.connection_pool.connection_kwargs['port']}/0"

@@ -46,8 +46,10 @@ def link(stack: devstack.Stack) -> Iterator[Proxy]:
         yield way
 
 
-def through(link: Proxy) -> dict[str, str]:
-    return {"CELERY_BROKER_URL": f"redis://127.0.0.1:{link.port}/0"}
+@pytest.fixture
+def through(stack: devstack.Stack, link: Proxy) -> dict[str, str]:
+    """The variable that has the worker take it."""
+    return {"CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
@@ -148,10 +150,15 @@ def test_a_pool_process_shares_no_connection_with_the_main_one(
 
 
 def test_a_process_that_was_forked_before_a_silence_costs_nothing(
-    link: Proxy, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    worker_environment: Environment,
+    through: dict[str, str],
+    worker_log: Path,
 ) -> None:
     """After it a job takes as many commands and as long as before, and nobody but its owners is alive."""
-    with devstack.celery_worker(worker_environment() | through(link), worker_log, "--concurrency=2") as worker:
+    with devstack.celery_worker(worker_environment() | through, worker_log, "--concurrency=2") as worker:
         replace_the_processes(worker.pid)
         cost(client, broker)  # warm
         before, owners = cost(client, broker), living_owners(broker)
@@ -181,11 +188,12 @@ def test_a_running_job_survives_a_lost_connection(
     broker: redis.Redis,
     held: Held,
     worker_environment: Environment,
+    through: dict[str, str],
     worker_log: Path,
     pool: str,
 ) -> None:
     """It runs once, holds its place meanwhile, and is acknowledged over the next connection."""
-    environment = worker_environment() | through(link) | held.environment
+    environment = worker_environment() | through | held.environment
     options = (*held.options, f"--pool={pool}", "--concurrency=2")
     with devstack.celery_worker(environment, worker_log, *options):
         held.begin("held-1")
@@ -202,10 +210,16 @@ def test_a_running_job_survives_a_lost_connection(
 
 
 def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
-    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    held: Held,
+    worker_environment: Environment,
+    through: dict[str, str],
+    worker_log: Path,
 ) -> None:
     """In Celery's solo pool nothing else happens while a job runs: it hears of the loss when it acknowledges."""
-    environment = worker_environment() | through(link) | held.environment
+    environment = worker_environment() | through | held.environment
     with devstack.celery_worker(environment, worker_log, *held.options, "--pool=solo"):
         held.begin("held-1")
         link.reset()
@@ -217,11 +231,17 @@ def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
 
 
 def test_time_limits_survive_a_lost_connection(
-    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    held: Held,
+    worker_environment: Environment,
+    through: dict[str, str],
+    worker_log: Path,
 ) -> None:
     """A job that began before is ended when its time is over."""
     limits = {"WORKER__SOFT_TIME_LIMIT_SECONDS": "10", "WORKER__TIME_LIMIT_SECONDS": "15"}
-    environment = worker_environment(**limits) | through(link) | held.environment
+    environment = worker_environment(**limits) | through | held.environment
     with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
         held.begin("held-1")
         lose(link, broker)
@@ -231,10 +251,16 @@ def test_time_limits_survive_a_lost_connection(
 
 
 def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
-    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    held: Held,
+    worker_environment: Environment,
+    through: dict[str, str],
+    worker_log: Path,
 ) -> None:
     """A lost connection forgives no run: it begins as often as it may be delivered, and is a dead letter then."""
-    environment = worker_environment(WORKER__MAX_DELIVERIES="3") | through(link) | held.environment
+    environment = worker_environment(WORKER__MAX_DELIVERIES="3") | through | held.environment
     with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
         client.enqueue(JOB, task_id="held-poison")
         for run in (1, 2, 3):
@@ -246,10 +272,16 @@ def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
 
 
 def test_the_next_job_of_a_process_is_not_revoked(
-    link: Proxy, client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, worker_log: Path
+    link: Proxy,
+    client: Client,
+    broker: redis.Redis,
+    held: Held,
+    worker_environment: Environment,
+    through: dict[str, str],
+    worker_log: Path,
 ) -> None:
     """A job ran through a lost connection, and ignored SIGTERM; its process dies in the next one, which runs again."""
-    environment = worker_environment() | through(link) | held.environment
+    environment = worker_environment() | through | held.environment
     with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
         held.begin("held-stubborn-1")
         lose(link, broker)

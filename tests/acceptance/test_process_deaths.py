@@ -65,7 +65,7 @@ def test_a_process_that_dies_while_its_worker_waits_for_redis_ends_no_worker(
     del broker  # emptied
     client = Client(stack.redis.url(0), stack.redis.url(1))
     with tcp_link(stack.redis.port) as link, contextlib.closing(client):
-        environment = {**worker_environment(), "CELERY_BROKER_URL": f"redis://127.0.0.1:{link.port}/0"}
+        environment = {**worker_environment(), "CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
         link.refuse(True)
         with worker_process(environment, worker_log) as worker:
             for lost in ("Cannot connect to", "Connection to broker lost"):

@@ -136,7 +136,7 @@ def test_a_process_that_outlives_its_termination_gets_no_other_job(
     worker_log: Path,
 ) -> None:
     """It answers the job that it has, and ends; the next job has a process of its own, and is not called revoked."""
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]')
     with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
         first = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)

@@ -131,10 +131,12 @@ def test_what_a_lost_connection_claimed_unread_comes_back_at_once(url: str, brok
         assert broker.hvals(keys.deliveries(QUEUE)) == [b"1", b"1"]
 
 
-def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(proxy: Proxy, broker: redis.Redis) -> None:
+def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
+    stack: devstack.Stack, proxy: Proxy, broker: redis.Redis
+) -> None:
     """The answer was lost with its connection: the message is nobody's but this worker's."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
-    with Worker(f"redis://127.0.0.1:{proxy.port}/0", prefetch=1, socket_timeout=0.5) as worker:
+    with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=0.5) as worker:
         assert worker.take(1) == ["first"]
         proxy.mute.set()
         worker.got[0].ack()

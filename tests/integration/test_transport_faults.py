@@ -132,7 +132,7 @@ def test_what_a_lost_connection_claimed_unread_comes_back_at_once(url: str, brok
 
 
 def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
-    stack: devstack.Stack, proxy: Proxy, broker: redis.Redis
+    stack: Stack, proxy: Proxy, broker: redis.Redis
 ) -> None:
     """The answer was lost with its connection: the message is nobody's but this worker's."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))

@@ -147,6 +147,20 @@ def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
         assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
 
 
+def test_what_nobody_has_looked_at_outlives_its_connection_uncounted(url: str, broker: redis.Redis) -> None:
+    """It came with an acknowledgement, and the connection was lost before the event loop had its turn."""
+    broker.lpush(QUEUE, envelope("first"), envelope("second"))
+    with Worker(url, prefetch=1) as before:
+        assert before.take(1) == ["first"]
+        before.got[0].ack()
+        assert before.channel.on_hand == 1
+        deliveries = before.connection.transport.leave()
+        with Worker(url, prefetch=1, deliveries=deliveries) as after:
+            after.maintain()
+            assert after.take(1) == ["second"]
+            assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
+
+
 def test_a_job_outlives_its_connection(url: str, broker: redis.Redis) -> None:
     """Its owner stays alive until it has ended; its acknowledgement goes over the next connection."""
     broker.lpush(QUEUE, *(envelope(str(number)) for number in range(3)))

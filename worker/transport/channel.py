@@ -168,6 +168,8 @@ class Channel(kombu_redis.Channel):
         for claim in self._claims.values():
             claim.drop()
         self._claims.clear()
+        for taken in self._taken:
+            self.qos.owe_requeue(taken.tag, taken.claim.queue)
         self._taken.clear()
         self.is_left = True
 

@@ -115,8 +115,12 @@ class QoS(kombu_redis.QoS):
         for delivery_tag in delivery_tags:
             queue = self._queue_of(delivery_tag)
             if queue is not None:
-                self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
+                self.owe_requeue(delivery_tag, queue)
             self._forget(delivery_tag)
+
+    def owe_requeue(self, delivery_tag: str, queue: str) -> None:
+        """Have a delivery that nobody has looked at go back, too."""
+        self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
 
     def settle_owed(self) -> None:
         """Say again what Redis has not heard, or has refused."""

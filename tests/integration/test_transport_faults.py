@@ -161,6 +161,26 @@ def test_what_nobody_has_looked_at_outlives_its_connection_uncounted(url: str, b
             assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
 
 
+def test_what_was_just_looked_at_is_not_forgotten_where_redis_goes_away(
+    stack: Stack, proxy: Proxy, url: str, broker: redis.Redis
+) -> None:
+    """It was to wait for its time, and Redis did not hear so: it goes back over the next connection, uncounted."""
+    broker.lpush(QUEUE, envelope("first"), envelope("later", eta="2999-01-01T00:00:00+00:00"))
+    with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=0.5) as before:
+        assert before.take(1) == ["first"]
+        before.got[0].ack()
+        assert before.channel.on_hand == 1
+        proxy.deaf.set()
+        with pytest.raises((redis.RedisError, OSError)):
+            before.channel.claim_more()
+        deliveries = before.connection.transport.leave()
+        assert len(deliveries.held) == 1
+        with Worker(url, prefetch=1, deliveries=deliveries) as after:
+            after.maintain()
+            after.drain(lambda: places(broker) == {"delayed": 1})
+            assert not broker.exists(keys.deliveries(QUEUE))
+
+
 def test_a_job_outlives_its_connection(url: str, broker: redis.Redis) -> None:
     """Its owner stays alive until it has ended; its acknowledgement goes over the next connection."""
     broker.lpush(QUEUE, *(envelope(str(number)) for number in range(3)))

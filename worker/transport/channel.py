@@ -224,9 +224,14 @@ class Channel(kombu_redis.Channel):
             self._settle_one(self._taken.popleft(), client)
 
     def _settle_one(self, taken: Taken, client: redis.Redis) -> None:
-        """Look at a message that is written down, and hand it on."""
-        found = self._look(taken.raw, taken.count, client)
-        gone = self._hand_on(taken, found, client)
+        """Look at a message that is written down, and hand it on; where Redis goes away meanwhile, it goes back."""
+        try:
+            found = self._look(taken.raw, taken.count, client)
+            gone = self._hand_on(taken, found, client)
+        except BROKEN:
+            if taken.tag not in self.qos.held:
+                self.qos.owe_requeue(taken.tag, taken.claim.queue)
+            raise
         taken.claim.settled(1, int(gone))
 
     def _look(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:

@@ -122,7 +122,7 @@ def play(order: Order) -> Outcome:
         grown.ef = growth.by_ef(on.admin, tables, queries, distances, K, progress)
         ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
         root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
-        server = exits.enter_context(redis_server(root / "redis"))
+        server = exits.enter_context(redis_server(root / "redis", users=False))
         exits.enter_context(_width(on.admin, ef_search))
         site = sides.Site(root, server.port, _dsn(on), url, queries, K, ef_search)
         progress("starting the workers", 0, None)

@@ -78,7 +78,7 @@ def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redi
     broker.acl_setuser(
         "plain", enabled=True, passwords=["+word"], keys=["*"], channels=["*"], categories=["+@all", "-@scripting"]
     )
-    yield url.replace("redis://", "redis://plain:word@")
+    yield f"redis://plain:word@127.0.0.1:{stack.redis.port}/0"
     broker.acl_deluser("plain")
 
 

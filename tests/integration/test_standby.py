@@ -41,7 +41,7 @@ EDITED_ID = "handbook-desk-notes-006"
 
 
 @pytest.fixture(scope="module", params=[16, 18])
-def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
+def replicated_servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with (
         tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
         pair(Path(folder), request.param) as both,
@@ -50,20 +50,20 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def both(servers: Pair) -> Iterator[Pair]:
+def both(replicated_servers: Pair) -> Iterator[Pair]:
     """Both servers, with the sample as it was loaded; what a test changes is put back."""
-    servers.write("CREATE TABLE kept AS SELECT id, text_content FROM document_chunks")
-    servers.write("CREATE TABLE kept_documents AS SELECT id, owner_id, visibility FROM documents")
-    servers.catch_up()
-    yield servers
-    servers.standby.link.refuse(False)
-    servers.write(
+    replicated_servers.write("CREATE TABLE kept AS SELECT id, text_content FROM document_chunks")
+    replicated_servers.write("CREATE TABLE kept_documents AS SELECT id, owner_id, visibility FROM documents")
+    replicated_servers.catch_up()
+    yield replicated_servers
+    replicated_servers.standby.link.refuse(False)
+    replicated_servers.write(
         "UPDATE document_chunks AS c SET text_content = k.text_content FROM kept AS k"
         " WHERE k.id = c.id AND k.text_content <> c.text_content;"
         "UPDATE documents AS d SET owner_id = k.owner_id FROM kept_documents AS k WHERE k.id = d.id;"
         "DROP TABLE kept, kept_documents; TRUNCATE retrieval.runs CASCADE"
     )
-    servers.catch_up()
+    replicated_servers.catch_up()
 
 
 @pytest.fixture

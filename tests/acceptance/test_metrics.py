@@ -196,6 +196,11 @@ def assert_nothing_of_jobs(text: str) -> None:
     }
 
 
+def pool_files(folder: Path) -> list[str]:
+    """What processes of the pool have counted in; the main process has a file of its own once its loop stood still."""
+    return sorted(file.name for file in folder.iterdir() if "main" not in file.name)
+
+
 def test_what_was_counted_outlives_its_process_and_its_worker(
     stack: devstack.Stack,
     client: Client,
@@ -219,11 +224,11 @@ def test_what_was_counted_outlives_its_process_and_its_worker(
         assert answered() == 2
         one_job_in_each_process(client, admin, stack)
         assert answered() == 4
-        files = sorted(file.name for file in (tmp_path / "metrics").iterdir())
+        files = pool_files(tmp_path / "metrics")
     with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
         one_job_in_each_process(client, admin, stack)
         assert answered() == 6
-    assert sorted(file.name for file in (tmp_path / "metrics").iterdir()) == files
+    assert pool_files(tmp_path / "metrics") == files
 
 
 def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(

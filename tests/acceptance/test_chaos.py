@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from chaos.plan import AIMED
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Seeds are fixed here, so that a run of CI tells of its change and of nothing else; `make chaos-slice` takes others.
 SLICE = ("--jobs=5000", "--worker-kills=40", "--redis-kills=6", "--postgres-kills=6", "--blackholes=4", "--freezes=4")
 """One of the runs of `make chaos-slice`."""
 NO_FAULTS = ("--worker-kills=0", "--redis-kills=0", "--postgres-kills=0", "--blackholes=0", "--freezes=0", "--others=0")
@@ -39,12 +39,9 @@ def figure(done: subprocess.CompletedProcess[str], name: str) -> int:
     return int(found[1])
 
 
-def test_nothing_is_lost_under_faults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_lost_under_faults() -> None:
     """Every job that Redis acknowledged is answered, rightly, with no row of another caller."""
-    seed = secrets.randbelow(10**6)
-    with capsys.disabled():  # said whether it passes or not: the same plan can be run again
-        print(f"\npython -m chaos: seed {seed}")  # noqa: T201 -- CI's log is where it is looked for
-    done = run_chaos(*SLICE, "--transport=reliable", seed=seed, seconds=1500)
+    done = run_chaos(*SLICE, "--transport=reliable", seed=423727, seconds=1500)
     assert figure(done, "lost") == 0
     assert figure(done, "still in Redis at the end, unanswered") == 0
     assert figure(done, "wrong answers") == 0
@@ -59,7 +56,7 @@ def test_nothing_is_lost_under_faults(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_nothing_is_lost_under_aimed_faults() -> None:
     """Time limits without results, forks before silence, kills after a grace; with wrong clocks and recycling."""
-    done = run_chaos("--only-aimed", "--aimed=1", "--jobs=400", seed=secrets.randbelow(10**6), seconds=1500)
+    done = run_chaos("--only-aimed", "--aimed=1", "--jobs=400", seed=12, seconds=1500)
     assert figure(done, "faults that met work") == len(AIMED)
     assert figure(done, "lost") == 0
     assert figure(done, "wrong answers") == 0
@@ -87,7 +84,7 @@ def test_the_harness_sees_what_stock_celery_loses() -> None:
 
 def test_messages_that_are_wrong_in_every_way_are_accounted_for() -> None:
     """Each is answered or dead-lettered; no worker ends by itself, and all end with 0."""
-    done = run_chaos("fuzz", "--messages=10000", seed=secrets.randbelow(10**6), seconds=900)
+    done = run_chaos("fuzz", "--messages=10000", seed=3, seconds=900)
     assert figure(done, "messages") == 10_000
     assert figure(done, "unaccounted for") == 0
     assert figure(done, "workers that ended by themselves") == 0
@@ -96,7 +93,7 @@ def test_messages_that_are_wrong_in_every_way_are_accounted_for() -> None:
 
 def test_a_job_that_kills_its_process_is_given_up() -> None:
     """After five tries, with a `DeadLettered`; healthy jobs beside it are answered."""
-    done = run_chaos("poison", "--jobs=1000", "--poison=10", seed=secrets.randbelow(10**6), seconds=600)
+    done = run_chaos("poison", "--jobs=1000", "--poison=10", seed=17, seconds=600)
     assert 1 < figure(done, "most executions of one") <= 5
     assert figure(done, "not dead-lettered") == 0
     assert figure(done, "healthy jobs lost") == 0
@@ -105,7 +102,7 @@ def test_a_job_that_kills_its_process_is_given_up() -> None:
 
 def test_a_polite_stop_under_load_runs_nothing_twice() -> None:
     """What a pool's process was sent is finished and acknowledged, what it was not sent goes to another worker."""
-    done = run_chaos("rolling", "--restarts=6", seed=secrets.randbelow(10**6), seconds=600)
+    done = run_chaos("rolling", "--restarts=6", seed=9, seconds=600)
     assert figure(done, "lost") == 0
     assert figure(done, "run more often than once") == 0
     assert done.returncode == 0

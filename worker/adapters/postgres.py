@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.adapters import catalog, connections
 from worker.adapters.connections import CHECK_SECONDS, PatientConnection
-from worker.adapters.protection import OF_RECORDS, Protection, protected
+from worker.adapters.protection import OF_RECORDS, UNPROTECTED, Protection, protected
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
@@ -223,7 +223,11 @@ class Database:
     ) -> None:
         """State the caller, and that nothing may be written, until this transaction ends; check that policies apply."""
         values = dict([_timeout(self._timeout_seconds), *settings])
-        connection.execute(_setting(tuple(values), protections), [*values.values()], prepare=True)
+        connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
+        # A statement of its own: it may wait for a lock, and time limits hold from the next statement on.
+        check_them = _check_of(protections)
+        if check_them is not None:
+            connection.execute(check_them, prepare=True)
 
     def close(self) -> None:
         """Close all connections."""
@@ -240,10 +244,17 @@ def _timeout(seconds: float) -> tuple[str, str]:
 
 
 @cache
-def _setting(names: tuple[str, ...], protections: tuple[Protection, ...]) -> bytes:
+def _setting(names: tuple[str, ...]) -> bytes:
     """The statement that sets these until the end of the transaction; names are of the worker's settings, so few."""
     calls = [sql.SQL("set_config({}, %s, true)").format(name) for name in names]
-    return (sql.SQL("SELECT ") + sql.SQL(", ").join([*calls, protected(protections)])).as_bytes(None)
+    return (sql.SQL("SELECT ") + sql.SQL(", ").join(calls)).as_bytes(None)
+
+
+@cache
+def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
+    """The statement that ends the transaction where policies do not decide what it reads; None: there is no such."""
+    checked = tuple(one for one in protections if one != UNPROTECTED)
+    return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
 
 
 def check(settings: Settings) -> Mapping[str, CorpusTypes]:

@@ -1,4 +1,4 @@
-"""Row-level security as a condition of each transaction: checked in the statement that states the caller.
+"""Row-level security as a condition of each transaction: checked in it before anything is read.
 
 A check at the start of a process is not enough: row security may be disabled, a view replaced, the worker's role
 widened while it runs. Where the condition does not hold, Postgres itself ends the transaction: nothing after it is

@@ -34,9 +34,8 @@ SOCKETS: dict[str, Any] = {
         getattr(socket, name): value for name, value in _KEEPALIVE.items() if hasattr(socket, name)
     },
     "health_check_interval": 3,
-    # An acknowledgement that is lost with its connection would be logged and forgotten by Celery, and its place among
-    # the prefetched jobs stay taken: such a worker takes no job any more. Each command but the blocking pop may be
-    # repeated: at the worst a job is sent twice under one id.
+    # A command that is lost with its connection is sent once more before the worker connects again. Each but those that
+    # take a message may be repeated: at the worst a job is sent twice under one id.
     "retry_on_timeout": True,
 }
 """For `broker_transport_options`. A blocking pop without an answer is given up after 1 s + 3 s, looked at every 3 s."""

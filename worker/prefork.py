@@ -197,6 +197,18 @@ class _Pool(asynpool.AsynPool):
 
     # --- processes that died ------------------------------------------------------------------------
 
+    def on_job_process_down(self, job: Any, pid_gone: int) -> None:
+        """A job's process is gone. What it had said is read first, or another would run what it has begun.
+
+        Billiard comes here also for a process that died a moment ago, and that it has not missed yet.
+        """
+        process = job._write_to  # noqa: SLF001 -- nothing public tells it
+        if process is not None and not job._accepted and not process._is_alive():  # noqa: SLF001 -- the same
+            self.process_flush_queues(process)
+            if job._accepted:  # noqa: SLF001 -- the same
+                return  # lost with its process, as soon as that is missed
+        super().on_job_process_down(job, pid_gone)
+
     def did_start_ok(self) -> bool:
         """Begin; a process that died meanwhile is replaced, and no reason for a worker to end itself."""
         self.maintain_pool()

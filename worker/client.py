@@ -90,6 +90,10 @@ _TASKS: dict[type[Job], tuple[str, str]] = {
 }
 """Task name and queue of each job type."""
 
+# An answer is published once, and stored. Whoever waits hears of it at once; a publication that is lost, with its
+# connection or before Redis has begun to send, costs no more than this.
+_LOOK_SECONDS = 1.0
+
 # A backend wants to hear soon that Redis is away; Celery's defaults try for twenty seconds.
 _RETRY_POLICY = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
 
@@ -227,7 +231,7 @@ class Client:
         """
         result = self._result(task_id)
         try:
-            value = result.get(timeout=timeout, propagate=False)
+            value = _wait(result, timeout)
         except CeleryTimeoutError:
             raise TimedOut(f"no answer within {timeout} s") from None
         except _REDIS_IS_AWAY:
@@ -275,6 +279,18 @@ class Client:
 
     def _result(self, task_id: str) -> AsyncResult[Any]:
         return self._app.AsyncResult(task_id)
+
+
+def _wait(result: AsyncResult[Any], timeout: float | None) -> Any:
+    """What a job ended with, as soon as it is published; what is stored is looked at now and then, too."""
+    until = float("inf") if timeout is None else time.monotonic() + timeout
+    while True:
+        left = until - time.monotonic()
+        try:
+            return result.get(timeout=max(0.0, min(left, _LOOK_SECONDS)), propagate=False)
+        except CeleryTimeoutError:
+            if left <= 0:
+                raise
 
 
 def _read_answer(value: dict[str, Any]) -> Answer:

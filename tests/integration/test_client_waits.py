@@ -1,0 +1,51 @@
+"""The Python client's wait against a real Redis: what is stored is found, whether or not it was heard of."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from worker.client import Client
+from worker.errors import InvalidJob, TimedOut
+
+if TYPE_CHECKING:
+    import redis
+
+    from worker.devstack import Stack
+
+PLACE = "celery-task-meta-job"
+ANSWER = {"exc_type": "InvalidJob", "exc_message": ["k: wrong"], "exc_module": "worker.errors"}
+RECORD = json.dumps({"task_id": "job", "status": "FAILURE", "result": ANSWER, "traceback": None, "children": []})
+
+
+def test_an_answer_whose_publication_is_lost_is_found(stack: Stack, store: redis.Redis) -> None:
+    """It is stored, and nothing is published: long before the timeout the client has it."""
+
+    def keep_silently() -> None:
+        deadline = time.monotonic() + 30
+        while "cmdstat_get" not in store.info("commandstats"):  # it has looked
+            assert time.monotonic() < deadline
+        store.set(PLACE, RECORD)
+
+    store.config_resetstat()
+    silent = threading.Thread(target=keep_silently)
+    with contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client:
+        silent.start()
+        with pytest.raises(InvalidJob, match="k: wrong"):
+            client.result("job", timeout=60)
+        assert not silent.is_alive()
+        silent.join()
+
+
+def test_an_answer_that_does_not_come_is_waited_for_so_long(stack: Stack, store: redis.Redis) -> None:
+    del store  # emptied
+    with contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client:
+        before = time.monotonic()
+        with pytest.raises(TimedOut, match=r"no answer within 1\.5 s"):
+            client.result("job", timeout=1.5)
+        assert time.monotonic() - before >= 1.5

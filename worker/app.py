@@ -44,6 +44,7 @@ def create_app(settings: Settings) -> Celery:
     app = Celery("retrieval-worker", set_as_current=False)
     app.amqp_cls = links.Amqp
     app.control_cls = remote_control.Control
+    app.events_cls = "worker.quiet:QuietEvents"
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)

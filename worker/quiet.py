@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.common import TERM_SIGNAME
 from billiard.einfo import ExceptionWithTraceback
+from celery.app.events import Events
+from celery.events.dispatcher import EventDispatcher
 from celery.exceptions import (
     BackendError,
     CPendingDeprecationWarning,
@@ -256,6 +258,19 @@ class QuietRequest(Request):
         """What `inspect active` and its like show, whatever they ask for."""
         del safe
         return {**super().info(safe=True)}
+
+
+class _Dispatcher(EventDispatcher):
+    """Sends events once: what waits for a lost connection in the event loop has all jobs wait."""
+
+    def _publish(self, event: Any, producer: Any, routing_key: str, **options: Any) -> None:
+        super()._publish(event, producer, routing_key, **{**options, "retry": False})
+
+
+class QuietEvents(Events):
+    """The app's events, sent once; those that Redis does not hear are kept for the next connection."""
+
+    dispatcher_cls = _Dispatcher
 
 
 class QuietConsumer(Consumer):

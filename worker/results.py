@@ -18,6 +18,7 @@ from celery.states import FAILURE, READY_STATES, REVOKED, SUCCESS
 
 from worker.errors import InternalError, RetrievalError, TimedOut, Unavailable
 from worker.owed import OwedOutcomes
+from worker.probing import probed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,11 @@ return 1
 
 class Results(RedisBackend):
     """Results as the contract has them."""
+
+    def _get_pool(self, **parameters: Any) -> Any:
+        """Connections that are asked where they are in doubt."""
+        parameters["connection_class"] = probed(parameters.get("connection_class", redis.Connection))
+        return super()._get_pool(**parameters)
 
     def prepare_exception(self, exc: BaseException, serializer: str | None = None) -> Any:
         """An error's record, of the class that the contract knows."""

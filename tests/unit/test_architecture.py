@@ -19,7 +19,7 @@ LAYERS = [
     {"errors", "model"},
     {"core"},
     {"contract", "settings"},
-    {"observe", "codec", "terminal", "owed", "time_limit"},
+    {"observe", "codec", "terminal", "owed", "time_limit", "probing"},
     {"transport", "loop_watch"},
     {
         "principal",
@@ -153,7 +153,7 @@ def test_only_the_shell_sees_celery() -> None:
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
     edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "commands", "client", "results")
-    edge |= within("transport", "quiet")
+    edge |= within("transport", "quiet", "probing")
     assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= edge
 
 

@@ -55,7 +55,7 @@ LET_BACK_A_PROCESS = 2
 OTHERS_BETWEEN = 400
 """While others wait in the queue, it lets one back for so many that it has delivered from there."""
 
-SILENCE_SECONDS = 5.0
+SILENCE_SECONDS = 3.0
 """How long an answer may be overdue before its connection counts as half-open."""
 
 FANOUT_BYTES = 2_097_152
@@ -114,7 +114,9 @@ class Channel(kombu_redis.Channel):
         return contextlib.nullcontext(client)
 
     def suspect_connections(self) -> None:
-        """Have the next command connect again: where one connection was silent, each of the others would be, too."""
+        """Have all connect again: where one connection was silent, each of the others would be, too, for as long."""
+        for claim in self._claims.values():
+            claim.drop()
         if self.connection is not None and self._pool is not None:
             self._pool.disconnect(inuse_connections=False)
 
@@ -133,7 +135,7 @@ class Channel(kombu_redis.Channel):
 
     def _once_client(self) -> redis.Redis:
         """A client that tries a command once: several tries take longer than an owner may be silent."""
-        parameters = self._connparams() | {"retry_on_timeout": False, "health_check_interval": 0}
+        parameters = self._connparams() | {"health_check_interval": 0}
         return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
 
     # --- consumers ----------------------------------------------------------------------------------

@@ -10,21 +10,24 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from worker.probing import probed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def announced(connection_class: type[Any], before_close: Callable[[Any], object]) -> type[Any]:
+def announced(connection_class: Any, before_close: Callable[[Any], object]) -> type[Any]:
     """A class of connections that say so before they close, and that a forked process closes at once.
 
     Args:
         connection_class: redis-py's.
         before_close: called with the connection while its socket is open.
     """
+    base: Any = probed(connection_class)
 
-    class Connection(connection_class):
+    class Connection(base):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             _open.add(self)

@@ -282,7 +282,7 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
     try:
         again: Exception = task.retry(
             exc=error,
-            countdown=pause,
+            countdown=pause + _clock_ahead(task),
             throw=False,
             headers={OUTAGE_HEADER: waited + pause},
             # Celery would send the task's own limits as the header that `_check_envelope` refuses.
@@ -294,6 +294,11 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
     except Reject:  # how Celery says that it could not be sent
         again = Reject("the queue's Redis is away", requeue=True)
     return again
+
+
+def _clock_ahead(task: RetrievalTask) -> float:
+    """By how many seconds Redis' clock is ahead of this machine's: Celery counts from this one, and Redis decides."""
+    return float((task.request.properties or {}).get("clock_ahead", 0.0))
 
 
 def _waited(task: RetrievalTask) -> float:

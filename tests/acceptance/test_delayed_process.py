@@ -152,3 +152,23 @@ def commands(broker: redis.Redis) -> int:
     """How many Redis has heard: some with each look at what is overdue, every second."""
     found: Any = broker.info("stats")
     return int(found["total_commands_processed"])
+
+
+@pytest.mark.skipif(not LIBRARIES, reason="faketime is not here")
+@pytest.mark.parametrize("skew", ["+1200", "-1200"])
+def test_a_retry_of_a_worker_whose_clock_is_wrong_waits_as_long_as_any(
+    client: Client, broker: redis.Redis, worker_environment: Environment, tmp_path: Path, skew: str
+) -> None:
+    """Not for twenty minutes more, and not for none: by Redis' clock it is due in the pause that was chosen."""
+    backoff = {"WORKER__RETRY_BACKOFF_SECONDS": "40", "WORKER__RETRY_BACKOFF_MAX_SECONDS": "40"}
+    away = {
+        **worker_environment(**backoff),
+        "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none",
+        "LD_PRELOAD": str(LIBRARIES[0]),
+        "FAKETIME": f"{skew}s",
+    }
+    with devstack.celery_worker(away, tmp_path / "wrong.log", "--concurrency=1"):
+        client.enqueue(JOB)
+        wait_for(lambda: waiting(broker) == (1, 0))
+    ((_, due),) = broker.zrange(keys.delayed("retrieval"), 0, 0, withscores=True)
+    assert 0 < due - broker.time()[0] <= 41

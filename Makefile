@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast guards lint format contract bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install demo up test test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -48,6 +48,15 @@ format: $(INSTALLED)  ## let ruff format and mend
 
 contract: $(INSTALLED)  ## write docs/contract anew from the types
 	$(BIN)/retrieval-worker contract
+
+lock: $(INSTALLED)  ## write requirements-image.txt anew: what the image installs, with hashes
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
+	@echo 'hatchling>=1.25' > .build-requirements.in
+	@echo '# What the image installs, each file by its hash: pip takes nothing else. Written by `make lock` from constraints.txt.' > requirements-image.txt
+	@$(BIN)/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras --allow-unsafe --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --extra monitoring -c constraints.txt --output-file - pyproject.toml \
+	  .build-requirements.in >> requirements-image.txt
+	@rm .build-requirements.in
 
 BENCH_ROWS ?= 100000
 

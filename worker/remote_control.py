@@ -161,12 +161,24 @@ class Node(pidbox.Node):
         self._check_size(command)
 
     def _check_size(self, command: Command) -> None:
+        if command.method == "autoscale":
+            self._check_scale(command.arguments.get("min"), command.arguments.get("max"))
         if command.method not in {"pool_grow", "pool_shrink"}:
             return
         count = command.arguments.get("n", 1)
         after = self.state.consumer.pool.num_processes + (count if command.method == "pool_grow" else -count)
         if not 1 <= after <= MOST_PROCESSES:
             raise Refused(f"a pool has 1 to {MOST_PROCESSES} processes")
+
+    def _check_scale(self, least: int | None, most: int | None) -> None:
+        """Celery takes any two, and starts as many processes as the least says."""
+        scaler = self.state.consumer.controller.autoscaler
+        if scaler is None:  # the command itself says so
+            return
+        low: int = scaler.min_concurrency if least is None else least
+        high: int = scaler.max_concurrency if most is None else most
+        if low > high:
+            raise Refused("autoscale: min is greater than max")
 
     def _reply(self, command: Command, answer: Any) -> None:
         """Put the answer into the asker's queue, if that is still bound, and nowhere else."""

@@ -208,3 +208,25 @@ def test_no_message_of_remote_control_harms_a_worker(operator: Operator, stack: 
         assert admin.xlen("retrieval.dead") == 0
         assert [key for key in admin.keys("*") if REPLIES.encode() in key and not key.startswith(b"_kombu")] == []
         assert results.get("celery-task-meta-forged") is None
+
+
+def test_jobs_have_their_turn_while_remote_control_is_flooded(operator: Operator) -> None:
+    """Each of these takes milliseconds; all of them together would be many seconds without a job."""
+    questions = [envelope({"method": "conf", "arguments": {}}) for _ in range(4000)]
+    with operator.redis.pipeline(transaction=False) as pipe:
+        for question in questions:
+            pipe.publish(CHANNEL, question)
+        pipe.execute()
+    assert operator.client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+    assert operator.ask("ping") == {"ok": "pong"}, "it comes after them"
+    assert "main loop stood still" not in operator.log.read_text(errors="replace")
+
+
+def test_a_pool_can_t_be_told_to_have_more_than_its_most(
+    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    del broker  # emptied
+    with operated(stack, worker_environment(), worker_log, "--autoscale=2,1") as operator:
+        assert operator.ask("autoscale", max=2, min=3) == {"error": "autoscale: min is greater than max"}
+        assert operator.ask("autoscale", min=3) == {"error": "autoscale: min is greater than max"}
+        assert operator.ask("autoscale", max=3, min=2)["ok"] == "autoscale now max=3 min=2"

@@ -61,6 +61,9 @@ SILENCE_SECONDS = 3.0
 FANOUT_BYTES = 2_097_152
 """Longer messages of remote control or events are ignored."""
 
+PUBLISHED_SECONDS = 0.02
+"""So long an event loop listens to remote control and events at a time; jobs have their turn, however many come."""
+
 PAUSE_SECONDS = 1.0
 """How long nothing is claimed after failures could not be told to their senders."""
 
@@ -71,6 +74,7 @@ class Channel(kombu_redis.Channel):
     Attributes:
         rules: what a message must be; the transport option ``rules``.
         is_left: its connection is lost, and its worker goes on.
+        has_published: there may be more of remote control and events than one turn of the event loop is for.
     """
 
     QoS = QoS
@@ -85,7 +89,7 @@ class Channel(kombu_redis.Channel):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._claims: dict[str, Claim] = {}
-        self.is_left = False
+        self.is_left = self.has_published = False
         self._kept: redis.Redis | None = None
         self._clock = ServerClock(time.monotonic)
         self._deliveries = 0
@@ -580,6 +584,21 @@ class Channel(kombu_redis.Channel):
         for claim in self._reliable:
             earned, claim.deliveries = divmod(claim.deliveries, OTHERS_BETWEEN)
             _say_put_back(delayed.let_back(client, claim.queue, idle, earned))
+
+    def _receive(self) -> bool:
+        """Messages of remote control and events; in an event loop some at a time, because each costs milliseconds."""
+        until = time.monotonic() + PUBLISHED_SECONDS if self.connection.cycle.is_driven else float("inf")
+        received = self.has_published = False
+        with contextlib.suppress(Empty):
+            while not self.has_published:
+                received = bool(self._receive_one(self.subclient)) or received
+                self.has_published = time.monotonic() >= until
+        return received
+
+    def listen_again(self) -> None:
+        """Go on with what was left over at the last turn."""
+        if self.connection is not None and self.has_published:
+            self._receive()
 
     def _receive_one(self, c: Any) -> Any:
         """A message of remote control, if there is one.

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class ClaimingPoller(MultiChannelPoller):
-    """Lets each channel claim while it has room, and hands it what came."""
+    """Lets each channel claim while it has room, and hands it what came.
+
+    Attributes:
+        is_driven: by an event loop, which comes back to what is left over.
+    """
+
+    is_driven = False
 
     def on_poll_start(self) -> None:
         """Before the event loop waits.
@@ -49,10 +55,14 @@ class ClaimingPoller(MultiChannelPoller):
 
     def on_tick(self, loop: Any, on_readable: Callable[[int], Any]) -> None:
         """Before each turn of an event loop: kombu registers all connections again, here it is those that are new."""
+        self.is_driven = True
         self.on_poll_start()
         for fileno in self._fd_to_chan:
             if fileno not in loop.readers:
                 loop.add_reader(fileno, on_readable, fileno)
+        for channel in list(self._channels):
+            if channel.has_published:
+                loop.call_soon(channel.listen_again)
         # A job has ended in this process (Celery's solo pool): its acknowledgement must not wait for the next event.
         if loop._ready:  # noqa: SLF001 -- nothing public tells it
             loop._waker.wake()  # noqa: SLF001 -- the same

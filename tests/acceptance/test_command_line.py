@@ -11,24 +11,27 @@ import sys
 import tempfile
 import time
 import tomllib
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import psutil
 import psycopg
 import pytest
 
-from worker.client import Client, RetrieveTopK, RunRef, encode_embedding
+from worker.adapters.embedder import LexicalEmbedder
+from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
 from worker.contract import RetrieveHybrid, RunName, parse_job
 from worker.core import lexical
 from worker.corpus_files import SAMPLES
 from worker.devstack import celery_beat, celery_worker
+from worker.devstack.processes import listens
 from worker.engine import Engine
 from worker.feedback import ENOUGH
 from worker.principal import as_principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from worker.devstack import Stack
     from worker.settings import Settings
@@ -48,10 +51,8 @@ def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess
     )
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
-    )
+def start(*arguments: str, stderr: IO[str] | int = subprocess.STDOUT) -> subprocess.Popen[str]:
+    return subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, bufsize=1)
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
@@ -127,6 +128,96 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
             assert process.stdout is not None
             process.stdout.close()
             assert not still_running(started)
+
+
+@dataclass(frozen=True)
+class Up:
+    """A running `up`, the variables that it prints for sending jobs and for another worker, and its standard error."""
+
+    process: subprocess.Popen[str]
+    client: dict[str, str]
+    worker: dict[str, str]
+    errors: Path
+
+    def child(self, *words: str) -> psutil.Process:
+        """The process that it started itself and that has these words on its command line."""
+        own = psutil.Process(self.process.pid).children()
+        return next(one for one in own if all(word in one.cmdline() for word in words))
+
+    def wait_for_error(self, text: str) -> None:
+        """Wait for the one line on standard error."""
+        wait_for(lambda: self.errors.read_text().endswith("\n"))
+        (line,) = self.errors.read_text().splitlines()
+        assert line.startswith(f"retrieval-worker: {text}")
+
+
+@contextlib.contextmanager
+def running_up() -> Iterator[Up]:
+    with tempfile.TemporaryDirectory(prefix="rw-up-", ignore_cleanup_errors=True) as state:
+        errors = Path(state) / "errors"
+        with errors.open("w") as file:
+            process = start("up", "--data", state, "--autoscale", "1,1", stderr=file)
+        try:
+            client, worker = (
+                exported("".join(read_until(process, "export ") for _ in range(3))),
+                exported("".join(read_until(process, "export ") for _ in range(3))),
+            )
+            yield Up(process, client, worker, errors)
+        finally:
+            process.terminate()
+            process.wait(60)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def exported(lines: str) -> dict[str, str]:
+    """The variables in lines of ``export A=b C=d``."""
+    return dict(part.split("=", 1) for part in lines.split() if "=" in part)
+
+
+def test_up_starts_a_killed_worker_again() -> None:
+    """A worker that is killed is reported in one line and started again: a job that is sent then is answered."""
+    with running_up() as up:
+        killed = up.child("worker.app", "worker")
+        killed.kill()
+        query = encode_embedding(LexicalEmbedder().embed(["What causes the hum on channel 18?"])[0].tolist())
+        client = Client(up.client["CELERY_BROKER_URL"], up.client["CELERY_RESULT_BACKEND"])
+        answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=30)
+        client.close()
+        assert isinstance(answer, TopK)
+        assert answer.chunks[0].chunk_id == "handbook-desk-notes-006"
+        up.wait_for_error("the worker ended (signal SIGKILL), starting it again in 1 s; its log: ")
+        assert up.child("worker.app", "worker").pid != killed.pid
+
+
+def test_up_starts_a_killed_flower_again() -> None:
+    """Flower comes back at the address that `up` printed."""
+    with running_up() as up:
+        flower = up.child("worker.app", "flower")
+        (port,) = (word.removeprefix("--port=") for word in flower.cmdline() if word.startswith("--port="))
+        flower.kill()
+        up.wait_for_error("Flower ended (signal SIGKILL), starting it again in 1 s; its log: ")
+        wait_for(lambda: listens(int(port)))
+
+
+def test_up_ends_when_redis_does() -> None:
+    """Without Redis nothing can be served: one line, exit code 1, nothing left running."""
+    with running_up() as up:
+        started = children(up.process)
+        (redis,) = (one for one in started if "redis-server" in one.name() or "valkey-server" in one.name())
+        redis.kill()
+        up.wait_for_error("Redis ended (signal SIGKILL), stopping all; its log: ")
+        assert up.process.wait(60) == 1
+        assert not still_running(started)
+
+
+def test_up_prints_how_to_start_another_worker(tmp_path: Path) -> None:
+    """The printed variables are all that a worker needs."""
+    with (
+        running_up() as up,
+        celery_worker(os.environ | up.worker, tmp_path / "another.log", "--concurrency=1") as worker,
+    ):
+        assert worker.poll() is None
 
 
 @pytest.mark.parametrize(

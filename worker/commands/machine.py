@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import threading
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from worker.terminal import console, styled
+from worker.terminal import complain, console, styled
 
 PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.")]
 
@@ -35,6 +34,9 @@ def up(
 ) -> None:
     """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
 
+    A worker or Flower that ends by itself is reported on standard error and started again. When Postgres or Redis
+    ends by itself, that is reported and everything stops, with exit code 1.
+
     Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
     """
     from worker import demo as demonstration
@@ -46,22 +48,27 @@ def up(
         artifacts = stack.root / "artifacts"
         environment = devstack.worker_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts))
         log = stack.root / "worker.log"
-        running.enter_context(devstack.celery_worker(environment, log, f"--autoscale={autoscale}"))
         password = secrets.token_urlsafe(12)
-        url = running.enter_context(
-            devstack.flower(
-                environment | stack.redis.environment("flower"),
-                stack.root / "flower.log",
-                user="admin",
-                password=password,
-            )
+        url, flower = devstack.flower_program(
+            environment | stack.redis.environment("flower"),
+            stack.root / "flower.log",
+            user="admin",
+            password=password,
         )
+        supervisor = running.enter_context(devstack.supervisor(complain))
+        supervisor.watch("Postgres", stack.postgres.process, stack.root / "postgres" / "postgres.log")
+        supervisor.watch("Redis", stack.redis.process, stack.root / "redis" / "redis.log")
+        supervisor.keep(devstack.worker_program(environment, log, f"--autoscale={autoscale}"))
+        supervisor.keep(flower)
         _say_how(stack, url, password, log, devstack.lacks())
-        threading.Event().wait()
+        supervisor.run()
+        # It returns only when Postgres or Redis ended, and has reported that.
+        raise typer.Exit(1)
 
 
 def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None:
     broker, results = stack.redis.urls("producer")
+    worker_broker, worker_results = stack.redis.urls("worker")
     missing = f"\n             {lacks}" if lacks else ""
     console.print(
         styled(
@@ -90,6 +97,14 @@ or from Python
   client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
 
 or in any language: docs/backends.md
+
+""",
+            ("Start another worker", "bold"),
+            f""" (as Redis user worker, in a shell of its own)
+  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
+  export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
 """,
         ),
         soft_wrap=True,

@@ -7,20 +7,32 @@ ended by its own pid.
 from worker.devstack.postgres import Postgres, base_backup, postgres
 from worker.devstack.redis import Redis, find_redis, lacks, redis_server
 from worker.devstack.stack import Stack, stack
-from worker.devstack.workers import celery_beat, celery_worker, flower, worker_environment
+from worker.devstack.supervisor import Supervisor, supervisor
+from worker.devstack.workers import (
+    celery_beat,
+    celery_worker,
+    flower,
+    flower_program,
+    worker_environment,
+    worker_program,
+)
 
 __all__ = [
     "Postgres",
     "Redis",
     "Stack",
+    "Supervisor",
     "base_backup",
     "celery_beat",
     "celery_worker",
     "find_redis",
     "flower",
+    "flower_program",
     "lacks",
     "postgres",
     "redis_server",
     "stack",
+    "supervisor",
     "worker_environment",
+    "worker_program",
 ]

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
 import socket
 import subprocess
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     import pwd
-    import signal
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command of this interpreter, which can be started more than once.
+
+    Attributes:
+        name: the name in messages.
+        command: the program and its arguments.
+        environment: all its variables; they hold passwords.
+        log: the file for its output.
+        ready: returns whether it serves.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(repr=False)
+    log: Path
+    ready: Callable[[], bool]
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start it, without waiting until it is ready."""
+        process, file = spawn_python(self.command, self.environment, self.log)
+        file.close()  # the process has its own descriptor of it
+        return process
+
+
+@contextlib.contextmanager
+def running(program: Program) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program, yield it once it is ready, stop it."""
+    process = program.spawn()
+    try:
+        wait_until(program.ready, process, program.name, program.log)
+        yield process
+    finally:
+        stop(process, signal.SIGTERM)
 
 
 def spawn_python(

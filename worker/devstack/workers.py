@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from celery import Celery
 
-from worker.devstack.processes import free_port, listens, spawn_python, stop, wait_until
+from worker.devstack.processes import Program, free_port, listens, running, spawn_python, stop
 from worker.errors import SettingsError
 from worker.settings import PREFIX, config_folder
 
@@ -52,37 +52,49 @@ def celery_worker(
         options: further options of ``celery worker``, e.g. ``--autoscale=4,1``.
         queues: the queues that it serves.
     """
+    with running(worker_program(environment, log, *options, queues=queues)) as process:
+        yield process
+
+
+def worker_program(
+    environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
+) -> Program:
+    """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when it is started again."""
     name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
     command = [
         *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
         *("--without-mingle", "--without-gossip", *options),
     ]
     broker = environment["CELERY_BROKER_URL"]
-    app = Celery(set_as_current=False)
-    # As an argument it would yield to the environment of this process, which may name a stack that is gone.
-    app.conf.update(broker_read_url=broker, broker_write_url=broker)
-    process, file = spawn_python(command, environment, log)
-    try:
-        wait_until(lambda: _answers(app, name), process, "the worker", log)
-        yield process
-    finally:
-        stop(process, signal.SIGTERM)
-        app.close()
-        file.close()
+    return Program("the worker", command, environment, log, lambda: _answers(broker, name))
 
 
-def _answers(app: Celery, name: str) -> bool:
+def _answers(broker: str, name: str) -> bool:
     """Whether a worker is there. Asked on a new connection each time: one that is kept may be closed meanwhile."""
-    with app.connection_for_write() as connection:
-        try:
-            return bool(app.control.ping([name], timeout=0.25, connection=connection))
-        except connection.connection_errors:
-            return False
+    with Celery(set_as_current=False) as app:
+        # As an argument it would yield to the environment of this process, which may name a stack that is gone.
+        app.conf.update(broker_read_url=broker, broker_write_url=broker)
+        with app.connection_for_write() as connection:
+            try:
+                return bool(app.control.ping([name], timeout=0.25, connection=connection))
+            except connection.connection_errors:
+                return False
 
 
 @contextlib.contextmanager
 def flower(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> Iterator[str]:
     """Run Flower on a free loopback port; yield its URL."""
+    url, program = flower_program(environment, log, user=user, password=password)
+    with running(program):
+        yield url
+
+
+def flower_program(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> tuple[str, Program]:
+    """Describe Flower on a free loopback port, which it keeps when it is started again; return its URL too.
+
+    Raises:
+        SettingsError: Flower is not installed.
+    """
     if importlib.util.find_spec("flower") is None:
         raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
     port = free_port()
@@ -91,14 +103,8 @@ def flower(environment: Mapping[str, str], log: Path, *, user: str, password: st
         *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
     ]
     # In the environment, not on the command line, where every user of the machine could read it.
-    url = f"http://127.0.0.1:{port}"
-    process, file = spawn_python(command, {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}, log)
-    try:
-        wait_until(lambda: listens(port), process, "Flower", log)
-        yield url
-    finally:
-        stop(process, signal.SIGTERM)
-        file.close()
+    secret = {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}
+    return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))
 
 
 @contextlib.contextmanager

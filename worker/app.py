@@ -15,7 +15,7 @@ from kombu.entity import Queue
 
 from worker import codec, links, observe, remote_control, results, tasks
 from worker import settings as settings_module
-from worker.adapters.durability import refuse_old_redis, warnings
+from worker.adapters.durability import check_redis, warnings
 from worker.adapters.postgres import check
 from worker.adapters.replication import check_standby
 from worker.engine import Engine, spare_collections, spare_start_up
@@ -213,10 +213,10 @@ def refuse_unsafe_pool(pool: Any) -> None:
 def refuse_unsafe_start(settings: Settings) -> None:
     """Stop this process where the database is set up so that rows could leak, or Redis can't carry the jobs.
 
-    A database that is away is no reason: every process checks again before its first answer.
+    A server that is away is no reason: every process checks the database again before its first answer.
     """
     standby = settings.of_the_standby
-    _refuse("Redis", lambda: refuse_old_redis(settings))
+    _refuse("Redis", lambda: check_redis(settings))
     _refuse("Postgres", lambda: check(settings))
     if standby is not None:
         _refuse("the standby", lambda: check_standby(standby))

@@ -49,6 +49,13 @@ def _as_json(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False).encode()
 
 
+UNDECODABLE = (
+    "the body could not be decoded as JSON "
+    "(malformed, invalid UTF-8, nested too deeply, or an integer with too many digits)"
+)
+"""Why a body is `Unreadable`."""
+
+
 class Unreadable:
     """Stands for a job whose body could not be decoded."""
 
@@ -78,7 +85,7 @@ def parse(data: bytes | str) -> Any:
     times the time, of a message that holds little else. JSON has no cycles to be found.
 
     Raises:
-        ValueError: it isn't JSON.
+        ValueError: it isn't JSON, or an integer has more digits than Python reads (`sys.set_int_max_str_digits`).
         RecursionError: it is nested too deeply.
     """
     collects = gc.isenabled()

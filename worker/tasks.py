@@ -14,7 +14,7 @@ from celery import Task
 from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
 from worker import observe, time_limit
-from worker.codec import JobResult, Unreadable
+from worker.codec import UNDECODABLE, JobResult, Unreadable
 from worker.contract import (
     BuildCitations,
     Job,
@@ -254,7 +254,7 @@ def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 1:
         raise InvalidJob("expected the job object as the only positional argument, and no keyword arguments")
     if isinstance(args[0], Unreadable):
-        raise InvalidJob("the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)")
+        raise InvalidJob(UNDECODABLE)
     return args[0]
 
 

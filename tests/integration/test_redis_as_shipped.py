@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
 
 from worker import devstack
+from worker.adapters.durability import check_redis
+from worker.errors import SettingsError
+from worker.transport import keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from worker.devstack import Stack
+    from worker.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +48,92 @@ def test_the_default_user_is_off(tmp_path: Path) -> None:
                     pytest.raises((redis.AuthenticationError, redis.ResponseError)),
                 ):
                     client.ping()
+
+
+# --- a user without a worker's rights -----------------------------------------------------------
+
+WORKER = ["-m", "celery", "-A", "worker.app", "worker", "--concurrency=1", "--without-mingle", "--without-gossip"]
+
+
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command, changed = [sys.executable, *arguments], {**os.environ, **environment}
+    return subprocess.run(command, env=changed, capture_output=True, text=True, timeout=60, check=False)
+
+
+def as_user(stack: Stack, worker_environment: Callable[..., dict[str, str]], user: str) -> dict[str, str]:
+    return worker_environment() | stack.redis.environment(user)
+
+
+@pytest.mark.parametrize(("variable", "database"), [("CELERY_BROKER_URL", 0), ("CELERY_RESULT_BACKEND", 1)])
+def test_a_worker_with_a_producers_rights_does_not_start(
+    stack: Stack, worker_environment: Callable[..., dict[str, str]], variable: str, database: int
+) -> None:
+    """Exit code 78 and one sentence: the variable, the user, what it may not do, and whose rights are needed."""
+    environment = worker_environment() | {variable: stack.redis.url(database, "producer")}
+    done = run(environment, *WORKER)
+    assert done.returncode == 78, done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if "producer" in line]
+    assert said.startswith(f"retrieval-worker: {variable}: the Redis user producer may not run EVAL with the key")
+    assert "worker in config/redis/users.acl" in said
+    assert stack.redis.passwords["producer"] not in done.stdout + done.stderr
+
+
+def test_the_doctor_refuses_a_producers_rights(stack: Stack, worker_environment: Callable[..., dict[str, str]]) -> None:
+    """It says what the start says."""
+    done = run(as_user(stack, worker_environment, "producer"), "-m", "worker.cli", "doctor")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "problem Redis: CELERY_BROKER_URL: the Redis user producer may not run EVAL" in done.stdout
+    assert "it answers" not in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["show", "1-0"], ["retry", "1-0"], ["purge", "--all"]])
+def test_dead_letters_are_not_for_a_producer(
+    stack: Stack, worker_environment: Callable[..., dict[str, str]], arguments: list[str]
+) -> None:
+    """Redis answers, so that trying again later is no advice: the sentence names the user that may."""
+    done = run(as_user(stack, worker_environment, "producer"), "-m", "worker.cli", "dead", *arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Redis refused its user producer this command: connect as the user admin of config/redis" in done.stderr
+    assert "does not answer" not in done.stderr
+
+
+@pytest.mark.parametrize("user", ["worker", "admin"])
+def test_the_check_of_a_workers_rights_changes_nothing(
+    stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis, user: str
+) -> None:
+    """It refuses nobody who may, leaves no key, and no refusal in Redis' log."""
+    broker.acl_log_reset()
+    check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=stack.redis.url(1, user)))
+    check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=None))
+    assert broker.keys() == []
+    assert [entry for entry in broker.acl_log() if entry["object"] != "config|get"] == []
+
+
+@pytest.mark.parametrize("missing", ["hget", "zrange", "publish"])
+def test_each_right_that_is_asked_for_is_named(
+    stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis, missing: str
+) -> None:
+    """A user who lacks one is told which, though all others are there."""
+    rights = ("reset", "on", ">p", "~*", "&*", "+@all", f"-{missing}")
+    broker.execute_command("ACL", "SETUSER", "lacking", *rights)
+    url = f"redis://lacking:p@127.0.0.1:{stack.redis.port}/0"
+    named = {"hget": f"HGET {keys.UNACKED}", "zrange": f"ZRANGE {keys.OWNERS}", "publish": "PUBLISH celery-task-meta-"}
+    with pytest.raises(SettingsError, match=f"lacking may not run {named[missing]}"):
+        check_redis(make_settings(broker_url=url, result_backend=None))
+    broker.acl_deluser("lacking")
+
+
+def test_the_stock_transport_is_not_asked_for_the_reliable_ones_rights(
+    stack: Stack, make_settings: Callable[..., Settings]
+) -> None:
+    """Celery's own needs other commands."""
+    url = stack.redis.url(0, "producer")
+    check_redis(make_settings(broker_url=url, result_backend=url, worker={"transport": "stock"}))
+
+
+@pytest.mark.parametrize("away", ["broker_url", "result_backend"])
+def test_a_redis_that_is_away_is_waited_for(make_settings: Callable[..., Settings], away: str) -> None:
+    """Neither of the two stops the start, or holds it up."""
+    start = time.monotonic()
+    check_redis(make_settings(**{away: "redis://127.0.0.1:1/0"}))
+    assert time.monotonic() - start < 5

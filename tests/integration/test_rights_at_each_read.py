@@ -263,8 +263,11 @@ def test_records_are_not_read_without_row_security(settings: Settings, admin: Ad
             attempt("alice", [(b"SELECT", {})])
     with pytest.raises(SettingsError):
         database.audit([(b"SELECT", {})])
-    with pytest.raises(SettingsError):
+    with pytest.raises(SettingsError) as raised:
         Database(settings)
+    # They are no corpus, which could be declared public.
+    assert "public = true" not in raised.value.message
+    assert f"ALTER TABLE retrieval.{table} ENABLE ROW LEVEL SECURITY, or run 'retrieval-worker migrate'" in str(raised)
     admin.execute(f"ALTER TABLE retrieval.{table} ENABLE ROW LEVEL SECURITY")
     assert database.read_records("alice", [(b"SELECT 1", {})]) == [[(1,)]]
     database.close()

@@ -102,6 +102,7 @@ MALFORMED: dict[str, tuple[bytes, str, str | None]] = {
     "body an object in text": (envelope(body='{"a": 1}'), "decoded", "a-1"),
     "body no UTF-8": (encoded(b"[[\xff"), "decoded", "a-1"),
     "body deep": (envelope(body=DEEP.decode()), "decoded", "a-1"),
+    "body digits": (envelope(body=f"[[{'9' * 900_000}], {{}}, {{}}]"), "too many digits", "a-1"),
     "body a surrogate": (envelope(body="\ud800"), "decoded", "a-1"),
     "two parts": (envelope(body="[[], {}]"), "[[job], {}, {}]", "a-1"),
     "keyword self": (envelope(body='[[], {"self": 1}, {}]'), "positional", "a-1"),

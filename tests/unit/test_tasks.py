@@ -100,6 +100,26 @@ def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., Eage
     assert CANARY not in str(result.result)
 
 
+@pytest.mark.parametrize(
+    ("job", "cause"),
+    [
+        (b"[", "malformed"),
+        (b'"\xff"', "invalid UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 900_000, "too many digits"),
+    ],
+    ids=["malformed", "no UTF-8", "deep", "digits"],
+)
+def test_a_body_that_can_not_be_decoded_is_answered_with_what_may_be_wrong(
+    run: Callable[..., EagerResult], job: bytes, cause: str
+) -> None:
+    """The causes that the sentence names are those that `codec.loads` meets."""
+    [[argument], *_] = codec.loads(b"[[" + job + b"], {}, {}]")
+    result = run(argument)
+    assert (result.state, type(result.result)) == ("FAILURE", InvalidJob)
+    assert cause in str(result.result)
+
+
 def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -> None:
     """What no job may hold is refused wherever it stands, also where the contract takes any JSON."""
     engine = Engine()

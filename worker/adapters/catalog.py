@@ -136,6 +136,11 @@ SELECT p.oid, 'function', p.prosecdef, n.nspname || '.' || p.proname
 """
 
 
+_OR_PUBLIC = " (and add policies), or declare the corpus public = true"
+_OR_MIGRATE = ", or run 'retrieval-worker migrate', which does it"  # config/records.sql; they are no corpus
+"""What else mends a table without row-level security."""
+
+
 def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, CorpusTypes]:
     """Check the role and every corpus; return the types of each corpus's keys.
 
@@ -164,7 +169,7 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
             UNPROTECTED if corpus.public else _protection(connection, corpus),
         )
     for table in RECORDS:
-        _check_below(connection, "records", table, memberships, problems)
+        _check_below(connection, "records", table, memberships, problems, _OR_MIGRATE)
     if problems:
         raise SettingsError("; ".join(problems))
     return types
@@ -237,7 +242,9 @@ def _below_view(connection: psycopg.Connection[Any], view: int, corpus: CorpusSe
     return [_Below(*row) for row in connection.execute(_BELOW_VIEW, values).fetchall()]
 
 
-def _unprotected(label: str, table: str, kind: str, row_security: bool, security_invoker: bool) -> Iterator[str]:
+def _unprotected(
+    label: str, table: str, kind: str, row_security: bool, security_invoker: bool, otherwise: str = _OR_PUBLIC
+) -> Iterator[str]:
     if kind == "v":
         if not security_invoker:
             yield (
@@ -247,8 +254,7 @@ def _unprotected(label: str, table: str, kind: str, row_security: bool, security
     elif kind in {"r", "p"}:
         if not row_security:
             yield (
-                f"{label}: {table} has no row-level security: ALTER TABLE {table} ENABLE ROW LEVEL SECURITY "
-                "(and add policies), or declare the corpus public = true"
+                f"{label}: {table} has no row-level security: ALTER TABLE {table} ENABLE ROW LEVEL SECURITY{otherwise}"
             )
     else:
         yield f"{label}: {table} is neither a table nor a view, so row-level security can't protect it"
@@ -260,6 +266,7 @@ def _check_below(
     quoted: str,
     memberships: frozenset[int],
     problems: list[str],
+    otherwise: str = _OR_PUBLIC,
 ) -> None:
     """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
     row = connection.execute(_RELATION, (quoted,)).fetchone()
@@ -268,7 +275,7 @@ def _check_below(
     _, kind, owner, owner_name, row_security, security_invoker, _ = row
     if owner in memberships:
         problems.append(f"{label}: the worker's role owns {quoted} or is a member of its owner {owner_name}")
-    problems += _unprotected(label, quoted, kind, row_security, security_invoker)
+    problems += _unprotected(label, quoted, kind, row_security, security_invoker, otherwise)
 
 
 def _check_documents(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker.adapters.connections import LIMITS
 from worker.adapters.postgres import connected, translated_errors
@@ -17,6 +19,8 @@ from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from pydantic import SecretStr
 
     from worker.settings import Settings
 
@@ -48,6 +52,17 @@ _REDIS = {
 }
 """Setting of Redis → what it should be, and what happens otherwise."""
 
+_OF_THE_BROKER: dict[str, tuple[str | int, ...]] = {
+    "EVAL with the key unacked": ("EVAL", "return 1", 1, "unacked"),
+    "HGET unacked": ("HGET", "unacked", ""),
+    "ZRANGE retrieval-worker.owners": ("ZRANGE", "retrieval-worker.owners", 0, 0),
+}
+_OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
+    "EVAL with the key celery-task-meta-…": ("EVAL", "return 1", 1, "celery-task-meta-of-no-task"),
+    "PUBLISH celery-task-meta-…": ("PUBLISH", "celery-task-meta-of-no-task", ""),
+}
+"""Name → a command that every worker needs, in a form that changes nothing. Redis checks rights before it runs it."""
+
 _PREVENTS = {
     "lock_timeout": "a search waits for a lock for as long as somebody holds it",
     "idle_in_transaction_session_timeout": "a transaction that a killed worker left open holds VACUUM back",
@@ -59,9 +74,9 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
     """What the broker's Redis is set to, and whether results are kept apart from it."""
     broker = settings.broker_url.get_secret_value()
     try:
-        with _asked(settings) as client:
+        with _asked(settings.broker_url) as client:
             client.ping()
-            problem = _too_old(client, settings)
+            problem = _too_old(client, settings) or _missing_rights(client, settings)
             yield Finding("problem", "Redis", problem) if problem else Finding("ok", "Redis", "it answers")
             yield from _redis_settings(client)
     except (redis.RedisError, ValueError, TypeError) as error:
@@ -79,24 +94,25 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def refuse_old_redis(settings: Settings) -> None:
-    """Refuse a broker on which the settings' transport can't work.
+def check_redis(settings: Settings) -> None:
+    """Check that the settings' transport can work on this broker, as the Redis users of the settings.
 
-    A Redis that is away, or says nothing of itself, is no reason.
+    A Redis that is away, or says nothing of itself, is no reason to stop.
 
     Raises:
-        SettingsError: it is too old.
+        SettingsError: it is too old, or refuses a user what a worker does.
     """
     problem = None
-    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings) as client:
-        problem = _too_old(client, settings)
+    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings.broker_url) as client:
+        problem = _too_old(client, settings) or _missing_rights(client, settings)
     if problem:
         raise SettingsError(problem)
 
 
-def _asked(settings: Settings) -> redis.Redis:
+def _asked(url: SecretStr) -> redis.Redis:
     return redis.Redis.from_url(
-        settings.broker_url.get_secret_value(),
+        url.get_secret_value(),
+        retry=Retry(NoBackoff(), 0),  # a silent server costs one wait, not one for each of redis-py's tries
         socket_connect_timeout=_ANSWER_SECONDS,
         socket_timeout=_ANSWER_SECONDS,
         protocol=2,  # so that a Redis before 6, which knows no other, can say its version
@@ -117,6 +133,38 @@ def _too_old(client: redis.Redis, settings: Settings) -> str | None:
         f"Redis {version} is too old: the reliable transport moves jobs with BLMOVE, which Redis has since 6.2 "
         f"(and every Valkey). Install a newer one{otherwise}"
     )
+
+
+def _missing_rights(broker: redis.Redis, settings: Settings) -> str | None:
+    """What is to be done about a user of Redis who may not do what a worker does.
+
+    Celery takes a refusal for a lost connection: such a worker would connect again for ever.
+    """
+    if settings.worker.transport == "stock":
+        return None
+    if problem := _refused(broker, "CELERY_BROKER_URL", _OF_THE_BROKER):
+        return problem
+    if settings.result_backend is None:
+        return _refused(broker, "CELERY_BROKER_URL", _OF_THE_RESULTS)
+    # Results on a server that is away are waited for, as the broker is.
+    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings.result_backend) as results:
+        return _refused(results, "CELERY_RESULT_BACKEND", _OF_THE_RESULTS)
+    return None
+
+
+def _refused(client: redis.Redis, variable: str, commands: Mapping[str, tuple[str | int, ...]]) -> str | None:
+    for name, words in commands.items():
+        try:
+            client.execute_command(*words)  # type: ignore[no-untyped-call] # redis-py's own
+        except redis.exceptions.NoPermissionError:
+            user = client.get_connection_kwargs().get("username") or "default"
+            return (
+                f"{variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a user "
+                "with the rights of worker in config/redis/users.acl (docs/operations.md)"
+            )
+        except redis.ResponseError:
+            continue
+    return None
 
 
 def _redis_settings(client: redis.Redis) -> Iterator[Finding]:

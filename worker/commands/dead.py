@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from worker.commands.jobs import check_url
-from worker.errors import InvalidJob, Unavailable
+from worker.errors import InvalidJob, NotAuthorised, Unavailable
 from worker.terminal import console, screen, styled, write_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")
 
 @contextlib.contextmanager
 def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
-    """The broker of the environment's settings, and the queues that are asked for."""
+    """The broker of the environment's settings, and the queues that are asked for.
+
+    Raises:
+        NotAuthorised: Redis refuses its user the command.
+        Unavailable: it does not answer.
+    """
     import redis
 
     from worker import settings as settings_module
@@ -44,6 +49,13 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
     try:
         with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30) as client:
             yield client, (queue,) if queue else settings_module.QUEUES
+    except redis.exceptions.NoPermissionError:
+        # No passing state: trying again later, as for a broker that is away, does not help.
+        user = client.get_connection_kwargs().get("username") or "default"
+        raise NotAuthorised(
+            f"CELERY_BROKER_URL: Redis refused its user {user} this command: connect as the user admin of "
+            "config/redis/users.acl"
+        ) from None
     except redis.RedisError as error:
         raise Unavailable(f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL") from None
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
-from worker.codec import Unreadable, loads, parse
+from worker.codec import UNDECODABLE, Unreadable, loads, parse
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
 from worker.transport.excerpts import sent_bytes
 
@@ -33,7 +33,6 @@ Reason: TypeAlias = Literal[
 """Why a message is a dead letter."""
 
 ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
-UNDECODABLE = "the body could not be decoded as JSON (malformed, invalid UTF-8, or nested too deeply)"
 
 OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
 """For how long a job was put off because something was away, as it says itself when it comes again."""

@@ -51,12 +51,13 @@ contract: $(INSTALLED)  ## write docs/contract anew from the types
 
 lock: $(INSTALLED)  ## write requirements-image.txt anew: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	@echo 'hatchling>=1.25' > .build-requirements.in
-	@echo '# What the image installs, each file by its hash: pip takes nothing else. Written by `make lock` from constraints.txt.' > requirements-image.txt
+	@mkdir -p build && rm -f build/image.txt
+	@echo 'hatchling>=1.25' > build/image.in
 	@$(BIN)/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras --allow-unsafe --no-emit-index-url \
-	  --no-emit-trusted-host --no-emit-find-links --extra monitoring -c constraints.txt --output-file - pyproject.toml \
-	  .build-requirements.in >> requirements-image.txt
-	@rm .build-requirements.in
+	  --no-emit-trusted-host --no-emit-find-links --extra monitoring -c constraints.txt --output-file build/image.txt \
+	  pyproject.toml build/image.in
+	@echo '# What the image installs, each file by its hash: pip takes nothing else. Written by `make lock` from constraints.txt.' \
+	  | cat - build/image.txt > requirements-image.txt
 
 BENCH_ROWS ?= 100000
 

@@ -1,7 +1,8 @@
-"""The task through Celery's own machinery (pytest-celery's session app and worker) on real Redis and Postgres."""
+"""The task through Celery's own machinery (its own test app and worker) on real Redis and Postgres."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import tomllib
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from celery.contrib.testing.app import TestApp, setup_default_app
+from celery.contrib.testing.worker import start_worker
 
 from worker import codec, results, tasks
 from worker.app import celery_settings
@@ -28,14 +31,14 @@ QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist
 ALICE = {"user_id": "alice"}
 
 
-@pytest.fixture(scope="session")
-def session_settings(stack: Stack, sample_template: str) -> Settings:
+@pytest.fixture(scope="module")
+def module_settings(stack: Stack, sample_template: str) -> Settings:
     # A clone of its own: a template can't be cloned while somebody is connected to it.
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE celery_session TEMPLATE {sample_template}")
+        admin.execute(f"CREATE DATABASE celery_tests TEMPLATE {sample_template}")
     values = tomllib.loads((config_folder() / "worker.toml").read_text())
     values |= {
-        "database_connection_string": stack.postgres.dsn("celery_session", "retrieval_worker"),
+        "database_connection_string": stack.postgres.dsn("celery_tests", "retrieval_worker"),
         "broker_url": stack.redis.url(2),
         "result_backend": stack.redis.url(3),
         "trust_queue": True,
@@ -43,33 +46,16 @@ def session_settings(stack: Stack, sample_template: str) -> Settings:
     return from_values(values)
 
 
-@pytest.fixture(scope="session")
-def celery_config(session_settings: Settings) -> dict[str, Any]:
-    """Configuration of pytest-celery's app: the worker's own."""
+@pytest.fixture(scope="module")
+def app(module_settings: Settings) -> Iterator[Celery]:
+    """Celery's own test app with the project's tasks, while a worker in this process serves it."""
     codec.install()
-    return celery_settings(session_settings)
-
-
-@pytest.fixture(scope="session")
-def celery_worker_parameters() -> dict[str, Any]:
-    return {"queues": ("retrieval",), "perform_ping_check": False, "shutdown_timeout": 30}
-
-
-@pytest.fixture(scope="session")
-def celery_app_with_tasks(celery_session_app: Celery, session_settings: Settings) -> Iterator[Celery]:
-    """pytest-celery's app with the project's tasks and an engine."""
-    engine = Engine(session_settings, time.perf_counter)
-    celery_session_app.loader.override_backends = results.OVERRIDES
-    tasks.register(celery_session_app, session_settings, lambda: engine, Metrics(session_settings.metrics))
-    yield celery_session_app
-    engine.close()
-
-
-@pytest.fixture
-def app(celery_app_with_tasks: Celery, celery_session_worker: Any) -> Celery:
-    """The app while a worker serves it (the worker starts after the tasks are registered)."""
-    del celery_session_worker
-    return celery_app_with_tasks
+    served = TestApp(set_as_current=False, config=celery_settings(module_settings))
+    with contextlib.closing(Engine(module_settings, time.perf_counter)) as engine, setup_default_app(served):
+        served.loader.override_backends = results.OVERRIDES
+        tasks.register(served, module_settings, lambda: engine, Metrics(module_settings.metrics))
+        with start_worker(served, queues=("retrieval",), perform_ping_check=False, shutdown_timeout=30):
+            yield served
 
 
 def send(app: Celery, *args: Any, **kwargs: Any) -> Any:

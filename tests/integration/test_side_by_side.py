@@ -37,9 +37,8 @@ def test_a_round_of_the_sides_that_need_no_other_environment():
         assert min(one.recalls) > 0.8
         assert min(one.costs["worker_ms"]) > 0
         assert min(one.costs["postgres_ms"]) > 0
-    # A job's embedding goes through Redis: 4 kB as base64. The bare loop has no Redis.
-    assert outcome.sides[figures.ONE].cost("redis_in_kb") > 4
-    assert outcome.sides[figures.BARE].cost("redis_in_kb") < 1
+    # A job's embedding goes through Redis: 4 kB as base64. The bare loop has no Redis; idle workers say a little there.
+    assert outcome.sides[figures.BARE].cost("redis_in_kb") < 4 < outcome.sides[figures.ONE].cost("redis_in_kb")
     # 768 floats of four bytes are sent to Postgres by each, and fifteen chunks come back.
     for one in outcome.sides.values():
         assert 3.072 < one.cost("postgres_in_kb") < 30

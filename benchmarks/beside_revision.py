@@ -2,7 +2,8 @@
 
 python -m benchmarks.beside_revision 934352c --jobs 2000 --rounds 5
 
-Each side is a checkout of its own with servers of its own; the environment (Celery, psycopg, ...) is this one.
+Each side is a checkout of its own with a Postgres of its own; the environment (Celery, psycopg, ...) is this one. So is
+Redis, as this checkout ships it: what its settings cost is no difference between the sides.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
+from worker.devstack import redis_server
+
 HERE = Path(__file__).resolve().parents[1]
 
 # Runs in either checkout, so it may use only what both have.
 SIDE = """
 import json, sys
+from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
 from worker import devstack
@@ -34,7 +38,10 @@ from worker.corpus_files import SAMPLES, read
 from worker.loader import load, migrate
 
 figures = Figures()
+queue, results = sys.argv[2:]
+names = {"CELERY_BROKER_URL": queue, "CELERY_RESULT_BACKEND": results}
 with devstack.stack() as stack:
+    stack.redis = SimpleNamespace(url=[queue, results].__getitem__, environment=lambda user: names)
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
         migrate(connection)
         load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
@@ -45,14 +52,15 @@ print(json.dumps([figures.jobs_a_second[0], figures.cpu_ms_a_job[0], figures.fai
 
 def measure_side(checkout: Path, jobs: int) -> tuple[float, float, int]:
     """Measure one checkout once: jobs a second, milliseconds of worker CPU a job, failed jobs."""
-    done = subprocess.run(
-        [sys.executable, "-c", SIDE, str(jobs)],
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
+    with tempfile.TemporaryDirectory(prefix="rw-redis-") as root, redis_server(Path(root)) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", SIDE, str(jobs), *server.urls("admin")],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
     rate, cpu, failed = json.loads(done.stdout.splitlines()[-1])
     return rate, cpu, failed
 

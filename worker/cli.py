@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Any, NoReturn
+from importlib import metadata
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -23,6 +24,23 @@ cli = typer.Typer(
     "Exit codes: 0 done, 1 failed (or: something drifted), 2 wrong usage, 69 Postgres or Redis is away, "
     "78 wrong settings.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"retrieval-worker {metadata.version('retrieval-worker')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _opening(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What comes before a command."""
+
+
 for command in (
     *(machine.demo, machine.up),
     *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),

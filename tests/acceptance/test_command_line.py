@@ -12,6 +12,7 @@ import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -232,6 +233,12 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     done = run(command, "--help", COLUMNS="200")
     assert done.returncode == 0
     assert "Example" in done.stdout
+
+
+def test_the_version_is_told() -> None:
+    """One line, as scripts read it."""
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"retrieval-worker {metadata.version('retrieval-worker')}\n")
 
 
 @pytest.mark.parametrize(

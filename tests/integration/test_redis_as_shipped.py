@@ -78,6 +78,19 @@ def test_a_worker_with_a_producers_rights_does_not_start(
     assert stack.redis.passwords["producer"] not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("variable", "database"), [("CELERY_BROKER_URL", 0), ("CELERY_RESULT_BACKEND", 1)])
+@pytest.mark.parametrize("user", ["worker", "nobody"])
+def test_a_worker_whom_redis_does_not_let_in_does_not_start(
+    stack: Stack, worker_environment: Callable[..., dict[str, str]], variable: str, database: int, user: str
+) -> None:
+    """A wrong password does not become right by trying again: exit code 78, and a sentence without the password."""
+    url = f"redis://{user}:wrong-secret@127.0.0.1:{stack.redis.port}/{database}"
+    done = run(worker_environment() | {variable: url}, *WORKER)
+    assert done.returncode == 78, done.stderr
+    assert f"retrieval-worker: {variable}: Redis refuses this user or password." in done.stderr
+    assert "wrong-secret" not in done.stdout + done.stderr
+
+
 def test_the_doctor_refuses_a_producers_rights(stack: Stack, worker_environment: Callable[..., dict[str, str]]) -> None:
     """It says what the start says."""
     done = run(as_user(stack, worker_environment, "producer"), "-m", "worker.cli", "doctor")

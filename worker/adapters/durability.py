@@ -79,8 +79,10 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
             problem = _too_old(client, settings) or _missing_rights(client, settings)
             yield Finding("problem", "Redis", problem) if problem else Finding("ok", "Redis", "it answers")
             yield from _redis_settings(client)
+    except redis.AuthenticationError:
+        yield Finding("problem", "Redis", _not_let_in("CELERY_BROKER_URL"))
     except (redis.RedisError, ValueError, TypeError) as error:
-        # Its text may name the user; the class says whether it is the link, the password or the URL.
+        # Its text may name the user; the class says whether it is the link or the URL.
         yield Finding(
             "problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
         )
@@ -100,13 +102,22 @@ def check_redis(settings: Settings) -> None:
     A Redis that is away, or says nothing of itself, is no reason to stop.
 
     Raises:
-        SettingsError: it is too old, or refuses a user what a worker does.
+        SettingsError: it is too old, or refuses a user, or what a worker does.
     """
     problem = None
-    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings.broker_url) as client:
-        problem = _too_old(client, settings) or _missing_rights(client, settings)
+    try:
+        with _asked(settings.broker_url) as client:
+            problem = _too_old(client, settings) or _missing_rights(client, settings)
+    except redis.AuthenticationError:
+        problem = _not_let_in("CELERY_BROKER_URL")
+    except (redis.RedisError, ValueError, TypeError):
+        return
     if problem:
         raise SettingsError(problem)
+
+
+def _not_let_in(variable: str) -> str:
+    return f"{variable}: Redis refuses this user or password. Check both against users.acl of that Redis"
 
 
 def _asked(url: SecretStr) -> redis.Redis:
@@ -146,10 +157,13 @@ def _missing_rights(broker: redis.Redis, settings: Settings) -> str | None:
         return problem
     if settings.result_backend is None:
         return _refused(broker, "CELERY_BROKER_URL", _OF_THE_RESULTS)
-    # Results on a server that is away are waited for, as the broker is.
-    with contextlib.suppress(redis.RedisError, ValueError, TypeError), _asked(settings.result_backend) as results:
-        return _refused(results, "CELERY_RESULT_BACKEND", _OF_THE_RESULTS)
-    return None
+    try:
+        with _asked(settings.result_backend) as results:
+            return _refused(results, "CELERY_RESULT_BACKEND", _OF_THE_RESULTS)
+    except redis.AuthenticationError:
+        return _not_let_in("CELERY_RESULT_BACKEND")
+    except (redis.RedisError, ValueError, TypeError):
+        return None  # results on a server that is away are waited for, as the broker is
 
 
 def _refused(client: redis.Redis, variable: str, commands: Mapping[str, tuple[str | int, ...]]) -> str | None:

@@ -24,8 +24,11 @@ demo: $(INSTALLED)  ## the whole way of a job on this machine, as two callers; l
 up: $(INSTALLED)  ## keep Postgres, Redis, a worker and Flower running until Ctrl-C
 	@$(BIN)/retrieval-worker up
 
-test: $(INSTALLED)  ## the whole suite, real Postgres and Redis included
-	$(BIN)/python -m pytest
+# Each process has servers of its own. The slowest files come first, in the order of their names.
+TEST_PROCESSES ?= logical
+
+test: $(INSTALLED)  ## the whole suite, real Postgres and Redis included; TEST_PROCESSES=1
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(INSTALLED)  ## what needs no servers
 	$(BIN)/python -m pytest tests/unit

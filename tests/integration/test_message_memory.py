@@ -77,7 +77,7 @@ def in_base64(body: str) -> str:
 
 def values(unit: str, each: int) -> bytes:
     """As many values as may be, and no longer."""
-    body = "[[[" + unit * (RULES.max_values // each - 20) + "0]], {}, {}]"
+    body = "[[[" + unit * (RULES.max_values // each - 40) + "0]], {}, {}]"
     whole = {
         "body": body,
         "content-type": "application/json",
@@ -92,9 +92,9 @@ GREATEST = {
     "text with one letter of four bytes": filled('[[{"text": "\U0001f600', "a", '"}], {}, {}]', plain),
     "the same in base64": filled('[[{"text": "\U0001f600', "a", '"}], {}, {}]', in_base64),
     "as many lists as may be": values("[],", 2),
-    "as many objects as may be": values('{"a":{}},', 4),
+    "as many objects as may be": values('{"a":{}},', 6),
     "as many numbers as may be": values("0.12345678901234567,", 1),
-    "as many names as may be": values('{"' + "k" * 6 + '":"v"},', 3),
+    "as many names as may be": values('{"' + "k" * 6 + '":"v"},', 4),
 }
 
 

@@ -16,7 +16,7 @@ from celery.backends.redis import RedisBackend
 from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevokedError, TimeLimitExceeded
 from celery.states import FAILURE, READY_STATES, REVOKED, SUCCESS
 
-from worker.errors import InternalError, RetrievalError, TimedOut, Unavailable
+from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
 from worker.owed import OwedOutcomes
 from worker.probing import probed
 
@@ -180,6 +180,8 @@ def _ours(error: BaseException) -> BaseException:
         return error
     if isinstance(error, TimeLimitExceeded):
         return TimedOut("the job ran longer than its time limit, and its process was ended")
+    if isinstance(error, TaskRevokedError):
+        return DeadLettered("the job was revoked")
     if isinstance(error, Retry):
         return Unavailable("the job was put back, to be tried again")
     return InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details under this task id")

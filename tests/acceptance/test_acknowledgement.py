@@ -94,9 +94,9 @@ class Place:
         with devstack.celery_worker({**self.environment, **settings}, self.log, "--concurrency=1", *options) as worker:
             yield worker
 
-    def expect_one_outcome(self, task_id: str, kind: str) -> None:
+    def expect_one_outcome(self, task_id: str, kind: str, said_before: int = 0) -> None:
         """The outcome is not there, and the message is; once results are stored again, it is the other way round."""
-        wait_for(lambda: self.said("outcomes not stored yet") > 0)
+        wait_for(lambda: self.said("outcomes not stored yet") > said_before)
         assert self.record(task_id) is None
         assert self.broker.hlen(keys.UNACKED) == 1
         self.link.blackhole(False)
@@ -202,10 +202,17 @@ def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_store
     """It is not run, and not acknowledged before its record says so."""
     with place.worker(), Celery(broker=place.broker_url) as app:
         assert app.control.revoke("a-revoked-job", reply=True, timeout=30, limit=1)
-        place.results.delete("celery-task-meta-a-revoked-job")  # Celery's own, of the moment of the command
+        wait_for(lambda: place.record("a-revoked-job") is not None)  # the command's own record
+        place.results.delete("celery-task-meta-a-revoked-job")
         place.link.blackhole(True)
+        said_before = place.said("outcomes not stored yet")
         task_id = place.client.enqueue(JOB, task_id="a-revoked-job")
-        place.expect_one_outcome(task_id, "REVOKED")
+        place.expect_one_outcome(task_id, "REVOKED", said_before)
+        assert place.record(task_id)["result"] == {  # type: ignore[index] # it is there
+            "exc_type": "DeadLettered",
+            "exc_message": ["the job was revoked"],
+            "exc_module": "worker.errors",
+        }
 
 
 def test_a_job_whose_process_is_ended_by_request_is_told_when_results_can_be_stored(

@@ -52,11 +52,11 @@ def through(stack: devstack.Stack, link: Proxy) -> dict[str, str]:
     return {"CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
+def wait_for(condition: Callable[[], Any], tell: Callable[[], str] = lambda: "", seconds: float = 60.0) -> None:
+    """Poll something that nobody announces, until a deadline; then tell what may say why."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
+        assert time.monotonic() < deadline, f"it did not come true in time {tell()}"
         time.sleep(0.02)
 
 
@@ -303,7 +303,10 @@ def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
     with devstack.celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
         held.begin("held-1")
         worker.terminate()
-        wait_for(lambda: not any(one["cmd"] == "blmove" for one in broker.client_list()))
+        wait_for(
+            lambda: not any(one["cmd"] == "blmove" for one in broker.client_list()),
+            lambda: f"{broker.client_list()} {(tmp_path / 'first.log').read_text()[-4000:]}",
+        )
         worker.kill()
         worker.wait(10)
     with devstack.celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):

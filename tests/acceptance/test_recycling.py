@@ -96,7 +96,8 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
         for _ in range(10):
             for change in (control.pool_shrink, control.pool_grow):
                 ids += [client.enqueue(JOB) for _ in range(13)]
-                change(2, reply=True, timeout=30, limit=1)
+                with control.app.connection_for_write() as connection:  # a kept one may be closed meanwhile
+                    assert len(change(2, reply=True, timeout=60, limit=1, connection=connection)) == 1
         expect_each_once(client, broker, worker_log, ids)
 
 

@@ -44,7 +44,7 @@ class Operator:
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """The worker's answer."""
-        (replies,) = self.app.control.broadcast(command, arguments, reply=True, timeout=15, limit=1)
+        (replies,) = self.app.control.broadcast(command, arguments, reply=True, timeout=60, limit=1)
         (answer,) = replies.values()
         return answer
 

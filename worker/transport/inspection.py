@@ -45,7 +45,8 @@ class Rules:
     Attributes:
         tasks: names of the tasks that may be called; None: any.
         max_bytes: of a whole message; a longer one is not parsed.
-        max_values: of a message, about: its commas, colons and opening brackets are counted, braces twice, also those in texts.
+        max_values: of a message, about: its commas, colons and opening brackets are counted, braces twice, those in
+            texts, too.
         max_id: characters of a task id, and of any other header.
         max_deliveries: how often a message may be delivered; the next time it is a dead letter.
         callbacks: whether a message may name further tasks (link, chain, chord).

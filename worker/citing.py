@@ -82,6 +82,7 @@ class Citing:
             artifact = self._store(kept_under, document, asker)
         return {
             "schema_version": SCHEMA_VERSION,
+            "degraded": [],
             "citations": document,
             "verification": verification,
             "quotes": quotes,

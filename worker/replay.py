@@ -86,7 +86,7 @@ class Replay:
         with tracer.stage("batch") as counts:
             results = [self._run_or_error(job, i, name, identify) for i, name in enumerate(job.runs or [])]
             counts |= {"runs": len(results), "failed": sum("error" in result for result in results)}
-        return {"schema_version": SCHEMA_VERSION, "results": results, "trace": trace(tracer)}
+        return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
 
     def _run_or_error(self, job: PinnedReplay, index: int, name: RunName, identify: Identify) -> dict[str, Any]:
         try:
@@ -303,6 +303,7 @@ def _answer(
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     return {
         "schema_version": SCHEMA_VERSION,
+        "degraded": [],
         "chunks": chunks,
         "pins": [_pin_report(outcome) for outcome in outcomes],
         "matched": sum(count for verdict, count in verdicts.items() if verdict in RETURNED),

@@ -94,7 +94,7 @@ class Retrieval:
             )
             results = [_failed(query) if isinstance(query, InvalidJob) else next(answers) for query in decoded]
             counts |= {"queries": len(results), "failed": len(decoded) - len(queries)}
-        return {"schema_version": SCHEMA_VERSION, "results": results, "trace": trace(tracer)}
+        return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
 
     def _one(
         self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
@@ -127,6 +127,7 @@ class Retrieval:
             counts |= {"kept": len(kept), "beyond_max_distance": len(found.candidates) - len(kept)}
         header = {
             "schema_version": SCHEMA_VERSION,
+            "degraded": [],
             "status": _status(len(kept), k),
             "short_reason": _short_reason(len(kept), k, len(found.candidates), filters),
             "k_requested": job.k,
@@ -140,6 +141,7 @@ class Retrieval:
         """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
         tracer = Tracer(self._clock)
         header = dict(record.answer)
+        header.setdefault("degraded", [])  # records of earlier versions do not say it
         with tracer.stage("record") as counts:
             chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
             kept = [

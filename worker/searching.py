@@ -37,7 +37,7 @@ class Wanted:
         text: what a sparse leg looks for.
         vector: what a dense leg compares with, and a sparse leg tells the similarity to.
         weight: how much it counts where the fusion has weights.
-        optional: whether the job goes on without it.
+        without: code of what an answer lacks without it; "" for a leg that the job can't do without.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Wanted:
     text: str
     vector: Vector
     weight: float = 1.0
-    optional: bool = False
+    without: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _leg(wanted: Wanted, where: Sequence[Where], fetch: int, vectors: bool) -> L
         ]
     else:
         searches = [Nearest(place.corpus, wanted.vector, fetch, place.filters, vectors=vectors) for place in where]
-    return Leg(wanted.name, searches, wanted.optional)
+    return Leg(wanted.name, searches, bool(wanted.without))
 
 
 def _ranked(name: str, found: Found) -> RankedLeg:

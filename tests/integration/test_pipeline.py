@@ -468,6 +468,7 @@ def test_what_other_services_find_is_a_source(open_engine: Callable[..., Engine]
     assert answer["package"]["source_labels"]["S9"] == {"provider": "web", "url": item["url"]}
     assert len(answer["trace"]["warnings"]) == 1
     assert answer["trace"]["warnings"][0].startswith("broken: ")
+    assert {one for answer in (answer, alone, stopped) for one in answer["degraded"]} == {"remote:broken"}
     assert (alone["status"], stopped["status"]) == ("ok", "ok")
     assert [citation["url_or_doi"] for citation in alone["citations"]] == [item["url"]]
     assert response.package.remote_sources[0].url == item["url"]

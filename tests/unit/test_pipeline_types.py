@@ -106,6 +106,7 @@ packages = st.builds(
     conversation_id=maybe,
     previous=maybe,
     costs=several(costs),
+    degraded=several(texts),
     trace=traces,
 )
 citations = st.builds(Citation, texts, maybe, maybe, maybe, st.none() | counts, maybe, texts, maybe, maybe)

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import jsonschema
@@ -86,6 +87,15 @@ def test_descriptions_come_from_docstrings():
     assert schema["properties"]["k"]["description"] == "how many are wanted; any integer, clamped to 10–15."
     assert schema["properties"]["run"]["description"] == "record the job under this name."
     assert "Attributes" not in json.dumps(SCHEMAS)
+
+
+def test_every_result_says_what_it_was_made_without():
+    """Of every task, alone and in a batch; an example of each is in its file."""
+    for task in TASKS:
+        for kind in typing.get_args(task.result) or (task.result,):
+            assert {"schema_version", "degraded", "trace"} <= kind.model_fields.keys()
+    answers = [value for name, (of, value) in EXAMPLES.items() if of.endswith(".result")]
+    assert {json.dumps(answer["degraded"]) for answer in answers} == {"[]"}
 
 
 def test_results_may_say_more():

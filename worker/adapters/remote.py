@@ -47,10 +47,9 @@ class RemoteFound:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a trace says of it: one sentence a failure."""
-        missing = [f"{name}: {count} results without a URL or a snippet" for name, count in self.skipped.items()]
-        return (*(f"{name}: {reason}" for name, reason in self.failed), *missing)
+    def incomplete(self) -> list[str]:
+        """What a trace says of the results that were skipped."""
+        return [f"{name}: {count} results without a URL or a snippet" for name, count in self.skipped.items()]
 
 
 class RemoteSources:

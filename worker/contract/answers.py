@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from worker.contract.base import Result
+from worker.contract.base import Answer, Result
 from worker.contract.results import FusedChunk, Trace
 
 
@@ -112,7 +112,7 @@ class PipelineTrace(Trace):
     warnings: list[str] = []
 
 
-class PipelineAnswer(Result):
+class PipelineAnswer(Answer):
     """Answer of `run_pipeline`.
 
     Attributes:
@@ -129,7 +129,6 @@ class PipelineAnswer(Result):
         response_id: to go on from this answer.
     """
 
-    schema_version: Literal[1]
     status: Literal["ok", "empty"]
     short_reason: Literal["changed"] | None = None
     answer: str | None

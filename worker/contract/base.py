@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -55,6 +55,19 @@ class Result(BaseModel):
     """An object inside a result. Unknown fields are ignored, so that a newer worker may say more."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Answer(Result):
+    """What a task answers.
+
+    Attributes:
+        schema_version: version of this contract.
+        degraded: what the answer was made without, as codes: `contextual`, `hyde`, `reranker`, `language_model`,
+            `remote:<name>`; empty where all was there.
+    """
+
+    schema_version: Literal[1]
+    degraded: list[str] = []
 
 
 def parse_job(model: type[JobT], data: Any) -> JobT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from worker.contract.base import Result
+from worker.contract.base import Answer, Result
 from worker.contract.results import FailedQuery, Trace  # noqa: TC001 -- pydantic reads the annotations when it runs
 
 
@@ -46,7 +46,7 @@ class ReplayedChunk(Result):
     hash_version: int | None = None
 
 
-class Replay(Result):
+class Replay(Answer):
     """Answer of `pinned_replay`.
 
     Attributes:
@@ -60,7 +60,6 @@ class Replay(Result):
         digest: two replays are the same if their digests are.
     """
 
-    schema_version: Literal[1]
     chunks: list[ReplayedChunk]
     pins: list[Pinned]
     matched: int
@@ -72,10 +71,9 @@ class Replay(Result):
     trace: Trace
 
 
-class ReplayBatch(Result):
+class ReplayBatch(Answer):
     """Answer of `pinned_replay` to ``runs``: one entry a run, in their order."""
 
-    schema_version: Literal[1]
     results: list[Replay | FailedQuery]
     trace: Trace
 
@@ -142,7 +140,7 @@ class LabelCheck(Result):
     unknown: list[UnknownLabel]
 
 
-class Citations(Result):
+class Citations(Answer):
     """Answer of `build_citations`.
 
     Attributes:
@@ -154,7 +152,6 @@ class Citations(Result):
         artifact: where the document is kept, or null.
     """
 
-    schema_version: Literal[1]
     citations: dict[str, Any]
     verification: list[CitationCheck]
     quotes: list[QuoteCheck]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from worker.contract.base import Result
+from worker.contract.base import Answer, Result
 
 
 class Stage(Result):
@@ -74,11 +74,10 @@ class RankedChunk(FoundChunk):
     similarity_score: float
 
 
-class TopK(Result):
+class TopK(Answer):
     """Answer of `retrieve_top_k` to one query.
 
     Attributes:
-        schema_version: version of this contract.
         status: `ok` with `k` chunks, `short` with fewer, `empty` with none, which is no failure.
         short_reason: null if `ok`; else the first that applies: `max_distance` removed a chunk, `filters` were
             given, no more rows are visible (`visible_rows`), or recorded chunks `changed`.
@@ -89,7 +88,6 @@ class TopK(Result):
         trace: how the answer came about; differs from repeat to repeat.
     """
 
-    schema_version: Literal[1]
     status: Literal["ok", "short", "empty"]
     short_reason: Literal["max_distance", "filters", "visible_rows", "changed"] | None
     k_requested: int
@@ -113,10 +111,9 @@ class FailedQuery(Result):
     error: JobError
 
 
-class TopKBatch(Result):
+class TopKBatch(Answer):
     """Answer of `retrieve_top_k` to ``query_embeddings``: one entry a query, in their order."""
 
-    schema_version: Literal[1]
     results: list[TopK | FailedQuery]
     trace: Trace
 
@@ -206,7 +203,7 @@ class HybridMetrics(Result):
     mean_similarity: dict[str, float | None]
 
 
-class Hybrid(Result):
+class Hybrid(Answer):
     """Answer of `retrieve_hybrid`.
 
     Attributes:
@@ -216,7 +213,6 @@ class Hybrid(Result):
         metrics: corpus → how its legs did.
     """
 
-    schema_version: Literal[1]
     transformed_query: str
     context_keywords: list[str]
     results: dict[str, HybridAnswer]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker import observe
 from worker.caching import Bounds
 from worker.contract import HybridSearch
-from worker.core import diversity, vectors
+from worker.core import degraded, diversity, vectors
 from worker.core.fusion import FUSIONS, RankedLeg, min_max
 from worker.core.keywords import EXTRACTORS
 from worker.core.trace import Tracer
@@ -114,7 +114,7 @@ class HybridRetrieval:
         if remembered is not None:
             return _from_cache(asks, wording, remembered, tracer)
         made = self._made(job, asks, wording, given, asker, tracer, cache="miss")
-        if all(metrics["contextual"] != "failed" for metrics in made.header["metrics"].values()):
+        if not made.header["degraded"]:  # the next one to ask should not inherit a failure
             slot.keep(made.pins, made.header["scores"], made.header["metrics"])
         return made.answer
 
@@ -139,7 +139,7 @@ class HybridRetrieval:
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
         with tracer.stage("fuse"):
             fused = [self._fused(job, ask, i, names, results) for i, ask in enumerate(asks)]
-        header = wording.header()
+        header = wording.header() | {"degraded": degraded.ordered(failed)}
         state = _contextual_state(wording, failed)
         metrics = {
             ask.corpus.name: leg_metrics(legs, merged, state, failed.get("contextual"))
@@ -235,7 +235,9 @@ class HybridRetrieval:
             recorded = sum(pin.pin.corpus == name for pin in record.pins)
             results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
         return {
-            **{name: header[name] for name in ("schema_version", "transformed_query", "context_keywords")},
+            "schema_version": header["schema_version"],
+            "degraded": header.get("degraded", []),  # records of earlier versions do not say it
+            **{name: header[name] for name in ("transformed_query", "context_keywords")},
             "results": results,
             "metrics": {wanted["corpus"]: header["metrics"][wanted["corpus"]] for wanted in header["searches"]},
             "trace": trace(tracer, {"method": "record"}, dict(record.models)),

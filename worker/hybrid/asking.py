@@ -55,6 +55,7 @@ class Wording:
         """What an answer says of it."""
         return {
             "schema_version": SCHEMA_VERSION,
+            "degraded": [],
             "transformed_query": self.text,
             "context_keywords": list(self.keywords),
         }

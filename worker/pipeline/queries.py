@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.language_model import Prompt
-from worker.core import hyde
+from worker.core import degraded, hyde
 from worker.core.keywords import EXTRACTORS
 from worker.errors import InvalidJob, Unavailable
 from worker.searching import Wanted
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from worker.transforms import Transforms
 
 LONGEST_LINE = 1000
+
+_WITHOUT = {"context": degraded.CONTEXTUAL, "hyde": degraded.HYDE, "variants": degraded.LANGUAGE_MODEL}
+"""What an answer is made without where such a leg fails, by what it looks for."""
 
 _HYDE = (
     "Write a short passage, as it could stand in a technical document, that answers the question. Three sentences at "
@@ -93,7 +96,7 @@ class QueryMaker:
         try:
             return self._transforms.apply(profile.transform, question, stages.bill.of("transform")).text
         except Unavailable as error:
-            stages.warnings.append(f"transform: {error.message}")
+            stages.degrade(degraded.LANGUAGE_MODEL, "transform", error.message)
             return question
 
     def made_of(self, request: QueryRequest, profile: ProfileSettings) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class QueryMaker:
 
     @staticmethod
     def _wanted(leg: LegSettings, name: str, text: str, vector: Vector) -> Wanted:
-        return Wanted(name, leg.kind, text, vector, leg.weight, optional=leg.of != "question")
+        return Wanted(name, leg.kind, text, vector, leg.weight, _WITHOUT.get(leg.of, ""))
 
     # --- what a model writes --------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class QueryMaker:
                 said = model.complete(Prompt(instructions.replace("{i}", str(i)).replace("{n}", str(n)), text), paid)
                 written.append(said.text.strip())
         except Unavailable as error:
-            stages.warnings.append(f"{what}: {error.message}")
+            stages.degrade(_WITHOUT[what], what, error.message)
         return [one for one in written if one]
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from worker.core import diversity, temporal
+from worker.core import degraded, diversity, temporal
 from worker.core.costs import Bill
 from worker.core.diversity import Dropped, Selection
 from worker.core.fusion import identity, min_max
@@ -112,7 +112,9 @@ class SourceBuilder:
                 keep(slot, stages.sources)
         with stages.stage("remote") as counts:
             remote = self._remote.find(mode.remote, request.question, k, self._settings.hybrid.deadline_seconds)
-            stages.warnings += remote.warnings
+            for service, reason in remote.failed:
+                stages.degrade(degraded.remote(service), service, reason)
+            stages.warnings += remote.incomplete
             counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
         kept = tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.sources)
         return ContextPackage(
@@ -121,6 +123,7 @@ class SourceBuilder:
             candidates=kept,
             remote_sources=remote.sources,
             costs=tuple(stages.bill.entries),
+            degraded=tuple(degraded.ordered(stages.degraded)),
             trace=stages.trace(),
         )
 
@@ -144,7 +147,9 @@ class SourceBuilder:
             merged = find(
                 self._legs, asker, where, queries.wanted, profile.fusion, profile.fetch, deadline, vectors=vectors
             )
-            stages.warnings += [f"{leg}: {found.error.message}" for leg, found in merged.results.items() if found.error]
+            for one in queries.wanted:
+                if error := merged.results[one.name].error:
+                    stages.degrade(one.without, one.name, error.message)
             stages.legs = {leg: round(found.duration_ms, 3) for leg, found in merged.results.items()}
             stages.candidates = merged.candidates
             stages.keep("search", self._near_enough(merged.candidates))
@@ -211,7 +216,7 @@ class SourceBuilder:
             texts = [candidate.chunk.text for candidate in stages.candidates]
             scores = reranker.scores(question, texts, stages.bill.of("rerank"))
         except Unavailable as error:
-            stages.warnings.append(f"rerank: {error.message}")
+            stages.degrade(degraded.RERANKER, "rerank", error.message)
             return
         scored = [
             _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, scores, strict=True)

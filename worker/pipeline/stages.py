@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Literal
 
+from worker import observe
 from worker.core.fusion import identity
 from worker.pipeline.types import Left, RetrievalTrace, StageTrace
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from worker.model import Candidate
 
     Report = Callable[[str, int, int], None]
+
+log = observe.logger("worker.pipeline")
 
 
 class Stages:
@@ -40,6 +43,7 @@ class Stages:
         self._stages: list[StageTrace] = []
         self._left: list[Left] = []
         self.warnings: list[str] = []
+        self.degraded: list[str] = []
         self.queries: dict[str, str] = {}
         self.legs: dict[str, float] = {}
         self.models: dict[str, str] = {}
@@ -67,6 +71,12 @@ class Stages:
             self._noted = (self.pinned, self.candidates)
             self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
         self._stages.append(StageTrace(name, duration, counts, *self._after))
+
+    def degrade(self, code: str, what: str, reason: str) -> None:
+        """Go on without something, and note what and why."""
+        self.degraded.append(code)
+        self.warnings.append(f"{what}: {reason}")
+        log.warning("answer degraded", code=code, what=what, reason=reason)
 
     def keep(self, stage: str, selection: Selection) -> None:
         """Go on with what a step kept, and note why the rest left."""

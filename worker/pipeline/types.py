@@ -167,6 +167,7 @@ class ContextPackage:
         conversation_id: the conversation that it is part of.
         previous: the provider's name of the answer that this one goes on from.
         costs: of every call of a model.
+        degraded: codes of what it was made without; see `worker.core.degraded`.
         trace: how it came about.
     """
 
@@ -181,6 +182,7 @@ class ContextPackage:
     conversation_id: str | None = None
     previous: str | None = None
     costs: tuple[CostEntry, ...] = ()
+    degraded: tuple[str, ...] = ()
     trace: RetrievalTrace = RetrievalTrace()
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker.contract import SCHEMA_VERSION
+from worker.core import degraded
 from worker.core.costs import written
 from worker.retrieval import WORKER_VERSION, described
 
@@ -18,6 +19,7 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
     package = response.package
     return {
         "schema_version": SCHEMA_VERSION,
+        "degraded": degraded.ordered(package.degraded),
         "status": response.status,
         "short_reason": None,
         "answer": response.answer,

@@ -31,6 +31,7 @@ _STYLES = {
     "ambiguous": "yellow",
     "edited": "magenta",
     "missing": "red",
+    "tampered": "bold red",
 }
 
 
@@ -71,7 +72,7 @@ def citations_table(title: str, answer: Citations) -> Table:
         verdict = check.verdict or "missing"
         said = short(citation["text"])
         row = (citation["source_id"], citation["section"] or "", said)
-        table.add_row(styled((verdict if check.integrity else f"{verdict}, altered", _STYLES[verdict])), *row)
+        table.add_row(styled((verdict, _STYLES[verdict])), *row)
     return table
 
 

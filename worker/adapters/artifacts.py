@@ -106,7 +106,8 @@ class Artifacts:
 
 def _below_root(owner: str, path: str) -> str:
     # Hashed: an owner may hold any character, and nobody need read it in a listing.
-    return f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}/{path}"
+    folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
+    return f"{folder}/{path}"
 
 
 @contextlib.contextmanager

@@ -7,29 +7,32 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker.contract import SCHEMA_VERSION
-from worker.core.citations import CitationRecord, create_citations_json, is_intact
+from worker.core.citations import CONFLICTS, CitationRecord, create_citations_json, is_intact
+from worker.core.cited import ANSWERING, cited_sections
 from worker.core.conflicts import find_conflicts
 from worker.core.disagreement import find_disagreements
 from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.labels import classify
-from worker.core.pinning import Pin, answered, raw_hash
+from worker.core.pinning import RETURNED, answered, unique
 from worker.core.quoting import check_quote
 from worker.core.quoting.findings import QuotedChunk
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob, NotAuthorised
 from worker.recording import owner_of
+from worker.replay import pin_of_record
 from worker.retrieval import trace
 from worker.run_files import CITATIONS, run_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from worker.adapters.runs import RecordedPin, Runs
-    from worker.contract import BuildCitations, CitedChunk, Quote, RunRef
+    from worker.adapters.runs import Record, Runs
+    from worker.contract import BuildCitations, CitedChunk, CitedRun, Quote, RunRef
     from worker.core.conflicts import Conflict, Side
+    from worker.core.pinning import Outcome, Pin
     from worker.core.quoting.findings import QuoteFinding
     from worker.corpora import Corpora, Identify
-    from worker.model import Principal
+    from worker.model import Chunk, Principal
     from worker.replay import Replay
     from worker.run_files import RunFiles
 
@@ -77,9 +80,10 @@ class Citing:
             quotes = _quotes(job, records)
         with tracer.stage("conflicts"):
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
+            plain = [_conflict(conflict) for conflict in conflicts]
         document = create_citations_json(records)
         with tracer.stage("store"):
-            artifact = self._store(kept_under, document, asker)
+            artifact = self._store(kept_under, {**document, CONFLICTS: plain}, asker)
         return {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
@@ -87,7 +91,7 @@ class Citing:
             "verification": verification,
             "quotes": quotes,
             "labels": _labels(job),
-            "conflicts": [_conflict(conflict) for conflict in conflicts],
+            "conflicts": plain,
             "artifact": artifact,
             "trace": trace(tracer),
         }
@@ -98,30 +102,30 @@ class Citing:
         if job.records is not None:
             return [_record(chunk) for chunk in job.records]
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
-        owner = owner_of(asker.known())
-        found = [record for record in self._runs.find(owner, job.cite, None, job.cite.step) if record.pins]
+        found = self._recorded(job.cite, asker)
+        pins = unique([recorded.pin for record in found for recorded in record.pins])
+        outcomes = self._replay.at_home(pins, asker)
+        cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
+        sections = _Sections(job.sections or {}, _cited(_unchanged(found, outcomes)))
+        return [
+            _cited_record(outcome, chunk, section)
+            for outcome, chunk in answered(outcomes)
+            if _place(outcome.pin) in cited
+            for section in sections.of(outcome.pin)
+        ]
+
+    def _recorded(self, cite: CitedRun, asker: _Asker) -> list[Record]:
+        """What was recorded under the run to be cited."""
+        found = self._runs.find(owner_of(asker.known()), cite, None, cite.step)
+        found = [record for record in found if record.pins]
         if not found:
             raise InvalidJob("no such run", "cite")
-        sections = job.sections or {}
-        return [record for recorded_answer in found for record in self._cited(recorded_answer.pins, sections, asker)]
-
-    def _cited(self, pins: Sequence[RecordedPin], sections: dict[str, str], asker: _Asker) -> list[CitationRecord]:
-        """A run's chunks as they stand now; what says something else or can't be seen is not cited."""
-        outcomes = self._replay.at_home([recorded.pin for recorded in pins], asker)
-        return [
-            CitationRecord(
-                chunk_hash=outcome.pin.chunk_hash,
-                source_id=chunk.document_id,
-                text=chunk.text,
-                weight=outcome.pin.weight if outcome.pin.weight is not None else 0.0,
-                section=sections.get(outcome.pin.chunk_hash),
-                hash_version=outcome.pin.hash_version,
-                chunk_id=chunk.id,
-                page=chunk.page,
-                coordinates=chunk.coordinates,
-            )
-            for outcome, chunk in answered(outcomes)
-        ]
+        if cite.what == "retrieved":
+            return found
+        answers = [record for record in found if record.task == ANSWERING]
+        if not answers:
+            raise InvalidJob(f"expected a run with an answer of {ANSWERING}", "cite.what")
+        return answers
 
     # --- verification ---------------------------------------------------------------------------
 
@@ -129,13 +133,13 @@ class Citing:
         self, records: Sequence[CitationRecord], intact: Sequence[bool], asker: _Asker
     ) -> list[dict[str, Any]]:
         """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
-        pins = [_pin(record, whole) for record, whole in zip(records, intact, strict=True)]
+        pins = [pin_of_record(record, whole) for record, whole in zip(records, intact, strict=True)]
         outcomes = self._replay.anywhere(pins, asker)
         return [
             {
                 "chunk_hash": record.chunk_hash,
                 "integrity": whole,
-                "authorised": outcome.verdict != "missing",
+                "authorised": outcome.chunk is not None,
                 "verdict": outcome.verdict,
             }
             for record, whole, outcome in zip(records, intact, outcomes, strict=True)
@@ -144,7 +148,7 @@ class Citing:
     # --- the artifact ---------------------------------------------------------------------------
 
     def _store(self, run: RunRef | None, document: dict[str, Any], asker: _Asker) -> str | None:
-        """Keep the document; its path as the caller knows it."""
+        """Keep the document; its path below the store's root."""
         if run is None:
             return None
         content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
@@ -170,6 +174,55 @@ class _Asker:
         return principal
 
 
+class _Sections:
+    """In which sections chunks of a run are used: as the job says, else as the run's answers cite them."""
+
+    def __init__(self, given: Mapping[str, Sequence[str]], known: Mapping[tuple[str, str], Sequence[str]]) -> None:
+        self._given = given
+        self._known = known
+
+    def of(self, pin: Pin) -> list[str | None]:
+        """The sections of a chunk, each once; ``None`` for one in no section."""
+        named = self._given.get(pin.chunk_hash) or self._known.get(_place(pin))
+        return [*dict.fromkeys(named)] if named else [None]
+
+
+def _place(pin: Pin) -> tuple[str, str]:
+    """Where a recorded pin was found: no two chunks share it."""
+    return pin.corpus or "", pin.chunk_id or ""
+
+
+def _cited(found: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
+    """The chunks that recorded answers cite, and the sections that cite them."""
+    sections: dict[tuple[str, str], list[str]] = {}
+    for record in found:
+        if record.task == ANSWERING:
+            for place, names in cited_sections(record.answer).items():
+                sections.setdefault(place, []).extend(names)
+    return sections
+
+
+def _unchanged(found: Iterable[Record], outcomes: Iterable[Outcome[Chunk]]) -> list[Record]:
+    """Records whose answer this caller may still read: none of its sources changed or can't be seen any more."""
+    standing = {_place(outcome.pin) for outcome in outcomes if outcome.verdict in RETURNED}
+    return [record for record in found if all(_place(recorded.pin) in standing for recorded in record.pins)]
+
+
+def _cited_record(outcome: Outcome[Chunk], chunk: Chunk, section: str | None) -> CitationRecord:
+    """A run's chunk as it stands now."""
+    return CitationRecord(
+        chunk_hash=outcome.pin.chunk_hash,
+        source_id=chunk.document_id,
+        text=chunk.text,
+        weight=outcome.pin.weight if outcome.pin.weight is not None else 0.0,
+        section=section,
+        hash_version=outcome.pin.hash_version,
+        chunk_id=chunk.id,
+        page=chunk.page,
+        coordinates=chunk.coordinates,
+    )
+
+
 def _record(chunk: CitedChunk) -> CitationRecord:
     # What the constructor does in Python, in a third of its time: a job may have thousands.
     return tuple.__new__(
@@ -185,15 +238,6 @@ def _record(chunk: CitedChunk) -> CitationRecord:
             chunk.page,
             chunk.coordinates,
         ),
-    )
-
-
-def _pin(record: CitationRecord, whole: bool) -> Pin:
-    return Pin(
-        chunk_hash=record.chunk_hash,
-        hash_version=record.hash_version or HASH_VERSION,
-        raw_hash=raw_hash(record.text) if whole else None,
-        chunk_id=record.chunk_id,
     )
 
 

@@ -26,6 +26,7 @@ from worker import errors
 from worker.contract import (
     BuildCitations,
     Citations,
+    CitedRun,
     Diversity,
     Filters,
     Hybrid,
@@ -56,6 +57,7 @@ __all__ = [
     "Answer",
     "BuildCitations",
     "Citations",
+    "CitedRun",
     "Client",
     "Diversity",
     "Filters",

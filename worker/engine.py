@@ -144,7 +144,7 @@ class Engine:
         counter = token_counter(settings.language_model.tokenizer)
         paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
         self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)
-        self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording)
+        self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording, self.files)
 
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""

@@ -31,6 +31,7 @@ class Made:
         pins: its chunks.
         models: name and version of what a model made.
         query_embedding: 768 little-endian float32, as it was searched; of several, one after another.
+        then: called once it is recorded, before it is answered.
     """
 
     answer: dict[str, Any]
@@ -38,6 +39,7 @@ class Made:
     pins: Sequence[RecordedPin]
     models: Mapping[str, str] = field(default_factory=dict)
     query_embedding: bytes | None = None
+    then: Callable[[], None] = lambda: None
 
 
 class Recording:
@@ -78,6 +80,7 @@ class Recording:
         if not found:
             made = make()
             if self._runs.add(owner, job.run, [_record(task, step, job, asker, made)]):
+                made.then()
                 return made.answer
             # Somebody recorded the same in the meantime: there is one answer, and that is it.
             found = self._runs.find(owner, job.run, task, step)

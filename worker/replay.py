@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from worker.adapters.runs import Runs
     from worker.adapters.search import Corpus
     from worker.contract import InlineSource, PinnedReplay, RunName, RunRef
+    from worker.core.citations import CitationRecord
     from worker.corpora import Corpora, Identify
     from worker.model import Chunk, Principal
     from worker.recording import Recording
@@ -168,14 +169,14 @@ class Replay:
             outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), [pins[i] for i in left])
             for i, outcome in zip(left, outcomes, strict=True):
                 found[i] = outcome
-            left = [i for i in left if found[i].verdict == "missing"]
+            left = [i for i in left if found[i].chunk is None]
         return found
 
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """What became of pins; where one is missing, after a time that does not tell why."""
         started = self._clock()
         found = self._outcomes(corpus, asker, pins)
-        if not corpus.settings.public and any(outcome.verdict == "missing" for outcome in found):
+        if not corpus.settings.public and any(outcome.chunk is None for outcome in found):
             time.sleep(MISSING_SECONDS - (self._clock() - started) % MISSING_SECONDS)
         return found
 
@@ -240,19 +241,21 @@ def _hashed_by(version: int) -> Callable[[Chunk], str]:
     return lambda chunk: chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
 
 
+def pin_of_record(record: CitationRecord, intact: bool) -> Pin:
+    """The pin of a citation. A text that is not what its hash says tells nothing of the bytes that were pinned."""
+    return Pin(
+        chunk_hash=record.chunk_hash,
+        hash_version=record.hash_version or HASH_VERSION,
+        raw_hash=raw_hash(record.text) if intact else None,
+        chunk_id=record.chunk_id,
+        document_id=record.source_id,
+        weight=record.weight,
+        tampered=not intact,
+    )
+
+
 def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
-    return [
-        Pin(
-            chunk_hash=record.chunk_hash,
-            hash_version=record.hash_version or HASH_VERSION,
-            # A text that is not what its hash says tells nothing of the bytes that were pinned.
-            raw_hash=raw_hash(record.text) if is_intact(record) else None,
-            chunk_id=record.chunk_id,
-            document_id=record.source_id,
-            weight=record.weight,
-        )
-        for record in read_citations_json(document)
-    ]
+    return [pin_of_record(record, is_intact(record)) for record in read_citations_json(document)]
 
 
 def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,7 +14,7 @@ from worker.errors import InvalidJob, SettingsError
 from worker.terminal import styled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rich.text import Text
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 ID_WIDTH = 40
 """Columns of a table for an id, which is folded: it may have 512 characters, and the text beside it needs room."""
 
+HASH_WIDTH = 20
+"""Characters of a hash that tell it from others."""
+
+MOST_CONFLICTS = 50
+"""What a reader looks through; a document of thousands of citations may have as many conflicts."""
+
+EXCERPT, BEFORE_TOKENS = 240, 60
+"""Characters of a text in conflict, and how many of them stand before what differs."""
+
 _STYLES = {
     "exact": "green",
     "matched": "green",
@@ -31,6 +41,7 @@ _STYLES = {
     "ambiguous": "yellow",
     "edited": "magenta",
     "missing": "red",
+    "tampered": "bold red",
 }
 
 
@@ -60,7 +71,7 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
 
 def citations_table(title: str, answer: Citations) -> Table:
     """One row a citation: whether its text is what its hash says, and what became of its source."""
-    conflicts = f"{len(answer.conflicts)} conflicts; " if answer.conflicts else ""
+    conflicts = f"conflicts: {len(answer.conflicts)}; "
     where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
@@ -71,8 +82,59 @@ def citations_table(title: str, answer: Citations) -> Table:
         verdict = check.verdict or "missing"
         said = short(citation["text"])
         row = (citation["source_id"], citation["section"] or "", said)
-        table.add_row(styled((verdict if check.integrity else f"{verdict}, altered", _STYLES[verdict])), *row)
+        table.add_row(styled((verdict, _STYLES[verdict])), *row)
     return table
+
+
+def conflicts_table(answer: Citations) -> Table:
+    """One row for each citation that has a part in a conflict: which it is, where in its text, and in what it differs.
+
+    Past `MOST_CONFLICTS` they are counted only; citations.json has them all.
+    """
+    shown = answer.conflicts[:MOST_CONFLICTS]
+    more = len(answer.conflicts) - len(shown)
+    caption = f"{more} more are in the citations document" if more else None
+    table = Table(title="conflicts", caption=caption, title_justify="left", expand=True)
+    table.add_column("conflict", max_width=14)
+    table.add_column("citation", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("characters", no_wrap=True)
+    table.add_column("differs by", overflow="fold", max_width=14)
+    table.add_column("what it says", ratio=1)
+    for conflict in shown:
+        name = conflict["kind"].replace("_", " ")
+        kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
+        for side in conflict["sides"]:
+            table.add_row(kind, *_side(conflict["kind"], side, answer.citations["all_citations"][side["index"]]))
+            kind = ""  # said once
+        table.add_section()
+    return table
+
+
+def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tuple[str | Text, ...]:
+    """A citation's part in a conflict: which it is, where, by what it differs, and the words."""
+    (start, end), text = side["span"], citation["text"]
+    tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
+    differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
+    which = citation.get("chunk_id") or f"{side['source_id']} {short(side['chunk_hash'], HASH_WIDTH)}"
+    page = f", p. {citation['page']}" if "page" in citation else ""
+    return f"{which}{page}", f"{start}-{end}", differs, _excerpt(text, start, end, side["tokens"])
+
+
+def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -> Text:
+    """The words of a span, from a little before what differs, which is marked."""
+    first = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
+    last = min(end, first + EXCERPT)
+    said: list[str | tuple[str, str]] = ["…" if first > start else ""]
+    position = first
+    for token_start, token_end in tokens:
+        if token_end <= last:
+            said += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), "bold magenta")]
+            position = token_end
+    return styled(*said, _flat(text[position:last]), "…" if last < end else "")
+
+
+def _flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
 
 
 def hybrid_header(answer: Hybrid) -> Text:

@@ -47,21 +47,20 @@ class RunFiles:
             content: the whole file.
 
         Returns:
-            Its path as the caller knows it.
+            Where it is, below the root of the store: ``{owner's folder}/runs/{subject_id}/{run_id}/{name}``.
 
         Raises:
             InvalidJob: a name or an id that would lead elsewhere.
             Unavailable: the artifact store or Postgres does not take it.
         """
-        path = f"{run_path(run)}/{file_name(name)}"
-        self._artifacts.write(owner, path, content)
+        path = self._artifacts.write(owner, f"{run_path(run)}/{file_name(name)}", content)
         said = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
         self._runs.add(owner, run, events=[Event("kept", said)])
         self.export_events(owner, run)
         return path
 
-    def export_events(self, owner: str, run: RunRef | RunName) -> str:
-        """Write all that happened to a run as ``events.jsonl``; its path.
+    def export_events(self, owner: str, run: RunRef | RunName) -> None:
+        """Write all that happened to a run as ``events.jsonl``.
 
         The truth is in Postgres; each export is a longer copy of the one before, which is not kept.
         """
@@ -69,9 +68,7 @@ class RunFiles:
             orjson.dumps({"at": event.at, "kind": event.kind, **event.data}, option=orjson.OPT_UTC_Z)
             for event in self._runs.events(owner, run)
         ]
-        path = f"{run_path(run)}/{EVENTS}"
-        self._artifacts.replace(owner, path, b"".join(line + b"\n" for line in lines))
-        return path
+        self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", b"".join(line + b"\n" for line in lines))
 
     def read_all(self, owner: str, run: RunRef | RunName) -> dict[str, bytes]:
         """The run's files as they stand, by name, without events and earlier versions."""

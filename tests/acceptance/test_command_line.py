@@ -385,7 +385,8 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(admin: Any, worker_en
     lyrics, exported = tmp_path / "lyrics.json", tmp_path / "run.json"
     lyrics.write_text('{"verse": 1}')
     kept = run("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
-    assert kept.stdout == "runs/song-1/r1/lyrics.json\n", kept.stderr
+    assert kept.stdout.endswith("/runs/song-1/r1/lyrics.json\n"), kept.stderr
+    assert (tmp_path / "artifacts" / kept.stdout.strip()).read_text() == lyrics.read_text()
     assert run("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
     done = run("runs", "export", "song-1", "r1", "--as", "alice", "--out", str(exported), **environment)
     assert done.returncode == 0, done.stderr

@@ -61,7 +61,7 @@ def record(chunk: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def test_a_run_is_cited_verified_and_stored(engine: Engine, tmp_path: Path) -> None:
-    """Each chunk of the run, by section, with what became of it; the file holds exactly the document."""
+    """Each chunk of the run, by section, with what became of it; the file holds the document, and its conflicts."""
     chunks = retrieve(engine)
     sections = {chunks[0]["chunk_hash"]: "Verse 1", chunks[1]["chunk_hash"]: "Chorus"}
     answer = cite(engine, cite=RUN, sections=sections, run=RUN)
@@ -72,30 +72,82 @@ def test_a_run_is_cited_verified_and_stored(engine: Engine, tmp_path: Path) -> N
     assert document["source_ids"] == sorted({c["document_id"] for c in chunks})
     assert {check["verdict"] for check in answer["verification"]} == {"exact"}
     assert all(check["integrity"] and check["authorised"] for check in answer["verification"])
-    assert answer["artifact"] == "runs/song-1/r1/citations.json"
-    (stored,) = tmp_path.glob("*/runs/song-1/r1/citations.json")
-    assert json.loads(stored.read_text()) == document
+    assert answer["artifact"].endswith("/runs/song-1/r1/citations.json")
+    stored = json.loads((tmp_path / answer["artifact"]).read_text())
+    assert stored == {**document, "conflicts": json.loads(json.dumps(answer["conflicts"]))}
+    assert [conflict["kind"] for conflict in stored["conflicts"]] == ["same_text_two_sources"]
 
 
-def test_a_citations_document_replays_to_the_runs_digest(engine: Engine) -> None:
-    """Retrieve, cite, replay by the document: the same chunks as by the run."""
+def test_a_chunk_of_several_sections_is_cited_in_each(engine: Engine) -> None:
+    """Side by side in the order of the run; each section once, whatever the form of the hash."""
+    first, second = retrieve(engine)[:2]
+    digits = second["chunk_hash"].removeprefix("sha256:").upper()
+    sections = {first["chunk_hash"]: ["Verse 1", "Chorus", "Verse 1"], digits: "Chorus"}
+    document = cite(engine, cite=RUN, sections=sections)["citations"]
+    cited = [(one["chunk_id"], one["section"]) for one in document["all_citations"]]
+    assert cited[:3] == [(first["chunk_id"], "Verse 1"), (first["chunk_id"], "Chorus"), (second["chunk_id"], "Chorus")]
+    by_section = {name: [one["chunk_id"] for one in found] for name, found in document["by_section"].items()}
+    assert by_section["Verse 1"] == [first["chunk_id"]]
+    assert by_section["Chorus"] == [first["chunk_id"], second["chunk_id"]]
+    assert document["total_count"] == 11
+
+
+def test_a_chunk_that_two_steps_found_is_cited_once_a_section(engine: Engine) -> None:
+    """Citing a run cites what any of its records holds, and no chunk twice for the same section."""
+    chunks = retrieve(engine)
+    job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": {**RUN, "step": "chorus"}, "k": 12})
+    more = engine.retrieval.top_k(job, lambda: asker("alice"))["chunks"]
+    document = cite(engine, cite=RUN, sections={chunks[0]["chunk_hash"]: ["Verse 1", "Chorus"]})["citations"]
+    cited = [one["chunk_id"] for one in document["all_citations"]]
+    assert cited == [chunks[0]["chunk_id"], *(chunk["chunk_id"] for chunk in more)]
+
+
+def test_only_an_answer_cites(engine: Engine) -> None:
+    """A run of retrievals alone has none, and says so."""
     retrieve(engine)
-    document = cite(engine, cite=RUN)["citations"]
+    with pytest.raises(InvalidJob, match=r"cite\.what: expected a run with an answer of run_pipeline"):
+        cite(engine, cite={**RUN, "what": "cited"})
+
+
+def test_a_citations_document_replays_to_the_runs_digest(engine: Engine, tmp_path: Path) -> None:
+    """Retrieve, cite, replay by the document, as answered and as kept: the same chunks as by the run."""
+    retrieve(engine)
+    answer = cite(engine, cite=RUN, run=RUN)
+    document, kept = answer["citations"], json.loads((tmp_path / answer["artifact"]).read_text())
 
     def digest(**pins: Any) -> str:
         return engine.replay.pinned(parse_job(PinnedReplay, pins), lambda: asker("alice"))["digest"]
 
-    assert digest(citations=document) == digest(run=RUN)
+    assert digest(citations=document) == digest(citations=kept) == digest(run=RUN)
 
 
-def test_a_document_whose_text_is_not_its_hash_replays_the_sources_text_and_never_as_exact(engine: Engine) -> None:
-    """The hash and the chunk still tell which text was meant; nobody knows its bytes any more."""
-    chunk = retrieve(engine)[0]
-    document = cite(engine, "alice", records=[record(chunk, text="forged", section=None)], verify=False)["citations"]
-    job = parse_job(PinnedReplay, {"citations": document})
-    answer = engine.replay.pinned(job, lambda: asker("alice"))
-    assert [pin["verdict"] for pin in answer["pins"]] == ["normalised"]
-    assert [found["text"] for found in answer["chunks"]] == [chunk["text"]]
+@pytest.mark.parametrize("changes", [{}, {"chunk_id": "nowhere"}, {"source_id": "elsewhere"}, {"weight": 1}])
+def test_a_text_that_is_not_its_hash_is_tampered_whatever_else_is_right(
+    engine: Engine, changes: dict[str, Any]
+) -> None:
+    """In `build_citations` and in a replay of the document; and no text is answered for it."""
+    chunk, other = retrieve(engine)[:2]
+    records = [record(chunk, text="forged", **changes), record(other)]
+    answer = cite(engine, records=records)
+    assert [check["verdict"] for check in answer["verification"]] == ["tampered", "exact"]
+    assert [check["integrity"] for check in answer["verification"]] == [False, True]
+    job = parse_job(PinnedReplay, {"citations": answer["citations"], "top_k": 2, "fill": "hash"})
+    replayed = engine.replay.pinned(job, lambda: asker("alice"))
+    assert [pin["verdict"] for pin in replayed["pins"]] == ["tampered", "exact"]
+    assert (replayed["matched"], replayed["missing"], replayed["filled"]) == (1, 0, 1)
+    assert chunk["chunk_hash"] not in [found["chunk_hash"] for found in replayed["chunks"]]
+
+
+def test_a_tampered_citation_tells_nothing_of_a_chunk_that_is_hidden(engine: Engine) -> None:
+    """For bob, alice's chunk and one that is nowhere are the same, but for their hashes."""
+    private = record(retrieve(engine)[0], text="forged")
+    nowhere = {**private, "chunk_id": "nowhere", "chunk_hash": hash_chunk("no such text anywhere")}
+    answer = cite(engine, "bob", records=[private, nowhere])
+    assert {(check["verdict"], check["authorised"]) for check in answer["verification"]} == {("tampered", False)}
+    job = parse_job(PinnedReplay, {"citations": answer["citations"]})
+    pins = engine.replay.pinned(job, lambda: asker("bob"))["pins"]
+    assert {**pins[0], "chunk_hash": ""} == {**pins[1], "chunk_hash": ""}
+    assert pins[0]["chunk_id"] is pins[0]["document_id"] is pins[0]["found_hash"] is None
 
 
 def test_earlier_versions_are_kept_and_owners_kept_apart(engine: Engine, tmp_path: Path) -> None:
@@ -132,7 +184,7 @@ def test_verification_is_of_now_and_of_this_caller(engine: Engine, admin: psycop
     admin.execute("UPDATE document_chunks SET id = 'elsewhere' WHERE id = %s", (chunks[2]["chunk_id"],))
     admin.execute("DELETE FROM document_chunks WHERE id = %s", (chunks[3]["chunk_id"],))
     checks = cite(engine, records=records)["verification"]
-    assert [check["verdict"] for check in checks] == ["exact", "edited", "moved", "missing", "normalised"]
+    assert [check["verdict"] for check in checks] == ["exact", "edited", "moved", "missing", "tampered"]
     assert [check["integrity"] for check in checks] == [True, True, True, True, False]
     assert [check["authorised"] for check in checks] == [True, True, True, False, True]
     private = record(chunks[0])

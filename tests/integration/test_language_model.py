@@ -70,6 +70,17 @@ def test_the_responses_api_is_asked_and_read(provider: Provider) -> None:
     }
 
 
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_a_seed_and_a_temperature_are_passed_on(provider: Provider, api: str) -> None:
+    """As the prompt has them, zero included; of what it does not say the server decides."""
+    asked = model(provider, api=api)
+    asked.complete(Prompt("i", "x", seed=0, temperature=0.0))
+    asked.complete(PROMPT)
+    sent, plain = provider.requests
+    assert (sent["seed"], sent["temperature"]) == (0, 0.0)
+    assert not {"seed", "temperature"} & plain.keys()
+
+
 def test_an_answer_goes_on_from_one_that_the_server_keeps(provider: Provider) -> None:
     """Each turn names the one before; one that was not kept can't be gone on from."""
     asked = model(provider)

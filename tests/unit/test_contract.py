@@ -157,7 +157,7 @@ RUN = {"subject_id": "s", "run_id": "r"}
     [
         (
             {"required_chunk_hashes": [CANARY]},
-            "required_chunk_hashes[0]: expected sha256: and 64 lower-case hex digits",
+            "required_chunk_hashes[0]: expected 64 hex digits, with or without sha256: before them",
         ),
         ({"runs": [RUN], "run": RUN}, "expected runs or run, got both: several answers have no one record"),
         ({"runs": [RUN], "sources": []}, "expected runs or sources, got both: runs are of a corpus"),

@@ -25,7 +25,7 @@ from worker.answer_report import answer_report
 from worker.contract import Citations, Hybrid, PipelineAnswer, Replay, TopK
 from worker.demo import as_table
 from worker.errors import InvalidJob, SettingsError, Unavailable
-from worker.reports import citations_table, hybrid_header, hybrid_table, replay_table
+from worker.reports import citations_table, conflicts_table, hybrid_header, hybrid_table, replay_table
 from worker.schemas.examples import examples
 from worker.schemas.hybrid_examples import hybrid_examples
 from worker.schemas.pipeline_examples import pipeline_examples
@@ -165,7 +165,11 @@ def reports() -> Iterator[tuple[str, Any]]:
     yield "hybrid header", hybrid_header(hybrid)
     for name, answer in hybrid.results.items():
         yield "hybrid", hybrid_table(name, answer, hybrid.metrics[name])
-    yield "citations", citations_table(HOSTILE, poison(Citations, "build_citations.result"))
+    citations = poison(Citations, "build_citations.result")
+    yield "citations", citations_table(HOSTILE, citations)
+    side = {"index": 0, "chunk_hash": HOSTILE, "source_id": HOSTILE, "span": [0, 40], "tokens": [[20, 40]]}
+    conflict = {"kind": f"disagreement{HOSTILE}", "sides": [side], "differs": [HOSTILE]}
+    yield "conflicts", conflicts_table(citations.model_copy(update={"conflicts": [conflict]}))
     replay = poison(Replay, "pinned_replay.result")
     old = {pin.chunk_hash: f"old {HOSTILE}" for pin in replay.pins}
     new = {pin.found_hash or pin.chunk_hash: f"new {HOSTILE}" for pin in replay.pins}

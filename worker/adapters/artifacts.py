@@ -35,13 +35,16 @@ class Artifacts:
         except (ImportError, ValueError) as error:
             raise SettingsError(f"artifacts.url: {error}") from None
 
-    def write(self, owner: str, path: str, content: bytes) -> None:
+    def write(self, owner: str, path: str, content: bytes) -> str:
         """Put a file in place; what was there before stays as ``<name>.v<n><ending>``.
 
         Args:
             owner: whose file it is; another's of the same path is another file.
             path: relative, made of parts that were checked (see `worker.run_files`).
             content: the whole file. If it is what is there already, nothing is written.
+
+        Returns:
+            Where it is, below the root of the store.
 
         Raises:
             Unavailable: the store does not take it.
@@ -50,10 +53,11 @@ class Artifacts:
         with _translated_errors():
             if self._files.exists(target):
                 if self._files.cat_file(target) == content:
-                    return
+                    return _below_root(owner, path)
                 # As lists, because fsspec takes a string for a pattern, and an id may hold [, * or ?.
                 self._files.copy([target], [self._next_version(target)])
             self._put(target, content)
+        return _below_root(owner, path)
 
     def replace(self, owner: str, path: str, content: bytes) -> None:
         """The same, but nothing stays of what was there before."""
@@ -90,9 +94,7 @@ class Artifacts:
             file.write(content)
 
     def _locate(self, owner: str, path: str) -> str:
-        # Hashed: an owner may hold any character, and nobody need read it in a listing.
-        folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
-        return f"{self._root}/{folder}/{path}"
+        return f"{self._root}/{_below_root(owner, path)}"
 
     def _next_version(self, target: str) -> str:
         stem, _, ending = target.rpartition(".")
@@ -100,6 +102,12 @@ class Artifacts:
         while self._files.exists(f"{stem}.v{number}.{ending}"):
             number += 1
         return f"{stem}.v{number}.{ending}"
+
+
+def _below_root(owner: str, path: str) -> str:
+    # Hashed: an owner may hold any character, and nobody need read it in a listing.
+    folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
+    return f"{folder}/{path}"
 
 
 @contextlib.contextmanager

@@ -30,6 +30,8 @@ class Prompt:
         previous_response_id: the answer that this one goes on from, where the server keeps answers.
         cache_key: of prompts that begin alike, for the provider's prompt cache; at most 64 characters.
         keep: whether the server is to keep the answer, so that another can go on from it.
+        seed: for the server's sampling; None: its own.
+        temperature: likewise.
     """
 
     instructions: str
@@ -37,6 +39,8 @@ class Prompt:
     previous_response_id: str | None = None
     cache_key: str | None = None
     keep: bool = False
+    seed: int | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ class OpenAIModel:
             "previous_response_id": prompt.previous_response_id,
             "prompt_cache_key": prompt.cache_key,
             "prompt_cache_retention": self._settings.prompt_cache_retention if prompt.cache_key else None,
+            "temperature": prompt.temperature,
+            # The client's method knows no seed; servers that sample by one do.
+            "extra_body": None if prompt.seed is None else {"seed": prompt.seed},
         }
         answer = self._server.call(
             lambda client: client.responses.create(
@@ -120,6 +127,7 @@ class OpenAIModel:
         return answer.output_text, answer.id if prompt.keep else None
 
     def _chat(self, prompt: Prompt, paid: Paid) -> tuple[str, None]:
+        optional = {"seed": prompt.seed, "temperature": prompt.temperature}
         answer = self._server.call(
             lambda client: client.chat.completions.create(
                 model=self.name,
@@ -128,6 +136,7 @@ class OpenAIModel:
                     {"role": "user", "content": prompt.text},
                 ],
                 max_tokens=self._settings.max_output_tokens,
+                **{name: value for name, value in optional.items() if value is not None},
             )
         )
         paid(self.provider, self.name, _tokens(answer.usage, "prompt", "completion"))

@@ -166,24 +166,30 @@ def cite(
     caller: Caller,
     backend: Backend = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    cited: Annotated[bool, typer.Option("--cited", help="Only what the run's answer cites.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Cite a recorded run: its chunks, checked against the sources, kept as the run's citations.json.
+
+    Shows each chunk, and each conflict between them: which, where, and by what they differ.
 
     Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
     """
     from worker import reports
     from worker.client import BuildCitations, Citations
     from worker.contract import parse_job
+    from worker.core.citations import CONFLICTS
 
-    cited = run_name(subject, run, step)
-    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cited, "run": run_name(subject, run)})
+    cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
+    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cite, "run": run_name(subject, run)})
     answer = client_of(broker, backend).call(job, timeout=timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     console.print(reports.citations_table(f"{subject} / {run}, as {caller}", answer))
+    if answer.conflicts:
+        console.print(reports.conflicts_table(answer))
     if out is not None:
-        reports.write_document(out, answer.citations)
+        reports.write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
 
 
 def replay(

@@ -29,6 +29,8 @@ def ask(
     profile: Annotated[str, typer.Option(help="How to search: a profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
     k: Annotated[int | None, typer.Option(help="How many sources (1 to 50); default the mode's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the model that answers; recorded.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Likewise, 0 to 2.")] = None,
     record: Record = None,
     chat: Annotated[bool, typer.Option("--chat", help="Begin or go on with a conversation.")] = False,
     after: Annotated[str, typer.Option(metavar="RESPONSE_ID", help="Go on from this answer (implies --chat).")] = "",
@@ -51,8 +53,8 @@ def ask(
     wanted |= {name: value for name, value in given.items() if value}
     if chat or after or conversation:
         wanted["chat_mode"] = "chat"
-    if k is not None:
-        wanted["k"] = k
+    numbers = {"k": k, "seed": seed, "temperature": temperature}
+    wanted |= {name: value for name, value in numbers.items() if value is not None}
     if caller:
         wanted["principal"] = {"user_id": caller}
     if record:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from worker.core.hashing import ACCEPTED, canonical_hash
 from worker.core.shape import join_path
 from worker.errors import InvalidJob
 
@@ -32,7 +33,8 @@ Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
 
 JobT = TypeVar("JobT", bound="Part")
-ChunkHash = Annotated[StrictStr, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+ChunkHash = Annotated[StrictStr, Field(pattern=rf"^{ACCEPTED.pattern}$"), AfterValidator(canonical_hash)]
+"""``sha256:`` and 64 hex digits, or the digits alone, in either case; read as it is answered, in the canonical form."""
 
 
 class Part(BaseModel):
@@ -124,7 +126,7 @@ _EXPECTATIONS = {
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
     # The only pattern of the contract is that of a chunk hash.
-    "string_pattern_mismatch": "expected sha256: and 64 lower-case hex digits",
+    "string_pattern_mismatch": "expected 64 hex digits, with or without sha256: before them",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",

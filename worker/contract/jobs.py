@@ -224,6 +224,8 @@ class RunPipeline(Job):
         pinned_chunks: hashes of chunks that come first among the sources.
         context: what the user is working on.
         searches: corpora to ask in place of the mode's.
+        seed: passed on to the model that writes the answer, and recorded.
+        temperature: likewise.
         stop_after: stop after this stage; the answer is a package, to look at and to `resume`.
         resume: instead of a question: the id of a package, to go on with.
     """
@@ -241,6 +243,8 @@ class RunPipeline(Job):
     pinned_chunks: Annotated[list[ChunkHash], Field(max_length=50)] | None = None
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     stop_after: Literal["build_sources", "synthesize_context"] | None = None
     resume: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
 

@@ -13,15 +13,15 @@ class Pinned(Result):
 
     Attributes:
         chunk_hash: the pin's hash.
-        verdict: what became of it.
-        chunk_id: the chunk that answers it, or that was edited; null if missing.
+        verdict: what became of it; `tampered`: the text given with it does not have its hash.
+        chunk_id: the chunk that answers it, that was edited, or that a tampered pin names; null if missing.
         document_id: that chunk's document.
         found_hash: what that chunk's hash is now.
         places: how many visible chunks say the same now.
     """
 
     chunk_hash: str
-    verdict: Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched"]
+    verdict: Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched", "tampered"]
     chunk_id: str | None
     document_id: str | None
     found_hash: str | None
@@ -85,7 +85,7 @@ class CitationCheck(Result):
         chunk_hash: the citation's hash.
         integrity: whether its text is what its hash says.
         authorised: whether this caller may see its source now; null where nothing was verified.
-        verdict: what became of the chunk, as in a replay; null where nothing was verified.
+        verdict: what became of the chunk, as in a replay; `tampered` where its text is not what its hash says.
     """
 
     chunk_hash: str
@@ -149,7 +149,7 @@ class Citations(Answer):
         quotes: where each quote stands.
         labels: what the answer did with its labels.
         conflicts: what contradicts itself or each other among the citations.
-        artifact: where the document is kept, or null.
+        artifact: where the document is kept, with the conflicts in it: a path below `artifacts.url`; or null.
     """
 
     citations: dict[str, Any]

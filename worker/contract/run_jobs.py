@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable  # noqa: TC003 -- pydantic reads the annotations when it runs
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from worker.contract.base import (
@@ -19,6 +20,7 @@ from worker.contract.jobs import Job
 MAX_PINS = 10_000
 MAX_RUNS = 64
 DEFAULT_FILL = 5
+MAX_SECTIONS = 100
 
 
 class RunName(Part):
@@ -55,7 +57,7 @@ class PinnedReplay(Job):
     """Job of `pinned_replay`: the same chunks again, by what they say.
 
     Attributes:
-        required_chunk_hashes: the chunks wanted, in this order.
+        required_chunk_hashes: the chunks wanted, in this order; the 64 hex digits, with or without ``sha256:``.
         runs: instead: several recorded runs, each answered as if alone.
         citations: instead: a citations document.
         sources: where to look; absent: the corpus.
@@ -132,23 +134,57 @@ class Quote(Part):
     quote: Annotated[StrictStr, Field(max_length=100_000)]
 
 
+class CitedRun(RunName):
+    """A recorded run, to be cited.
+
+    Attributes:
+        what: ``retrieved``: every chunk of the run; ``cited``: only those that its recorded answers cite.
+    """
+
+    what: Literal["retrieved", "cited"] = "retrieved"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_name(cls, data: Any) -> Any:
+        return data.model_dump(exclude_none=True) if type(data) is RunName else data  # from Python
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise PydanticCustomError("no_sections", "expected a string, or a list of strings")
+    return [value] if isinstance(value, str) else value
+
+
+def _each_once(given: Any, parse: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    parsed = parse(given)
+    if len(parsed) < len(given):
+        raise PydanticCustomError("repeated_hash", "expected each hash once, in whichever form")
+    return parsed
+
+
+_Sections = Annotated[list[PathPart], Field(min_length=1, max_length=MAX_SECTIONS)]
+SectionNames = Annotated[_Sections, BeforeValidator(_listed, json_schema_input_type=PathPart | _Sections)]
+"""One section, or several."""
+
+
 class BuildCitations(Job):
     """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
 
     Attributes:
         records: the chunks that were used, in their order.
         cite: instead: a recorded run, whose chunks they are.
-        sections: with ``cite``: chunk hash → section.
+        sections: with ``cite``: chunk hash → the section that uses it, or several; of a chunk that is not in it, those
+            that the run's own answer has.
         answer: generated text with labels like ``[S1]``.
         labels: label → hash of the chunk that it stands for.
         quotes: words to check, one by one.
         verify: compare each citation with the corpora, with this caller's rights.
-        store: keep the document as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
+        store: keep the document, and the conflicts in it, as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
     """
 
     records: Annotated[list[CitedChunk], Field(max_length=MAX_PINS)] | None = None
-    cite: RunName | None = None
-    sections: dict[ChunkHash, PathPart] | None = None
+    cite: CitedRun | None = None
+    sections: Annotated[dict[ChunkHash, SectionNames], WrapValidator(_each_once)] | None = None
     answer: StrictStr | None = None
     labels: dict[Annotated[StrictStr, Field(max_length=16)], ChunkHash] | None = None
     quotes: Annotated[list[Quote], Field(max_length=MAX_PINS)] | None = None

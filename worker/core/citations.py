@@ -19,6 +19,8 @@ UNKNOWN_SECTION = "unknown"
 """Key of ``by_section`` for citations without a section; the citation itself keeps its null."""
 
 _DOCUMENT = ("by_section", "all_citations", "total_count", "source_ids")
+CONFLICTS = "conflicts"
+"""What a document that was kept has besides: findings about its citations, which nothing is replayed by."""
 _CITATION = ("chunk_hash", "source_id", "text", "weight", "section")
 _OPTIONAL = ("hash_version", "chunk_id", "page", "coordinates")
 
@@ -115,9 +117,12 @@ def read_citations_json(document: Any, path: str = "citations") -> list[Citation
         path: where it stands in the job, for messages.
 
     Raises:
-        InvalidJob: it isn't the document that `create_citations_json` writes of what ``all_citations`` holds.
+        InvalidJob: it isn't the document that `create_citations_json` writes of what ``all_citations`` holds; of
+            ``conflicts`` only that they are a list.
     """
-    _check_fields(document, path, required=_DOCUMENT)
+    _check_fields(document, path, required=_DOCUMENT, optional=(CONFLICTS,))
+    if not isinstance(document.get(CONFLICTS, []), list):
+        raise InvalidJob("expected a list", join_path(path, CONFLICTS))
     citations = document["all_citations"]
     if not isinstance(citations, list):
         raise InvalidJob("expected a list", join_path(path, "all_citations"))

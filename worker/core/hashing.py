@@ -19,7 +19,19 @@ HASH_VERSION = 1
 PREFIX = "sha256:"
 WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 """How a hash is written."""
-_LENGTH = len(PREFIX) + 64
+ACCEPTED = re.compile(r"(?:sha256:)?[0-9A-Fa-f]{64}")
+"""How a hash may come: other systems leave the prefix out, or write capitals."""
+_DIGITS = 64
+_LENGTH = len(PREFIX) + _DIGITS
+
+
+def canonical_hash(text: str) -> str:
+    """How a hash that matches `ACCEPTED` is written.
+
+    >>> canonical_hash("AB" * 32) == "sha256:" + "ab" * 32
+    True
+    """
+    return PREFIX + text[-_DIGITS:].lower()
 
 
 def normalise(text: str) -> str:

@@ -16,7 +16,7 @@ from worker.core.hashing import HASH_VERSION, PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Verdict = Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched"]
+Verdict = Literal["exact", "normalised", "moved", "ambiguous", "edited", "missing", "matched", "tampered"]
 
 RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambiguous", "matched"})
 """Verdicts of pins that are answered with a chunk."""
@@ -35,6 +35,7 @@ class Pin(NamedTuple):
         document_id: that chunk's document.
         corpus: where that chunk stood.
         weight: how much it counted, 0-1.
+        tampered: whether it came with a text that does not have its hash.
     """
 
     chunk_hash: str
@@ -44,6 +45,7 @@ class Pin(NamedTuple):
     document_id: str | None = None
     corpus: str | None = None
     weight: float | None = None
+    tampered: bool = False
 
 
 class Standing(Protocol):
@@ -78,7 +80,7 @@ class Outcome(NamedTuple, Generic[C]):
     Attributes:
         pin: the pin.
         verdict: see the contract; the first that holds.
-        chunk: the chunk that answers it, or that stands in its place (``edited``), or ``None``.
+        chunk: the chunk that answers it, or that stands in its place (``edited``, ``tampered``), or ``None``.
         found_hash: that chunk's hash by the pin's version, or ``None``.
         places: how many chunks say the same now.
     """
@@ -96,7 +98,7 @@ _made = tuple.__new__
 
 def missing(pin: Pin) -> Outcome[Any]:
     """The outcome of a pin that nothing is left of, or nothing that this caller may see."""
-    return _made(Outcome, (pin, "missing", None, None, 0))
+    return _made(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
 
 
 def raw_hash(text: str) -> str:
@@ -106,15 +108,15 @@ def raw_hash(text: str) -> str:
 
 def bare(chunk_hashes: Iterable[str]) -> list[Pin]:
     """Pins that know nothing but their hash."""
-    return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None)) for chunk_hash in chunk_hashes]
+    return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
 
 
-_what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus")
+_what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered")
 
 
 def unique(pins: Sequence[Pin]) -> list[Pin]:
     """Pins in their order, each once: a bare hash by itself, a pin that knows its chunk together with that."""
-    first: dict[tuple[str, int, str | None, str | None], Pin] = {}
+    first: dict[tuple[str, int, str | None, str | None, bool], Pin] = {}
     for what, pin in zip(map(_what, pins), pins, strict=True):
         first.setdefault(what, pin)
     return list(first.values())
@@ -155,7 +157,7 @@ def resolve(
 
     outcomes: list[Outcome[C]] = []
     for pin in pins:
-        chunk_hash, _, raw, chunk_id, _, _, _ = pin
+        chunk_hash, _, raw, chunk_id, _, _, _, tampered = pin
         same_text, same_id = by_hash[chunk_hash], by_id[chunk_id] if chunk_id is not None else ()
         here = _own_chunk(pin, same_id, order) if same_id else None
         verdict: Verdict
@@ -172,6 +174,8 @@ def resolve(
             outcome = (pin, "edited", here, hash_of(here), 0)
         else:
             outcome = (pin, "missing", None, None, 0)
+        if tampered:  # whatever stands there now: nobody knows which of text and hash was pinned
+            outcome = (pin, "tampered", *outcome[2:])
         outcomes.append(_made(Outcome, outcome))
     return outcomes
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.language_model import Completion, Prompt
@@ -12,6 +10,7 @@ from worker.core import extractive
 from worker.core.answering import check_answer
 from worker.core.context import Labelled
 from worker.core.costs import Bill
+from worker.core.headings import Headings
 from worker.core.prompts import prompt_cache_key
 from worker.model import Candidate
 from worker.pipeline.synthesis import labelled_sources, path_of, source_of
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from worker.core.costs import PriceTable
     from worker.pipeline.types import ContextPackage, RemoteSource
     from worker.settings import ModeSettings
-
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.{1,200}?)[ \t]*$", re.MULTILINE)
 
 
 class Extractive:
@@ -69,8 +66,10 @@ class Executor:
         bill = Bill(self._prices)
         said = self._say(package, sources, mode, owner, bill)
         report = check_answer(said.text, {label: _text_of(found) for label, found in sources.items()})
-        package = dataclasses.replace(package, costs=(*package.costs, *bill.entries))
-        headings = _Headings(said.text) if mode.sections else None
+        models = {**package.trace.models, "language_model": f"{self.provider} {self.name}"}
+        trace = dataclasses.replace(package.trace, models=models)
+        package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
+        headings = Headings(said.text) if mode.sections else None
         response = QueryResponse(
             status="ok",
             answer=said.text,
@@ -118,6 +117,8 @@ class Executor:
             previous_response_id=package.previous,
             cache_key=key,
             keep=request.chat_mode == "chat",
+            seed=request.seed,
+            temperature=request.temperature,
         )
         return self._model.complete(prompt, bill.of("synthesis"))
 
@@ -126,7 +127,7 @@ class Executor:
         cited: CitedSource,
         found: Candidate | RemoteSource,
         report: AnswerReport,
-        headings: _Headings | None,
+        headings: Headings | None,
     ) -> Sequence[Citation]:
         """A cited source; one for each section that cites it, where answers have sections."""
         citation = self._citation(cited, found)
@@ -149,20 +150,6 @@ class Executor:
             url_or_doi=source.url,
             **shared,
         )
-
-
-class _Headings:
-    """The sections of an answer: lines that begin with ``#``."""
-
-    def __init__(self, answer: str) -> None:
-        found = [(match.start(), match[1]) for match in _HEADING.finditer(answer)]
-        self._starts = [start for start, _ in found]
-        self._names = [name for _, name in found]
-
-    def at(self, position: int) -> str | None:
-        """The section that a place of the answer is in; None before the first."""
-        i = bisect_right(self._starts, position)
-        return self._names[i - 1] if i else None
 
 
 def _text_of(found: Candidate | RemoteSource) -> str:

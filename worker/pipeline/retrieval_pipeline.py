@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from worker.pipeline.execution import Executor
     from worker.pipeline.sources import SourceBuilder
     from worker.pipeline.stages import Report
+    from worker.settings import ModeSettings
 
 BUILD, SYNTHESIZE, EXECUTE = "build_sources", "synthesize_context", "execute"
 ALL_STAGES = (BUILD, SYNTHESIZE, EXECUTE)
@@ -95,6 +96,10 @@ class RetrievalPipeline:
     def run(self, request: QueryRequest, asker: Principal) -> QueryResponse:
         """``build_sources → synthesize_context → execute``."""
         return self.execute(self.synthesize_context(self.build_sources(request, asker)), asker.owner)[0]
+
+    def mode(self, request: QueryRequest) -> ModeSettings:
+        """What the question is for."""
+        return self.builder.resolve(request)[0]
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
         """What a turn is answered with, and for whom."""

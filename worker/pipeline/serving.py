@@ -13,6 +13,7 @@ from worker.core import prompts
 from worker.core.canonical import canonical_sha256
 from worker.errors import InvalidJob, NotAuthorised
 from worker.pipeline.keeping import told, with_texts, without_snippet, without_texts
+from worker.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
 from worker.pipeline.reusing import TASK
 from worker.pipeline.synthesis import Chain
@@ -28,19 +29,21 @@ from worker.pipeline.types import (
 from worker.pipeline.wire import as_answer
 from worker.recording import Made, claims_digest, job_digest, pins_of
 from worker.retrieval import filter_set
+from worker.run_files import run_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from worker.adapters.runs import Record
     from worker.adapters.sessions import Sessions
-    from worker.contract import RunName, RunPipeline
+    from worker.contract import RunName, RunPipeline, RunRef
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
     from worker.pipeline.keeping import Told
     from worker.pipeline.retrieval_pipeline import RetrievalPipeline
     from worker.pipeline.stages import Report
     from worker.recording import Recording
+    from worker.run_files import RunFiles
 
 
 class PipelineJobs:
@@ -51,13 +54,22 @@ class PipelineJobs:
         corpora: what can be searched.
         sessions: conversations and packages.
         recording: answers recorded jobs once.
+        files: where recorded answers with sections are kept.
     """
 
-    def __init__(self, pipeline: RetrievalPipeline, corpora: Corpora, sessions: Sessions, recording: Recording) -> None:
+    def __init__(
+        self,
+        pipeline: RetrievalPipeline,
+        corpora: Corpora,
+        sessions: Sessions,
+        recording: Recording,
+        files: RunFiles,
+    ) -> None:
         self._pipeline = pipeline
         self._corpora = corpora
         self._sessions = sessions
         self._recording = recording
+        self._files = files
 
     def answer(self, job: RunPipeline, identify: Identify) -> dict[str, Any]:
         """Answer `run_pipeline`.
@@ -74,12 +86,20 @@ class PipelineJobs:
         asker = self._asker(request, identify)
         turn = _Turn.of(job, request, asker, getattr(identify, "task_id", ""))
 
-        def make() -> Made:
-            return self._made(job, request, asker, turn, identify)
+        run = job.run
+        if run is None:
+            return as_answer(self._respond(job, request, asker, turn, identify))
+        if self._pipeline.mode(request).sections:
+            run_path(run)  # a wrong id fails before anything is done
 
-        if job.run is None:
-            return make().answer
-        return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))
+        def make() -> Made:
+            response = self._respond(job, request, asker, turn, identify)
+            return _as_made(response, then=lambda: self._keep_lyrics(run, response, asker))
+
+        def replay(record: Record) -> dict[str, Any]:
+            return self._from_record(record, run, asker)
+
+        return self._recording.answer(TASK, job, asker, make, replay)
 
     def told(self, run: RunName, asker: Principal) -> list[Told]:
         """How the answers recorded under a run came about, step by step; with no look at any source.
@@ -95,7 +115,9 @@ class PipelineJobs:
         corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
         return self._corpora.asker_of_all(corpora, identify)
 
-    def _made(self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, identify: Identify) -> Made:
+    def _respond(
+        self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, identify: Identify
+    ) -> QueryResponse:
         chain = self._chain(request, asker, turn)
         report: Report = getattr(identify, "report", lambda *_: None)
         # What is kept for good is made from Postgres, not from what stands in Redis.
@@ -117,7 +139,7 @@ class PipelineJobs:
         asker: Principal,
         turn: _Turn,
         report: Report,
-    ) -> Made:
+    ) -> QueryResponse:
         """The stages after ``done``, up to where the job stops."""
         last = job.stop_after or EXECUTE
         found = package.candidates or package.remote_sources
@@ -137,7 +159,7 @@ class PipelineJobs:
             )
             done = EXECUTE
         self._keep(response, done, asker, turn, provider_id)
-        return _as_made(response)
+        return response
 
     # --- what is kept ---------------------------------------------------------------------------
 
@@ -231,11 +253,11 @@ class PipelineJobs:
         # Kept under a name of its own: the package that was looked at stays as it was.
         package = dataclasses.replace(package, package_id=turn.package_id)
         report: Report = getattr(identify, "report", lambda *_: None)
-        return self._go_on(job, package, stored.stage, chain, asker, turn, report).answer
+        return as_answer(self._go_on(job, package, stored.stage, chain, asker, turn, report))
 
     # --- a record -------------------------------------------------------------------------------
 
-    def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
+    def _from_record(self, record: Record, run: RunRef, asker: Principal) -> dict[str, Any]:
         """The recorded answer, authorised now: held back where a source changed or can't be seen any more."""
         kept = record.answer
         package, whole = with_texts(kept["package"], self._corpora, asker)
@@ -253,7 +275,15 @@ class PipelineJobs:
             package = self._pipeline.with_context(package)
         if _digest(package.context_block) != kept["block_sha256"]:
             package = dataclasses.replace(package, context_block=None)
-        return as_answer(dataclasses.replace(response, package=package))
+        response = dataclasses.replace(response, package=package)
+        # Once more: the worker that recorded it may have ended before it was kept.
+        self._keep_lyrics(run, response, asker)
+        return as_answer(response)
+
+    def _keep_lyrics(self, run: RunRef, response: QueryResponse, asker: Principal) -> None:
+        """Keep an answer with sections beside its run's citations."""
+        if response.answer is not None and self._pipeline.mode(response.package.request).sections:
+            self._files.keep(asker.owner, run, lyrics_name(run.step), lyrics_json(response))
 
 
 @dataclasses.dataclass
@@ -271,12 +301,15 @@ class _Turn:
         return cls(request.conversation_id or f"conv_{digest[:24]}", f"resp_{digest[:24]}", f"pkg_{digest[24:48]}")
 
 
+_AS_GIVEN = (
+    *("mode", "profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode"),
+    *("seed", "temperature"),
+)
+
+
 def request_of(job: RunPipeline) -> QueryRequest:
     """A job as the pipeline's own request."""
-    given = {
-        name: getattr(job, name)
-        for name in ("mode", "profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode")
-    }
+    given = {name: getattr(job, name) for name in _AS_GIVEN}
     return QueryRequest(
         question=job.question or "",
         filters=filter_set(job.filters),
@@ -299,7 +332,7 @@ def _owner(asker: Principal, field: str) -> str:
     return asker.owner
 
 
-def _as_made(response: QueryResponse) -> Made:
+def _as_made(response: QueryResponse, then: Callable[[], None]) -> Made:
     """An answer, and what of it is recorded: texts of chunks are not, nor what citations quote of them."""
     package = response.package
     bare = dataclasses.replace(
@@ -311,7 +344,7 @@ def _as_made(response: QueryResponse) -> Made:
         "block_sha256": _digest(package.context_block),
     }
     pins = pins_of([(candidate.corpus, candidate) for candidate in package.candidates])
-    return Made(as_answer(response), header, pins, dict(package.trace.models))
+    return Made(as_answer(response), header, pins, dict(package.trace.models), then=then)
 
 
 def _digest(block: str | None) -> str | None:

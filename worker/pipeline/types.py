@@ -55,6 +55,8 @@ class QueryRequest:
         pinned_chunks: hashes of chunks that come first.
         context: what the user is working on.
         searches: corpora to ask instead of the mode's.
+        seed: of the model that answers.
+        temperature: likewise.
     """
 
     question: str = ""
@@ -70,6 +72,8 @@ class QueryRequest:
     pinned_chunks: tuple[str, ...] = ()
     context: str = ""
     searches: tuple[CorpusSearch, ...] = ()
+    seed: int | None = None
+    temperature: float | None = None
 
 
 @typed(frozen=True, config=_strict)

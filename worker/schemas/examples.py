@@ -161,7 +161,7 @@ def _citation_examples() -> dict[str, tuple[str, Any]]:
         "quotes": [{"chunk_hash": hash_chunk(_FIRST), "quote": "a steady 50 Hz hum"}],
     }
     asked = {"principal": _QUERY["principal"]}
-    sections = {hash_chunk(_FIRST): "Verse 1"}
+    sections = {hash_chunk(_FIRST): ["Verse 1", "Chorus"]}
     return {
         job: (job, {**asked, **checked, "records": [record], "run": _run()}),
         f"{job}.cite": (job, {**asked, "cite": _run(), "sections": sections, "store": False}),
@@ -190,7 +190,7 @@ def _citations(record: Schema) -> Citations:
             used=[UsedLabel(label="S1", chunk_hash=cited.chunk_hash, spans=[(20, 22)])], unused=[], unknown=[]
         ),
         conflicts=[],
-        artifact="runs/song-1/r1/citations.json",
+        artifact=f"{hashlib.sha256(b'u1').hexdigest()[:32]}/runs/song-1/r1/citations.json",
         trace=_trace(Stage(stage="verify", duration_ms=0.5, counts={}), searched=False),
     )
 

@@ -240,3 +240,12 @@ def test_any_json_is_a_document_or_refused(document: Any) -> None:
     except InvalidJob:
         return
     raise AssertionError("nothing this small is a document")
+
+
+def test_a_document_that_was_kept_holds_its_conflicts_and_is_read_like_any() -> None:
+    """They are findings: a list, and nothing else is asked of them."""
+    document = create_citations_json([record()])
+    assert read_citations_json({**document, "conflicts": [{"kind": "of another version"}]}) == [record()]
+    for wrong in ({}, None, "none"):
+        with pytest.raises(InvalidJob, match=r"citations\.conflicts: expected a list"):
+            read_citations_json({**document, "conflicts": wrong})

@@ -76,6 +76,34 @@ def test_each_verdict_of_a_pin_that_knows_its_chunk(
     assert outcome(knowing("c1"), *places) == expected
 
 
+@pytest.mark.parametrize(
+    ("places", "standing"),
+    [
+        ([place("c1")], "c1"),
+        ([place("c2")], "c2"),
+        ([place("c3"), place("c2")], "c2"),
+        ([place("c1", OTHER)], "c1"),
+        ([place("c2", OTHER)], None),
+        ([], None),
+    ],
+)
+def test_a_tampered_pin_is_tampered_wherever_its_hash_stands_and_never_answered(
+    places: list[InlineChunk], standing: str | None
+) -> None:
+    """Of a text and a hash that do not belong together nobody knows which was pinned."""
+    pin = knowing("c1")._replace(raw_hash=None, tampered=True)
+    (found,) = resolve([pin], places)
+    assert (found.verdict, found.chunk.id if found.chunk else None) == ("tampered", standing)
+    assert answered([found]) == []
+    assert pinning.missing(pin).verdict == "tampered"
+
+
+def test_a_tampered_pin_does_not_hide_behind_an_honest_one() -> None:
+    """Nor the other way round: of the same hash and chunk, both are reported."""
+    honest = knowing("c1")
+    assert unique([honest, honest._replace(tampered=True), honest]) == [honest, honest._replace(tampered=True)]
+
+
 def test_a_pin_whose_bytes_are_unknown_is_not_exact() -> None:
     """All that its hash tells is that at most white space differs."""
     pin = Pin(hash_chunk(TEXT), chunk_id="c1", document_id="d1")

@@ -1,0 +1,39 @@
+"""The sections of an answer: what stands under lines that begin with ``#``."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.{1,200}?)[ \t]*$", re.MULTILINE)
+
+
+class Headings:
+    """The headings of an answer, and which section each place of it is in."""
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+        self._found = [*_HEADING.finditer(answer)]
+        self._starts = [heading.start() for heading in self._found]
+
+    def at(self, position: int) -> str | None:
+        """The section that a place of the answer is in; None before the first."""
+        i = bisect_right(self._starts, position)
+        return self._found[i - 1][1] if i else None
+
+    def sections(self) -> Iterator[tuple[str | None, str]]:
+        r"""Each section's name and text, in order; what stands before the first heading has no name.
+
+        >>> [*Headings("Take one\n## Verse 1\nIt hums\n\n## Chorus\nHum").sections()]
+        [(None, 'Take one'), ('Verse 1', 'It hums'), ('Chorus', 'Hum')]
+        """
+        starts = [*self._starts, len(self._answer)]
+        before = self._answer[: starts[0]].strip()
+        if before:
+            yield None, before
+        for heading, end in zip(self._found, starts[1:], strict=True):
+            yield heading[1], self._answer[heading.end() : end].strip()

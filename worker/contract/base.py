@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from worker.core.shape import join_path
@@ -19,20 +19,37 @@ Identifier = Annotated[StrictStr, Field(max_length=512)]
 PathPart = Annotated[StrictStr, Field(max_length=512)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_as_integer)
+"""For integers: a number without a fraction is one, however it is written (``10.0``, ``1e3``, ``-0.0``)."""
+
+_FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
 EMBEDDING_SCHEMA: dict[str, Any] = {
     "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any length but zero; "
     "scaled to unit length before use.",
     "anyOf": [
-        {"type": "array", "items": {"type": "number"}, "minItems": 768, "maxItems": 768},
-        {"type": "string", "minLength": 4096, "maxLength": 4096, "contentEncoding": "base64"},
+        {"type": "array", "items": {"type": "number", **_FLOAT32}, "minItems": 768, "maxItems": 768},
+        {"type": "string", "pattern": "^[A-Za-z0-9+/]{4096}$", "maxLength": 4096, "contentEncoding": "base64"},
     ],
 }
 # Typed as anything for pydantic: 768 numbers are checked at once by numpy, not one by one.
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
+_OF_A_BATCH: dict[str, Any] = {
+    "anyOf": [EMBEDDING_SCHEMA, {"description": "What is no such embedding has an error in its place, not the job."}]
+}
+EmbeddingOfBatch = Annotated[Any, Field(json_schema_extra=_OF_A_BATCH)]
+
 
 JobT = TypeVar("JobT", bound="Part")
-ChunkHash = Annotated[StrictStr, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
+LABEL_PATTERN = r"^S[1-9][0-9]{0,8}$"
+ChunkHash = Annotated[StrictStr, Field(pattern=HASH_PATTERN)]
+Label = Annotated[StrictStr, Field(pattern=LABEL_PATTERN)]
 
 
 class Part(BaseModel):
@@ -82,7 +99,16 @@ def first_problem(error: ValidationError) -> InvalidJob:
     kind, location = first["type"], list(first["loc"])
     if kind in _OF_FIELDS:
         return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
-    return InvalidJob(_expectation(kind, first["msg"]), _path(location))
+    if location[-1:] == ["[key]"]:  # how pydantic says that a name is wrong, and not what stands under it
+        location.pop()
+    pattern = first.get("ctx", {}).get("pattern", "")
+    return InvalidJob(_OF_PATTERNS.get(pattern) or _expectation(kind, first["msg"]), _path(location))
+
+
+_OF_PATTERNS = {
+    HASH_PATTERN: "expected sha256: and 64 lower-case hex digits",
+    LABEL_PATTERN: "expected a label of the form S1",
+}
 
 
 _OF_FIELDS = {
@@ -110,8 +136,6 @@ _EXPECTATIONS = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
-    # The only pattern of the contract is that of a chunk hash.
-    "string_pattern_mismatch": "expected sha256: and 64 lower-case hex digits",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",

@@ -102,6 +102,8 @@ def _claim(value: Any, path: str, limits: Limits) -> Any:
         return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
     if isinstance(value, bool | int):
         return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return _short_string(value, path, limits)
 
 

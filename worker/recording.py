@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -121,15 +123,19 @@ def owner_of(asker: Principal) -> str:
 def job_digest(job: Job) -> bytes:
     """SHA-256 of the canonical JSON of a job without its token."""
     plain = job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"})
-    try:
-        return bytes.fromhex(canonical_sha256(plain))
-    except ValueError as error:
-        raise InvalidJob(str(error)) from None
+    return _digest(plain)
 
 
 def claims_digest(asker: Principal) -> bytes:
     """SHA-256 of the canonical JSON of the caller's mapped claims."""
-    return bytes.fromhex(canonical_sha256(dict(asker.claims.items())))
+    return _digest(dict(asker.claims.items()))
+
+
+def _digest(value: dict[str, Any]) -> bytes:
+    try:
+        return bytes.fromhex(canonical_sha256(value))
+    except ValueError:  # an integer beyond a double: the contract has it, RFC 8785 no form for it
+        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
 
 
 def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:

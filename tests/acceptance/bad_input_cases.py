@@ -191,8 +191,11 @@ def _k() -> Iterator[Case]:
         yield one(f"k {k}", Answered(k=max(10, min(k, 15)), k_requested=k), k=k)
     yield Case("k -0", body(job(k="@")).replace(b'"@"', b"-0"), Answered(k=10, k_requested=0))
     yield one("k absent", Answered(k=15, k_requested=15), k=...)
-    yield from wrong_types("k", "k", 12.0, NUMBER, -0.0, 1e40, "12", TEXT, SQL, "", True, False, None, [], [12], {})
-    for name, token in {"1e1": b"1e1", "nan": b"NaN", "infinity": b"Infinity"}.items():
+    yield from wrong_types("k", "k", 12.5, NUMBER, "12", TEXT, SQL, "", True, False, None, [], [12], {})
+    for token, whole in {b"12.0": 12, b"-0.0": 0, b"1e1": 10, b"1e40": int(1e40), b"9" * 400: int("9" * 400)}.items():
+        expected = Answered(k=max(10, min(whole, 15)), k_requested=whole)
+        yield Case(f"k {token[:9].decode()}", body(job(k="@")).replace(b'"@"', token), expected)
+    for name, token in {"1e400": b"1e400", "nan": b"NaN", "infinity": b"Infinity"}.items():
         yield Case(f"k {name}", body(job(k="@")).replace(b'"@"', token), Refused("k"))
 
 

@@ -49,12 +49,12 @@ def _text_lists() -> Iterator[Case]:
 
 def _pages() -> Iterator[Case]:
     yield from wrong_types("pages", "filters.pages", None, True, 5, TEXT, {})
-    items = {"null": None, "true": True, "1.0": 1.0, "text": "1", "SQL": SQL, "list": [1], "object": {TEXT: 1}}
+    items = {"null": None, "true": True, "1.5": 1.5, "text": "1", "SQL": SQL, "list": [1], "object": {TEXT: 1}}
     items |= {"2^31": 2**31, "-2^31-1": -(2**31) - 1, "10^40": 10**40, "nan": math.nan, "infinity": math.inf}
     for kind, value in items.items():
         yield one(f"page {kind}", Refused("filters.pages[1]"), filters={"pages": [1, value]})
     yield one("pages []", NOTHING, filters={"pages": []})
-    yield one("pages of nowhere", NOTHING, filters={"pages": [0, -1, 2**31 - 1, -(2**31)]})
+    yield one("pages of nowhere", NOTHING, filters={"pages": [0, -1, -1.0, -0.0, 2**31 - 1, -(2**31)]})
     yield one("pages too many", Refused("filters.pages", "at most 1000"), filters={"pages": [1] * 1001})
 
 

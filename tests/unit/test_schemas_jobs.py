@@ -40,11 +40,11 @@ def changed(value: dict[str, Any], path: str, new: Any) -> dict[str, Any]:
 
 
 def worker_takes(job: dict[str, Any]) -> bool:
-    """Whether the worker would search for this job, each of its queries included."""
+    """Whether the worker would search for this job; a wrong query of a batch is that query's own error."""
     try:
         parsed = parse_job(RetrieveTopK, job)
-        for query in parsed.query_embeddings or [parsed.query_embedding]:
-            vectors.decode(query)
+        if parsed.query_embeddings is None:
+            vectors.decode(parsed.query_embedding)
     except InvalidJob:
         return False
     return True

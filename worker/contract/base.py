@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from worker.core.hashing import ACCEPTED, canonical_hash
@@ -20,21 +29,38 @@ Identifier = Annotated[StrictStr, Field(max_length=512)]
 PathPart = Annotated[StrictStr, Field(max_length=512)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_as_integer)
+"""For integers: a number without a fraction is one, however it is written (``10.0``, ``1e3``, ``-0.0``)."""
+
+_FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
 EMBEDDING_SCHEMA: dict[str, Any] = {
     "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any length but zero; "
     "scaled to unit length before use.",
     "anyOf": [
-        {"type": "array", "items": {"type": "number"}, "minItems": 768, "maxItems": 768},
-        {"type": "string", "minLength": 4096, "maxLength": 4096, "contentEncoding": "base64"},
+        {"type": "array", "items": {"type": "number", **_FLOAT32}, "minItems": 768, "maxItems": 768},
+        {"type": "string", "pattern": "^[A-Za-z0-9+/]{4096}$", "maxLength": 4096, "contentEncoding": "base64"},
     ],
 }
 # Typed as anything for pydantic: 768 numbers are checked at once by numpy, not one by one.
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
+_OF_A_BATCH: dict[str, Any] = {
+    "anyOf": [EMBEDDING_SCHEMA, {"description": "What is no such embedding has an error in its place, not the job."}]
+}
+EmbeddingOfBatch = Annotated[Any, Field(json_schema_extra=_OF_A_BATCH)]
+
 
 JobT = TypeVar("JobT", bound="Part")
-ChunkHash = Annotated[StrictStr, Field(pattern=rf"^{ACCEPTED.pattern}$"), AfterValidator(canonical_hash)]
+HASH_PATTERN = rf"^{ACCEPTED.pattern}$"
+LABEL_PATTERN = r"^S[1-9][0-9]{0,8}$"
+ChunkHash = Annotated[StrictStr, Field(pattern=HASH_PATTERN), AfterValidator(canonical_hash)]
 """``sha256:`` and 64 hex digits, or the digits alone, in either case; read as it is answered, in the canonical form."""
+Label = Annotated[StrictStr, Field(pattern=LABEL_PATTERN)]
 
 
 class Part(BaseModel):
@@ -97,7 +123,16 @@ def first_problem(error: ValidationError) -> InvalidJob:
     kind, location = first["type"], list(first["loc"])
     if kind in _OF_FIELDS:
         return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
-    return InvalidJob(_expectation(kind, first["msg"]), _path(location))
+    if location[-1:] == ["[key]"]:  # how pydantic says that a name is wrong, and not what stands under it
+        location.pop()
+    pattern = first.get("ctx", {}).get("pattern", "")
+    return InvalidJob(_OF_PATTERNS.get(pattern) or _expectation(kind, first["msg"]), _path(location))
+
+
+_OF_PATTERNS = {
+    HASH_PATTERN: "expected 64 hex digits, with or without sha256: before them",
+    LABEL_PATTERN: "expected a label of the form S1",
+}
 
 
 _OF_FIELDS = {
@@ -125,8 +160,6 @@ _EXPECTATIONS = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
     "string_type": "expected a string",
-    # The only pattern of the contract is that of a chunk hash.
-    "string_pattern_mismatch": "expected 64 hex digits, with or without sha256: before them",
     "list_type": "expected a list",
     "dict_type": "expected an object",
     "model_type": "expected an object",

@@ -12,8 +12,10 @@ from worker.contract.base import (
     MAX_BATCH,
     MAX_K,
     MIN_K,
+    WHOLE,
     ChunkHash,
     Embedding,
+    EmbeddingOfBatch,
     Identifier,
     Number,
     Part,
@@ -73,7 +75,9 @@ class Filters(Part):
 
     document_ids: Annotated[list[Identifier], Field(max_length=1000)] | None = None
     sections: Annotated[list[PathPart], Field(max_length=1000)] | None = None
-    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]], Field(max_length=1000)] | None = None
+    pages: Annotated[list[Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE]], Field(max_length=1000)] | None = (
+        None
+    )
     path_contains: Annotated[list[PathPart], Field(max_length=100)] | None = None
     ext_allow: Annotated[list[PathPart], Field(max_length=100)] | None = None
     ext_deny: Annotated[list[PathPart], Field(max_length=100)] | None = None
@@ -94,8 +98,8 @@ class RetrieveTopK(Job):
     """
 
     query_embedding: Embedding = None
-    query_embeddings: Annotated[list[Embedding], Field(min_length=1, max_length=MAX_BATCH)] | None = None
-    k: StrictInt = DEFAULT_K
+    query_embeddings: Annotated[list[EmbeddingOfBatch], Field(min_length=1, max_length=MAX_BATCH)] | None = None
+    k: Annotated[StrictInt, WHOLE] = DEFAULT_K
     corpus: Identifier | None = None
     filters: Filters | None = None
     max_distance: Annotated[Number, Field(ge=0, le=2)] | None = None
@@ -132,7 +136,7 @@ class HybridSearch(Part):
     """
 
     corpus: Identifier
-    top_k: StrictInt = 5
+    top_k: Annotated[StrictInt, WHOLE] = 5
     filters: Filters | None = None
 
     @property
@@ -150,7 +154,7 @@ class Diversity(Part):
     """
 
     relevance: Annotated[Number, Field(ge=0, le=1, alias="lambda")] = 1.0
-    per_document: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    per_document: Annotated[StrictInt, Field(ge=1, le=1000), WHOLE] | None = None
 
 
 class RetrieveHybrid(Job):
@@ -234,7 +238,7 @@ class RunPipeline(Job):
     mode: Identifier = "grounded"
     profile: Identifier | None = None
     filters: Filters | None = None
-    k: StrictInt | None = None
+    k: Annotated[StrictInt, WHOLE] | None = None
     starting_prompt: Annotated[StrictStr, Field(max_length=100_000)] | None = None
     conversation_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
     prior_response_id: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None

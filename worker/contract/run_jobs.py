@@ -9,8 +9,10 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, W
 from pydantic_core import PydanticCustomError
 
 from worker.contract.base import (
+    WHOLE,
     ChunkHash,
     Identifier,
+    Label,
     Number,
     Part,
     PathPart,
@@ -75,10 +77,10 @@ class PinnedReplay(Job):
     citations: dict[str, Any] | None = None
     sources: list[InlineSource] | None = None
     corpus: Identifier | None = None
-    top_k: StrictInt | None = None
+    top_k: Annotated[StrictInt, WHOLE] | None = None
     fill: Literal["text", "hash", "none"] | None = None
     query: StrictStr | None = None
-    seed: StrictInt | None = None
+    seed: Annotated[StrictInt, WHOLE] | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_pins(self) -> Self:
@@ -118,7 +120,7 @@ class CitedChunk(Part):
     section: PathPart | None = None
     chunk_hash: ChunkHash | None = None
     chunk_id: Identifier | None = None
-    page: StrictInt | None = None
+    page: Annotated[StrictInt, WHOLE] | None = None
     coordinates: Any = None
 
 
@@ -186,7 +188,7 @@ class BuildCitations(Job):
     cite: CitedRun | None = None
     sections: Annotated[dict[ChunkHash, SectionNames], WrapValidator(_each_once)] | None = None
     answer: StrictStr | None = None
-    labels: dict[Annotated[StrictStr, Field(max_length=16)], ChunkHash] | None = None
+    labels: dict[Label, ChunkHash] | None = None
     quotes: Annotated[list[Quote], Field(max_length=MAX_PINS)] | None = None
     verify: StrictBool = True
     store: StrictBool = True

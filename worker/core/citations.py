@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worker.core.hashing import HASH_VERSION, NORMALISERS, WRITTEN, hash_chunk
-from worker.core.shape import join_path
+from worker.core.shape import join_path, same_json
 from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def read_citations_json(document: Any, path: str = "citations") -> list[Citation
     records = [_record(citation, join_path(inside, i)) for i, citation in enumerate(citations)]
     derived = create_citations_json(records)
     for name in _DOCUMENT:
-        if type(document[name]) is not type(derived[name]) or document[name] != derived[name]:
+        if not same_json(document[name], derived[name]):
             raise InvalidJob("expected what follows from all_citations", join_path(path, name))
     return records
 
@@ -174,7 +174,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {

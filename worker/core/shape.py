@@ -43,6 +43,19 @@ def join_path(parent: str, part: str | int) -> str:
     return f"{parent}.{name}" if parent else name
 
 
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two decoded values are the same JSON: 1.0 is 1, and true is neither.
+
+    >>> same_json({"a": [1.0, True]}, {"a": [1, True]}), same_json([True], [1])
+    (True, False)
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_json(part, other[key]) for key, part in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
 def check_shape(value: Any, bounds: Bounds) -> None:
     """Walk any decoded JSON without recursion and refuse what no job may hold.
 

@@ -5,9 +5,10 @@ function of the types, so that the same code always gives the same bytes.
 
 What to read, each importing only from those before it:
 
-- `registry`: which tasks there are, and the rules across their fields.
+- `registry`: which tasks there are, the rules across their fields, and those that no schema can say.
 - `docstrings`: descriptions, from the types' docstrings.
 - `envelopes`: Celery's message and result records, as types.
+- `bounds`: what every value of a job is held to.
 - `objects`: JSON Schemas of jobs, results and envelopes.
 - `asyncapi`: the AsyncAPI document.
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.

@@ -19,8 +19,7 @@ def document() -> Schema:
             "version": str(SCHEMA_VERSION),
             "description": "Celery task protocol 2 as JSON over Redis. A backend in any language pushes a message to a "
             "queue and reads the record under its task id. JSON Schemas stand beside this file, one example of every "
-            "object in `examples/`. What a JSON Schema can't say: integers are written without a fraction "
-            "(12, not 12.0), and no string holds U+0000 or a lone surrogate.",
+            "object in `examples/`. What a job's JSON Schema can't say stands in its description.",
         },
         "defaultContentType": "application/json",
         "servers": {

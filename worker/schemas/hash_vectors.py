@@ -6,24 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from worker.core.hashing import HASH_VERSION, hash_chunk
+from worker.schemas.registry import WHITE_SPACE
 
 if TYPE_CHECKING:
     from worker.schemas.registry import Schema
-
-WHITE_SPACE = (
-    *range(0x0009, 0x000E),
-    *range(0x001C, 0x0021),
-    0x0085,
-    0x00A0,
-    0x1680,
-    *range(0x2000, 0x200B),
-    0x2028,
-    0x2029,
-    0x202F,
-    0x205F,
-    0x3000,
-)
-"""The 29 code points that version 1 takes for white space, whatever a later Unicode says."""
 
 _KEPT = {
     0x200B: "zero width space",

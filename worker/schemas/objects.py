@@ -8,13 +8,15 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from worker.contract import Part
+from worker.schemas.bounds import bounded_job
 from worker.schemas.docstrings import class_summary, describe_fields
 from worker.schemas.envelopes import ENVELOPES
-from worker.schemas.registry import RULES, TASKS, Schema
+from worker.schemas.registry import RULES, TASKS, UNSAID, Schema, TaskContract
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
+_EXACT = 2.0**53
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -22,11 +24,27 @@ def schemas() -> dict[str, Schema]:
     """Every JSON Schema by the stem of its file's name."""
     made: dict[str, Schema] = {}
     for task in TASKS:
-        made[f"{task.name}.job"] = _schema(task.job, "validation", f"Job of {task.name}")
+        made[f"{task.name}.job"] = _job(task)
         made[f"{task.name}.result"] = _schema(task.result, "serialization", f"Result of {task.name}")
     for name, kind in ENVELOPES.items():
         made[name] = _schema(kind, "serialization", kind.__name__)
     return made
+
+
+def _job(task: TaskContract) -> Schema:
+    """A job's schema: its type's, the bounds of every job, and in words what can't be said."""
+    made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
+    unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
+    said = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
+    plain: Schema = _plain({**made, "description": said})
+    return plain
+
+
+_AS_SHIPPED = (
+    "Limits and claims are as the worker's settings are shipped. What only its settings and its data can tell is not "
+    "said here: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Refused, "
+    "too, and not said by the schema:"
+)
 
 
 def _schema(kind: Any, mode: Literal["validation", "serialization"], title: str) -> Schema:
@@ -82,4 +100,4 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in kept.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value

@@ -21,8 +21,30 @@ from worker.contract import (
     TopK,
     TopKBatch,
 )
+from worker.contract.base import HASH_PATTERN
+from worker.core.hashing import NORMALISERS
+from worker.settings import Limits, PrincipalSettings
 
 Schema = dict[str, Any]
+
+WHITE_SPACE = (
+    *range(0x0009, 0x000E),
+    *range(0x001C, 0x0021),
+    0x0085,
+    0x00A0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+)
+"""The 29 code points that are white space to the worker, whatever a later Unicode says."""
+
+SHIPPED = Limits()
+CLAIMS = tuple(PrincipalSettings().settings)
+"""As the worker is shipped: bounds of a job, and the claims that it knows."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +72,39 @@ TASKS = (
     TaskContract("run_pipeline", "pipeline", RunPipeline, PipelineAnswer),
 )
 
+_SPACES = "".join(map(chr, WHITE_SPACE))
+_NOT_BLANK = {"pattern": f"^[{_SPACES}]*[^{_SPACES}]"}
+_BESIDE_RESUME = ["principal", "principal_token", "resume", "stop_after"]
+
+
+_CITATION: Schema = {
+    "type": "object",
+    "properties": {
+        "chunk_hash": {"type": "string", "pattern": HASH_PATTERN, "not": {"pattern": r"\n"}},
+        "source_id": {"type": "string"},
+        "text": {"type": "string"},
+        "weight": {"type": "number", "minimum": 0, "maximum": 1},
+        "section": {"type": ["string", "null"]},
+        "hash_version": {"enum": [*NORMALISERS]},
+        "chunk_id": {"type": "string"},
+        "page": {"type": "integer"},
+        "coordinates": {"not": {"type": "null"}},
+    },
+    "required": ["chunk_hash", "source_id", "text", "weight", "section"],
+    "additionalProperties": False,
+}
+_CITATIONS: Schema = {"type": "array", "items": _CITATION}
+_DOCUMENT: Schema = {
+    "properties": {
+        "by_section": {"type": "object", "additionalProperties": _CITATIONS},
+        "all_citations": _CITATIONS,
+        "total_count": {"type": "integer"},
+        "source_ids": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["by_section", "all_citations", "total_count", "source_ids"],
+    "additionalProperties": False,
+}
+
 RULES: dict[type[Part], tuple[Schema, ...]] = {
     Job: ({"not": {"required": ["principal", "principal_token"]}},),
     RetrieveTopK: (
@@ -62,6 +117,8 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
         {"not": {"required": ["required_chunk_hashes", "citations"]}},
         {"not": {"required": ["runs", "citations"]}},
         {"not": {"required": ["runs", "sources"]}},
+        {"not": {"required": ["runs", "run"]}},
+        {"properties": {"citations": _DOCUMENT}},
     ),
     BuildCitations: (
         {"oneOf": [{"required": ["records"]}, {"required": ["cite"]}]},
@@ -69,7 +126,37 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
     ),
     RunPipeline: (
         {"anyOf": [{"required": ["question"]}, {"required": ["resume"]}]},
-        {"not": {"required": ["question", "resume"]}},
+        {"if": {"required": ["resume"]}, "then": {"propertyNames": {"enum": _BESIDE_RESUME}}},
+        {"properties": {"question": _NOT_BLANK}},
+    ),
+    RetrieveHybrid: (
+        {"properties": {"query": _NOT_BLANK}},
+        {"properties": {"legs": {"uniqueItems": True, "not": {"const": ["contextual"]}}}},
     ),
 }
-"""What a type's validators ask of several fields at once, for it and its subclasses."""
+"""What the worker asks of a type beyond its fields' types: of several at once, or later; also of its subclasses."""
+
+UNSAID: dict[type[Part], dict[str, str]] = {
+    Job: {
+        "surrogates": "A string, or a name, that holds a lone surrogate (the escape `\\ud800` alone). A pattern for it "
+        "compiles in some engines only; most parsers refuse it themselves.",
+        "levels": f"Objects and lists more than {SHIPPED.max_depth} deep inside each other.",
+    },
+    RetrieveTopK: (
+        _VECTORS := {
+            "direction": "An embedding of zeros only.",
+            "finite": "Base64 that stands for a NaN or an infinity.",
+        }
+    ),
+    RetrieveHybrid: {**_VECTORS, "once": (_ONCE := "Two `searches` of one corpus.")},
+    RunPipeline: {"once": _ONCE},
+    PinnedReplay: {
+        "document": "A `citations` document whose `by_section`, `total_count` or `source_ids` do not follow from its "
+        "`all_citations`.",
+    },
+    BuildCitations: {
+        "folder": "With `run`, unless `store` is false: a `subject_id` or `run_id` that can't be the name of a folder: "
+        "`.`, `..`, more than 255 bytes of UTF-8, a character that can't be printed, or one of `/\\:\"<>|`.",
+    },
+}
+"""What a type is refused for that JSON Schema cannot say, or not for every validator: name → sentence."""

@@ -149,7 +149,7 @@ def change(path: str, value: Any) -> dict[str, Any]:
     ("path", "value", "where"),
     [
         ("total_count", 3, "total_count"),
-        ("total_count", 2.0, "total_count"),
+        ("total_count", True, "total_count"),
         ("source_ids", ["s2", "s1"], "source_ids"),
         ("source_ids", ["s1"], "source_ids"),
         ("by_section", {}, "by_section"),

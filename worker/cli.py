@@ -11,7 +11,7 @@ import typer
 
 from worker.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
-from worker.terminal import complain, screen, show_traceback
+from worker.terminal import complain, screen, show_traceback, write_text
 
 # Click's, wherever a release of Typer keeps it.
 _UsageError: Any = typer.BadParameter.__base__
@@ -28,7 +28,7 @@ cli = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"retrieval-worker {metadata.version('retrieval-worker')}")
+        write_text(f"retrieval-worker {metadata.version('retrieval-worker')}")
         raise typer.Exit
 
 

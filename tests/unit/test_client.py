@@ -44,6 +44,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract.run_jobs",
         "worker.core",
         "worker.core.canonical",
+        "worker.core.hashing",
         "worker.core.shape",
         "worker.errors",
         "worker.model",

@@ -247,7 +247,7 @@ class RunPipeline(Job):
     pinned_chunks: Annotated[list[ChunkHash], Field(max_length=50)] | None = None
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
-    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63), WHOLE] | None = None
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     stop_after: Literal["build_sources", "synthesize_context"] | None = None
     resume: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None

@@ -21,6 +21,7 @@ from worker.adapters.replication import check_standby
 from worker.engine import Engine, spare_collections, spare_start_up
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
+from worker.principal import check_keys
 from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
 from worker.transport import SECURE_TRANSPORT, TRANSPORT
 from worker.transport.dead_letters import watcher
@@ -216,6 +217,7 @@ def refuse_unsafe_start(settings: Settings) -> None:
     A server that is away is no reason: every process checks the database again before its first answer.
     """
     standby = settings.of_the_standby
+    _refuse("keys", lambda: check_keys(settings))
     _refuse("Redis", lambda: check_redis(settings))
     _refuse("Postgres", lambda: check(settings))
     if standby is not None:

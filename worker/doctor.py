@@ -9,7 +9,8 @@ from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.index_advice import index_findings
 from worker.adapters.postgres import check, connected, translated_errors
 from worker.adapters.replication import LAG, check_standby
-from worker.errors import RetrievalError, Unavailable
+from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.principal import check_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,6 +161,11 @@ def _authorisation(settings: Settings) -> Iterator[Finding]:
             f'write owner_claims = ["{settings.principal.owner_claim}"] instead of owner_claim, or name the tenant, too'
         )
         yield Finding("advice", "principals", f"[principal] {advice} (docs/runs.md)")
+    try:
+        check_keys(settings)
+    except SettingsError as error:
+        yield Finding("problem", "principals", error.message)
+        return
     if settings.trust_queue:
         yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
     elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):

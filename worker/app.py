@@ -170,7 +170,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
         if conf is app.conf:
             given = options or {}
             refuse_unsafe_pool(given.get("pool") or given.get("pool_cls") or conf.worker_pool)
-            refuse_unsafe_start(settings, _served(given))
+            refuse_unsafe_start(settings, served_queues(given))
             _start_metrics(settings, metrics)
 
     def ready(sender: Any = None, **_: Any) -> None:
@@ -212,7 +212,7 @@ def refuse_unsafe_pool(pool: Any) -> None:
         log.warning("no time limits of jobs: this pool ends none", pool=name)
 
 
-def _served(options: Mapping[str, Any]) -> set[str]:
+def served_queues(options: Mapping[str, Any]) -> set[str]:
     """The queues that the options of `celery worker` have it serve."""
 
     def named(option: str) -> set[str]:

@@ -75,7 +75,7 @@ def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) ->
         return
     if not _is_installed("openai"):
         yield f"{section}.kind = \"openai\" needs: pip install 'retrieval-worker[llm]'"
-    if settings.api_key is None and settings.base_url is None:
+    elif settings.api_key is None and settings.base_url is None:
         yield (
             f"{PREFIX}{section.upper()}__API_KEY is missing: OpenAI's own server needs a key. Set it, or "
             f"{section}.base_url to a server that needs none"
@@ -91,7 +91,7 @@ def _rerankers(settings: Settings) -> Iterator[str]:
         yield f'the setting reranker.url is missing: {users["http"]} has rerank = "http"'
     if "cross_encoder" in users and not settings.reranker.model:
         yield f'the setting reranker.model is missing: {users["cross_encoder"]} has rerank = "cross_encoder"'
-    if "cross_encoder" in users and not _is_installed("sentence_transformers"):
+    elif "cross_encoder" in users and not _is_installed("sentence_transformers"):
         yield f"{users['cross_encoder']}: the reranker cross_encoder needs: pip install 'retrieval-worker[rerank]'"
 
 

@@ -16,18 +16,20 @@ from kombu.entity import Queue
 from worker import codec, links, observe, remote_control, results, tasks
 from worker import settings as settings_module
 from worker.adapters.durability import check_redis, warnings
+from worker.adapters.parts import check_parts
 from worker.adapters.postgres import check
 from worker.adapters.replication import check_standby
 from worker.engine import Engine, spare_collections, spare_start_up
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.metrics import Metrics
+from worker.principal import check_keys
 from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
 from worker.transport import SECURE_TRANSPORT, TRANSPORT
 from worker.transport.dead_letters import watcher
 from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from worker.settings import Settings
 
@@ -168,7 +170,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
         if conf is app.conf:
             given = options or {}
             refuse_unsafe_pool(given.get("pool") or given.get("pool_cls") or conf.worker_pool)
-            refuse_unsafe_start(settings)
+            refuse_unsafe_start(settings, served_queues(given))
             _start_metrics(settings, metrics)
 
     def ready(sender: Any = None, **_: Any) -> None:
@@ -210,16 +212,28 @@ def refuse_unsafe_pool(pool: Any) -> None:
         log.warning("no time limits of jobs: this pool ends none", pool=name)
 
 
-def refuse_unsafe_start(settings: Settings) -> None:
-    """Stop this process where the database is set up so that rows could leak, or Redis can't carry the jobs.
+def served_queues(options: Mapping[str, Any]) -> set[str]:
+    """The queues that the options of `celery worker` have it serve."""
+
+    def named(option: str) -> set[str]:
+        value = options.get(option) or ()
+        return {*(value.split(",") if isinstance(value, str) else value)}
+
+    return (named("queues") or {*QUEUES}) - named("exclude_queues")
+
+
+def refuse_unsafe_start(settings: Settings, queues: Collection[str] = QUEUES) -> None:
+    """Stop this process where rows could leak, no job could come, or a part that its queues' jobs need is missing.
 
     A server that is away is no reason: every process checks the database again before its first answer.
     """
     standby = settings.of_the_standby
+    _refuse("keys", lambda: check_keys(settings))
+    _refuse("parts", lambda: check_parts(settings, queues))
     _refuse("Redis", lambda: check_redis(settings))
-    _refuse("Postgres", lambda: check(settings))
+    _refuse("Postgres", lambda: check(settings, at_start=True))
     if standby is not None:
-        _refuse("the standby", lambda: check_standby(standby))
+        _refuse("the standby", lambda: check_standby(standby, at_start=True))
 
 
 def _refuse(server: str, check_it: Callable[[], object]) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from worker.adapters.artifacts import Artifacts
 from worker.adapters.catalog import identifier
 from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.embedder import make as make_embedder
 from worker.adapters.index_advice import index_findings
+from worker.adapters.language_model import Prompt
+from worker.adapters.language_model import make as make_model
+from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres import check, connected, translated_errors
 from worker.adapters.replication import LAG, check_standby
-from worker.errors import RetrievalError, Unavailable
+from worker.adapters.reranker import rerankers
+from worker.adapters.statements import estimated_rows
+from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.principal import check_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
@@ -34,17 +42,26 @@ _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings
 LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 """Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
 
+_INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
+"""What doctor asks of models, as little as can be."""
+
 _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
 
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything there is to say, in a fixed order."""
-    return [*_postgres(settings), *_standby(settings), *redis_findings(settings), *_authorisation(settings)]
+    return [
+        *_postgres(settings),
+        *_standby(settings),
+        *redis_findings(settings),
+        *_authorisation(settings),
+        *_parts(settings),
+    ]
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
     try:
-        types = check(settings)
+        types = check(settings, at_start=True)
     except RetrievalError as error:
         yield Finding("problem", "Postgres", error.message)
         return
@@ -61,7 +78,7 @@ def _standby(settings: Settings) -> Iterator[Finding]:
     if standby is None:
         return
     try:
-        check_standby(standby)
+        check_standby(standby, at_start=True)
     except Unavailable:
         yield Finding("advice", "standby", "it does not answer: searches ask the primary")
         return
@@ -106,6 +123,7 @@ def _corpus(
     kind = row[0] if row else "nothing"
     if kind != "vector(768)":
         yield Finding("problem", subject, f"{column} is {kind}, expected vector(768): searches would fail")
+    yield _rows(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, quoted, corpus)
     if corpus.columns.chunk_hash is None:
@@ -116,6 +134,14 @@ def _corpus(
             subject,
             "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
+
+
+def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
+    """How many rows a corpus has, as Postgres estimates them: policies hide the rows themselves from nobody's eyes."""
+    row = connection.execute(estimated_rows(types.storage)).fetchone()
+    if row and row[0]:
+        return Finding("ok", subject, f"about {row[0]:,} rows")
+    return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
 
 
 def _full_text(
@@ -154,12 +180,72 @@ def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) ->
     return bool(found and found[0])
 
 
+def _parts(settings: Settings) -> Iterator[Finding]:
+    """Models and the store of files: there, and used once each as a job would."""
+    lacks = [*lacking(settings)]
+    yield from (Finding("problem", lack.part, lack.problem) for lack in lacks)
+    missing = {lack.part for lack in lacks}
+    uses: dict[str, Callable[[], str]] = {
+        "embedder": lambda: _embedder(settings),
+        "language model": lambda: _language_model(settings),
+        "reranker": lambda: _reranker(settings),
+        "artifacts": lambda: _artifacts(settings),
+    }
+    for part, use in uses.items():
+        if part not in missing:
+            yield _used(part, use)
+    idle = [name for name, profile in settings.profiles.items() if needs_model(profile)]
+    if settings.language_model.kind == "none" and idle:
+        advice = f"jobs that name the profile {' or '.join(idle)} are refused: each needs one (language_model.kind)"
+        yield Finding("advice", "language model", advice)
+
+
+def _used(part: str, use: Callable[[], str]) -> Finding:
+    try:
+        return Finding("ok", part, use())
+    except SettingsError as error:
+        return Finding("problem", part, error.message)
+    except RetrievalError as error:
+        return Finding("advice", part, f"{error.message}. Jobs that need it wait for it")
+
+
+def _embedder(settings: Settings) -> str:
+    embedder = make_embedder(settings.embedder)
+    embedder.embed([_WORD])
+    return f"{embedder.name} {embedder.version} embeds"
+
+
+def _language_model(settings: Settings) -> str:
+    model = make_model(settings.language_model)
+    if model is None:
+        return "none: answers are extractive"
+    model.complete(Prompt(_INSTRUCTIONS, _WORD))
+    return f"{model.provider} {model.name} answers"
+
+
+def _reranker(settings: Settings) -> str:
+    made = rerankers(settings, None)
+    for reranker in made.values():
+        reranker.scores(_WORD, [_WORD])
+    return ", ".join(reranker.name for reranker in made.values()) or "none is named by a profile"
+
+
+def _artifacts(settings: Settings) -> str:
+    Artifacts(settings.artifacts).check()
+    return "files of runs can be kept"
+
+
 def _authorisation(settings: Settings) -> Iterator[Finding]:
     if settings.principal.owner_claim:
         advice = (
             f'write owner_claims = ["{settings.principal.owner_claim}"] instead of owner_claim, or name the tenant, too'
         )
         yield Finding("advice", "principals", f"[principal] {advice} (docs/runs.md)")
+    try:
+        check_keys(settings)
+    except SettingsError as error:
+        yield Finding("problem", "principals", error.message)
+        return
     if settings.trust_queue:
         yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
     elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):

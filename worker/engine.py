@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from worker.adapters.artifacts import Artifacts
@@ -11,7 +13,7 @@ from worker.adapters.cache import Cache
 from worker.adapters.checks import Checks
 from worker.adapters.embedder import make as make_embedder
 from worker.adapters.feedback import Judgements
-from worker.adapters.language_model import make as make_model
+from worker.adapters.language_model import make_or_tell as make_model
 from worker.adapters.postgres import Database
 from worker.adapters.remote import RemoteSources
 from worker.adapters.reranker import rerankers
@@ -21,6 +23,7 @@ from worker.adapters.tokenizer import token_counter
 from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
+from worker.errors import SettingsError
 from worker.exchange import Exchange
 from worker.feedback import Feedback
 from worker.hybrid import TASK as HYBRID
@@ -89,8 +92,6 @@ class Engine:
         files: the files of runs.
         verifying: checks recorded runs in bulk.
         feedback: which chunks of runs were used, and what that says of the legs' weights.
-        pipeline: the three stages, for Python.
-        pipeline_jobs: answers `run_pipeline`.
         exchange: runs as files, out and in.
 
     Raises:
@@ -126,25 +127,38 @@ class Engine:
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
-        prices = settings.price_table()
         queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor)
-        builder = SourceBuilder(
-            settings,
-            corpora,
-            self._legs[PIPELINE],
-            queries,
-            rerankers(settings, model),
-            self.replay,
-            self._remote,
-            Reuse(caching, queries),
-            prices,
-            clock,
-            now,
+        reuse, sessions = Reuse(caching, queries), Sessions(self._database)
+        legs, prices = self._legs[PIPELINE], settings.price_table()
+
+        def pipeline() -> RetrievalPipeline:
+            chosen, replay, remote = rerankers(settings, model), self.replay, self._remote
+            builder = SourceBuilder(settings, corpora, legs, queries, chosen, replay, remote, reuse, prices, clock, now)
+            counter = token_counter(settings.language_model.tokenizer)
+            paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
+            return RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)
+
+        self._make_pipeline = pipeline
+        self._make_jobs = partial(
+            PipelineJobs, corpora=corpora, sessions=sessions, recording=recording, files=self.files
         )
-        counter = token_counter(settings.language_model.tokenizer)
-        paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
-        self.pipeline = RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)
-        self.pipeline_jobs = PipelineJobs(self.pipeline, corpora, Sessions(self._database), recording, self.files)
+        # A part that can't be had is no reason to answer no other task; the job that needs it is told.
+        with contextlib.suppress(SettingsError):
+            _ = self.pipeline_jobs
+
+    @cached_property
+    def pipeline(self) -> RetrievalPipeline:
+        """The three stages, for Python.
+
+        Raises:
+            SettingsError: a reranker or the tokenizer of the settings can't be had.
+        """
+        return self._make_pipeline()
+
+    @cached_property
+    def pipeline_jobs(self) -> PipelineJobs:
+        """What answers `run_pipeline`; raises as `pipeline` does."""
+        return self._make_jobs(self.pipeline)
 
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hmac
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from worker.core.canonical import canonical_json, canonical_sha256
 from worker.core.shape import is_storable, join_path
-from worker.errors import InvalidJob, NotAuthorised
+from worker.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from worker.contract import Job
     from worker.settings import Limits, Settings, TokenSettings
@@ -132,6 +136,7 @@ def _verified_claims(
 ) -> dict[str, Any]:
     """Claims of a token that is for this task, this id and this very job."""
     claims = _decode(token, settings)
+    _refuse_long_lived(claims, settings.principal.token)
     if claims["task"] != task:
         raise _forged("it was issued for another task")
     if claims["jti"] != task_id:
@@ -171,6 +176,14 @@ def _decode(token: str, settings: Settings) -> dict[str, Any]:
         raise _forged("it is not a token that this worker can verify") from None
 
 
+def _refuse_long_lived(claims: Mapping[str, Any], rules: TokenSettings) -> None:
+    """Refuse a token that would be good for longer than any may be; not forged, because it was signed by a key."""
+    if int(claims["exp"]) - time.time() > rules.max_token_seconds + rules.leeway_seconds:
+        raise NotAuthorised(
+            f"principal_token: its exp is further ahead than max_token_seconds ({rules.max_token_seconds})"
+        )
+
+
 def _forged(why: str) -> NotAuthorised:
     """A token that was never good for this job; one that has expired was."""
     return NotAuthorised(f"principal_token: {why}", forged=True)
@@ -185,3 +198,59 @@ def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
     if kid not in keys:
         raise _forged("it names no key (kid) that this worker knows")
     return keys[kid].get_secret_value()
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+_LEAST_SECRET_BYTES = 32
+"""RFC 7518, section 3.2: a shorter one can be guessed from a token that was seen."""
+
+_LEAST_RSA_BITS = 2048
+
+
+def check_keys(settings: Settings) -> None:
+    """Check that each of `token_keys` can check a token by an algorithm that the settings allow.
+
+    Raises:
+        SettingsError: one can't, or is too weak; it is named, and nothing of it is repeated.
+    """
+    for kid, key in settings.token_keys.items():
+        problem = _problem_of(key.get_secret_value(), settings.principal.token.algorithms)
+        if problem:
+            raise SettingsError(f"RETRIEVAL_WORKER_TOKEN_KEYS: the key {kid}: {problem}")
+
+
+def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
+    """Say what is wrong with a key: what begins as PEM does is a public key, all else a secret."""
+    if key.lstrip().startswith("-----BEGIN"):
+        return _problem_of_public(key, allowed)
+    if "HS256" not in allowed:
+        return f"expected a public key in PEM, because principal.token.algorithms allows {' and '.join(allowed)} only"
+    if len(key.strip().encode()) < _LEAST_SECRET_BYTES:
+        return f"expected a secret of at least {_LEAST_SECRET_BYTES} bytes for HS256 (openssl rand -base64 32)"
+    try:
+        jwt.get_algorithm_by_name("HS256").prepare_key(key)
+    except jwt.InvalidKeyError:
+        return "expected a secret for HS256, or a public key in PEM: this is a key in another form (SSH, DER, JWK)"
+    return None
+
+
+def _problem_of_public(key: str, allowed: Sequence[str]) -> str | None:
+    if "PRIVATE KEY-----" in key:
+        return "expected the public key, this is its private key: a worker only checks tokens. Sign with another pair"
+    try:
+        public = load_pem_public_key(key.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return "expected a public key in PEM, and this one can't be read (in JSON its line ends are \\n)"
+    if isinstance(public, rsa.RSAPublicKey):
+        algorithm = "RS256"
+    elif isinstance(public, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
+        algorithm = "EdDSA"
+    else:
+        return "this public key is neither for RS256 nor for EdDSA"
+    if algorithm not in allowed:
+        only = " and ".join(allowed)
+        return f"principal.token.algorithms allows {only} only, and this is a public key for {algorithm}"
+    if isinstance(public, rsa.RSAPublicKey) and public.key_size < _LEAST_RSA_BITS:
+        return f"expected an RSA key of at least {_LEAST_RSA_BITS} bits"
+    return None

@@ -54,7 +54,7 @@ def advice(findings: Iterator[Finding]) -> list[str]:
 
 def test_a_redis_that_loses_nothing_is_left_alone(pointed: Settings) -> None:
     """`up` starts a Redis of which there is nothing to say."""
-    assert [(finding.level, finding.text) for finding in redis_findings(pointed)] == [("ok", "it answers")]
+    assert [*redis_findings(pointed)] == [Finding("ok", name, "it answers") for name in ("Redis", "results")]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_redis_that_hides_its_settings_is_no_fault(
     settings = make_settings(broker_url=url, result_backend=durable.url(1))
     findings = [*redis_findings(settings)]
     assert {finding.level for finding in findings} == {"ok"}
-    assert hidden in findings[-1].text
+    assert any(hidden in finding.text for finding in findings)
     assert "a password" not in str(findings)
     assert "redis" not in [finding.subject.lower() for finding in warnings(settings)]
 

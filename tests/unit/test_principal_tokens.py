@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from worker.contract import RetrieveTopK, parse_job
 from worker.core.canonical import canonical_sha256
-from worker.errors import NotAuthorised, RetrievalError
-from worker.principal import identify
+from worker.errors import NotAuthorised, RetrievalError, SettingsError
+from worker.principal import check_keys, identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,7 +201,71 @@ def test_a_leeway_forgives_a_clock(make_settings: Callable[..., Settings]) -> No
     assert "expired" in refusal(lenient, token(exp=int(time.time()) - 40))
 
 
+def test_a_token_for_longer_than_the_settings_allow_is_refused(make_settings: Callable[..., Settings]) -> None:
+    """A token may be good for `max_token_seconds`, a day by default: one that is stolen is not worth years."""
+    short = make_settings(principal={"token": {"max_token_seconds": 60}}, token_keys={"k1": KEY})
+    now = int(time.time())
+    assert ask(short, token(exp=now + 50)) is not None
+    assert "max_token_seconds (60)" in refusal(short, token(exp=now + 3600))
+    shipped = make_settings(token_keys={"k1": KEY})
+    assert ask(shipped, token(exp=now + 86_000)) is not None
+    assert "max_token_seconds (86400)" in refusal(shipped, token(exp=now + 90_000))
+    assert "max_token_seconds" in refusal(shipped, token(exp=10**15))
+    assert "max_token_seconds" in refusal(shipped, token(exp=str(10**15)))
+
+
 # --- keys -------------------------------------------------------------------------------------------
+
+RSA_SMALL = pem(rsa.generate_private_key(65537, 1024))  # noqa: S505 -- to be refused
+ELLIPTIC = ec.generate_private_key(ec.SECP256R1()).public_key()
+ELLIPTIC_PEM = ELLIPTIC.public_bytes(
+    serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+).decode()
+SSH = ELLIPTIC.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "key", "message"),
+    [
+        (["HS256"], "", "at least 32 bytes"),
+        (["HS256"], " ", "at least 32 bytes"),
+        (["HS256"], " " * 40, "at least 32 bytes"),
+        (["HS256"], "x" * 31, "at least 32 bytes"),
+        (["HS256", "RS256"], "x" * 31, "at least 32 bytes"),
+        (["HS256"], RSA[1], "principal.token.algorithms allows HS256 only, and this is a public key for RS256"),
+        (["HS256"], SSH, "expected a secret"),
+        (["HS256"], '{"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"}', "expected a secret"),
+        (["RS256"], KEY, "expected a public key in PEM"),
+        (["EdDSA"], KEY, "expected a public key in PEM"),
+        (["RS256", "EdDSA"], SSH, "expected a public key in PEM"),
+        (["RS256"], ED[1], "principal.token.algorithms allows RS256 only, and this is a public key for EdDSA"),
+        (["EdDSA"], RSA[1], "principal.token.algorithms allows EdDSA only, and this is a public key for RS256"),
+        (["RS256"], RSA[0], "its private key"),
+        (["EdDSA"], ED[0], "its private key"),
+        (["RS256"], RSA_SMALL[1], "at least 2048 bits"),
+        (["RS256", "EdDSA"], ELLIPTIC_PEM, "neither for RS256 nor for EdDSA"),
+        (["RS256"], RSA[1].replace("\n", "\\n"), "can't be read"),
+        (["RS256"], RSA[1][:200], "can't be read"),
+    ],
+)
+def test_a_key_that_checks_nothing_or_is_too_weak_is_refused(
+    make_settings: Callable[..., Settings], algorithms: list[str], key: str, message: str
+) -> None:
+    """Each in one sentence, which names the key and the setting, and repeats nothing of the key."""
+    with pytest.raises(SettingsError) as caught:
+        check_keys(rules(make_settings, *algorithms, k1=key))
+    said = caught.value.message
+    assert message in said
+    assert said.startswith("RETRIEVAL_WORKER_TOKEN_KEYS: the key k1: ")
+    assert not any(line in said for line in key.split("\n") if len(line) > 1)
+
+
+def test_good_keys_are_taken(make_settings: Callable[..., Settings]) -> None:
+    """One of each kind, each for an algorithm that the settings allow; or none at all."""
+    check_keys(rules(make_settings, *ALGORITHMS, a=KEY, b=RSA[1], c=ED[1]))
+    for algorithm in ALGORITHMS:
+        check_keys(rules(make_settings, algorithm, k1=CHECKING[algorithm]))
+    check_keys(make_settings())
 
 
 def test_kid_chooses_the_key(make_settings: Callable[..., Settings]) -> None:

@@ -84,7 +84,9 @@ def test_token_example_is_believed():
     """The token of the example is good for its job under the example's task id, and for no other job."""
     values = tomllib.loads((config_folder() / "worker.toml").read_text())
     values |= {"database_connection_string": "postgresql:///", "broker_url": "redis://localhost"}
-    settings = from_values({**values, "token_keys": {"example": examples.EXAMPLE_KEY}})
+    # The example must not end; a real one would be refused for that.
+    principal = {**values["principal"], "token": {"max_token_seconds": 10**10}}
+    settings = from_values({**values, "principal": principal, "token_keys": {"example": examples.EXAMPLE_KEY}})
     raw = EXAMPLES["retrieve_top_k.job.token"][1]
     job = parse_job(RetrieveTopK, raw)
     asker = identify(job, raw, task="retrieve_top_k", task_id=examples.EXAMPLE_ID, settings=settings)

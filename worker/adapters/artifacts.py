@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fsspec.core
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from worker.settings import ArtifactSettings
 
+_PROBE = "retrieval-worker-doctor"
 _VERSION = re.compile(r"\.v\d+\.[^.]*$")
 
 
@@ -58,6 +61,26 @@ class Artifacts:
                 self._files.copy([target], [self._next_version(target)])
             self._put(target, content)
         return _below_root(owner, path)
+
+    def check(self) -> None:
+        """See that files can be kept: a folder is there or can be made; an object store takes a file and deletes it.
+
+        Raises:
+            SettingsError: they can't.
+        """
+        local = "file" in (self._files.protocol if isinstance(self._files.protocol, tuple) else [self._files.protocol])
+        try:
+            if local:
+                _check_folder(Path(self._root))
+            else:
+                name = f"{self._root}/{_PROBE}"
+                self._files.pipe_file(name, b"")
+                self._files.rm_file(name)
+        except Exception as error:  # noqa: BLE001 -- each store has classes of its own, and its words may hold a key
+            raise SettingsError(
+                f"artifacts.url: files can't be kept there ({type(error).__name__}). Give the worker's account the "
+                "right to write there, or name another place"
+            ) from None
 
     def replace(self, owner: str, path: str, content: bytes) -> None:
         """The same, but nothing stays of what was there before."""
@@ -108,6 +131,15 @@ def _below_root(owner: str, path: str) -> str:
     # Hashed: an owner may hold any character, and nobody need read it in a listing.
     folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
     return f"{folder}/{path}"
+
+
+def _check_folder(folder: Path) -> None:
+    """See that a folder can be written, or made where there is none yet; nothing is made."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError
 
 
 @contextlib.contextmanager

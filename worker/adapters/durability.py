@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import redis
 from redis.backoff import NoBackoff
@@ -15,6 +15,7 @@ from redis.retry import Retry
 
 from worker.adapters.connections import LIMITS
 from worker.adapters.postgres import connected, translated_errors
+from worker.adapters.redis_refusals import refusal, url_problem
 from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
@@ -70,23 +71,52 @@ _PREVENTS = {
 }
 
 
+class _Away(Exception):
+    """A server that does not answer; its argument is the kind of failure."""
+
+
+class _Server(NamedTuple):
+    """A Redis that a worker uses.
+
+    Attributes:
+        subject: how findings call it.
+        name: how sentences call it.
+        variable: the setting that leads there.
+        url: where it is.
+        commands: what a worker must be allowed to do there.
+    """
+
+    subject: str
+    name: str
+    variable: str
+    url: SecretStr
+    commands: Mapping[str, tuple[str | int, ...]]
+
+
+def _servers(settings: Settings) -> Iterator[_Server]:
+    """The broker, then the others where they have a URL of their own."""
+    results = settings.result_backend
+    both = {**_OF_THE_BROKER, **(_OF_THE_RESULTS if results is None else {})}
+    yield _Server("Redis", "the broker", "CELERY_BROKER_URL", settings.broker_url, both)
+    if results is not None:
+        yield _Server("results", "the result backend", "CELERY_RESULT_BACKEND", results, _OF_THE_RESULTS)
+    if settings.cache.tasks and settings.cache.url is not None:
+        yield _Server("cache", "the cache", "RETRIEVAL_WORKER_CACHE__URL", settings.cache.url, {})
+
+
 def redis_findings(settings: Settings) -> Iterator[Finding]:
-    """What the broker's Redis is set to, and whether results are kept apart from it."""
-    broker = settings.broker_url.get_secret_value()
-    try:
-        with _asked(settings.broker_url) as client:
-            client.ping()
-            problem = _too_old(client, settings) or _missing_rights(client, settings)
-            yield Finding("problem", "Redis", problem) if problem else Finding("ok", "Redis", "it answers")
-            yield from _redis_settings(client)
-    except redis.AuthenticationError:
-        yield Finding("problem", "Redis", _not_let_in("CELERY_BROKER_URL"))
-    except (redis.RedisError, ValueError, TypeError) as error:
-        # Its text may name the user; the class says whether it is the link or the URL.
-        yield Finding(
-            "problem", "Redis", f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
-        )
-    if settings.result_backend is None or settings.result_backend.get_secret_value() == broker:
+    """What the broker's Redis is set to, and whether results are kept apart from it and can be stored."""
+    for server in _servers(settings):
+        try:
+            problem = _problem(server, settings)
+        except _Away as away:
+            problem = f"{server.name} does not answer ({away}): check {server.variable}"
+        yield Finding("problem", server.subject, problem) if problem else Finding("ok", server.subject, "it answers")
+        if server.subject == "Redis" and not problem:
+            with contextlib.suppress(redis.RedisError), _asked(server.url) as client:
+                yield from _redis_settings(client)
+    broker, results = settings.broker_url, settings.result_backend
+    if results is None or results.get_secret_value() == broker.get_secret_value():
         yield Finding(
             "advice",
             "Redis",
@@ -102,22 +132,33 @@ def check_redis(settings: Settings) -> None:
     A Redis that is away, or says nothing of itself, is no reason to stop.
 
     Raises:
-        SettingsError: it is too old, or refuses a user, or what a worker does.
+        SettingsError: it is too old, or refuses a user, or what a worker does; or a URL leads to no Redis.
     """
-    problem = None
+    for server in _servers(settings):
+        with contextlib.suppress(_Away):
+            if problem := _problem(server, settings):
+                raise SettingsError(problem)
+
+
+def _problem(server: _Server, settings: Settings) -> str | None:
+    """Say what keeps a worker from using a server.
+
+    Raises:
+        _Away: nothing answers there.
+    """
+    url = server.url.get_secret_value()
+    if problem := url_problem(url):
+        return f"{server.variable}: {problem}"
     try:
-        with _asked(settings.broker_url) as client:
-            problem = _too_old(client, settings) or _missing_rights(client, settings)
-    except redis.AuthenticationError:
-        problem = _not_let_in("CELERY_BROKER_URL")
-    except (redis.RedisError, ValueError, TypeError):
-        return
-    if problem:
-        raise SettingsError(problem)
-
-
-def _not_let_in(variable: str) -> str:
-    return f"{variable}: Redis refuses this user or password. Check both against users.acl of that Redis"
+        with _asked(server.url) as client:
+            client.connection_pool.release(client.connection_pool.get_connection())
+            too_old = _too_old(client, settings) if server.subject == "Redis" else None
+            return too_old or _missing_rights(client, server, settings)
+    except (redis.RedisError, ValueError, TypeError) as error:
+        if problem := refusal(error, url):
+            return f"{server.variable}: {problem}"
+        # Its text may name the user; the class says whether it is the link or the URL.
+        raise _Away(type(error).__name__) from None
 
 
 def _asked(url: SecretStr) -> redis.Redis:
@@ -146,35 +187,21 @@ def _too_old(client: redis.Redis, settings: Settings) -> str | None:
     )
 
 
-def _missing_rights(broker: redis.Redis, settings: Settings) -> str | None:
+def _missing_rights(client: redis.Redis, server: _Server, settings: Settings) -> str | None:
     """What is to be done about a user of Redis who may not do what a worker does.
 
     Celery takes a refusal for a lost connection: such a worker would connect again for ever.
     """
     if settings.worker.transport == "stock":
         return None
-    if problem := _refused(broker, "CELERY_BROKER_URL", _OF_THE_BROKER):
-        return problem
-    if settings.result_backend is None:
-        return _refused(broker, "CELERY_BROKER_URL", _OF_THE_RESULTS)
-    try:
-        with _asked(settings.result_backend) as results:
-            return _refused(results, "CELERY_RESULT_BACKEND", _OF_THE_RESULTS)
-    except redis.AuthenticationError:
-        return _not_let_in("CELERY_RESULT_BACKEND")
-    except (redis.RedisError, ValueError, TypeError):
-        return None  # results on a server that is away are waited for, as the broker is
-
-
-def _refused(client: redis.Redis, variable: str, commands: Mapping[str, tuple[str | int, ...]]) -> str | None:
-    for name, words in commands.items():
+    for name, words in server.commands.items():
         try:
             client.execute_command(*words)  # type: ignore[no-untyped-call] # redis-py's own
         except redis.exceptions.NoPermissionError:
             user = client.get_connection_kwargs().get("username") or "default"
             return (
-                f"{variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a user "
-                "with the rights of worker in config/redis/users.acl (docs/operations.md)"
+                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a "
+                "user with the rights of worker in config/redis/users.acl (docs/operations.md)"
             )
         except redis.ResponseError:
             continue

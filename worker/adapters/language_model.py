@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.provider import Provider, counted
 from worker.core.costs import Tokens, unbilled
-from worker.errors import Unavailable
+from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from worker.core.costs import Paid
@@ -153,3 +153,31 @@ def _tokens(usage: Any, sent: str, made: str) -> Tokens:
 def make(settings: LanguageModelSettings) -> LanguageModel | None:
     """The model that the settings name; None for none."""
     return OpenAIModel(settings) if settings.kind == "openai" else None
+
+
+class MissingModel:
+    """A model that can't be had; each job that asks it is told why.
+
+    Args:
+        name: which model.
+        error: why.
+    """
+
+    provider = "none"
+
+    def __init__(self, name: str, error: SettingsError) -> None:
+        self.name = name
+        self._message = error.message
+
+    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
+        """Raise the `SettingsError`."""
+        del prompt, paid
+        raise SettingsError(self._message)
+
+
+def make_or_tell(settings: LanguageModelSettings) -> LanguageModel | None:
+    """The model that the settings name, or one that tells who asks it why it can't be had; None for none."""
+    try:
+        return make(settings)
+    except SettingsError as error:
+        return MissingModel(settings.model, error)

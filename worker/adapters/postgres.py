@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.adapters import catalog, connections
 from worker.adapters.connections import CHECK_SECONDS, PatientConnection
+from worker.adapters.postgres_refusals import refusal, string_problem
 from worker.adapters.protection import OF_RECORDS, UNPROTECTED, Protection, protected
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
@@ -39,6 +40,7 @@ OWNER_SETTING = "retrieval.owner"
 _AUDIT_SETTING = "retrieval.audit"
 """States that records of all owners are checked; read by the same policies."""
 
+_VARIABLE = "DATABASE_CONNECTION_STRING"
 _CANCEL_SECONDS = 2.0
 _LIFETIME_SECONDS = 3600.0
 _QUESTION_SECONDS = 30.0
@@ -257,24 +259,46 @@ def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
     return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
 
 
-def check(settings: Settings) -> Mapping[str, CorpusTypes]:
+def check(settings: Settings, *, at_start: bool = False) -> Mapping[str, CorpusTypes]:
     """Inspect the role and the corpora on a connection of its own.
 
+    Args:
+        settings: the worker's settings.
+        at_start: whether a host that nobody knows is a mistake in the settings; later it is a resolver's outage.
+
     Raises:
-        SettingsError: they are set up so that rows could leak; see `catalog.inspect`.
+        SettingsError: they are set up so that rows could leak, see `catalog.inspect`; or Postgres lets nobody in so.
         Unavailable: Postgres does not answer.
     """
     dsn = settings.database_connection_string.get_secret_value()
+    if at_start and (problem := string_problem(dsn)):
+        raise SettingsError(f"{_VARIABLE}: {problem}")
     with translated_errors(), connected(dsn) as connection:
         return catalog.inspect(connection, settings.corpora)
 
 
 @contextlib.contextmanager
 def connected(dsn: str) -> Iterator[PatientConnection]:
-    """A connection of one's own, in autocommit, for a few questions."""
-    with PatientConnection.connect(connections.conninfo(dsn), autocommit=True) as connection:
+    """A connection of one's own, in autocommit, for a few questions.
+
+    Raises:
+        SettingsError: Postgres lets nobody in so.
+        psycopg.Error: see `translated_errors`.
+    """
+    try:
+        made = PatientConnection.connect(connections.conninfo(dsn), autocommit=True)
+    except psycopg.errors.ConnectionTimeout:
+        raise
+    except psycopg.OperationalError as error:
+        raise _refused(dsn) or error from None
+    with made as connection:
         connection.patience = _QUESTION_SECONDS
         yield connection
+
+
+def _refused(dsn: str) -> SettingsError | None:
+    problem = refusal(dsn)
+    return SettingsError(f"{_VARIABLE}: {problem}") if problem else None
 
 
 @contextlib.contextmanager
@@ -306,5 +330,5 @@ def _translate_from_the_driver(error: psycopg.Error) -> Exception:
     if isinstance(error, psycopg.OperationalError):
         return Unavailable("Postgres is away")
     if isinstance(error, psycopg.ProgrammingError):
-        return SettingsError("DATABASE_CONNECTION_STRING: expected a libpq connection string or URI")
+        return SettingsError(f"{_VARIABLE}: expected a libpq connection string or URI")
     return InternalError(f"the database driver failed ({type(error).__name__})")

@@ -32,7 +32,7 @@ Where the link to the primary carries nothing any more, it stands for `wal_recei
 """
 
 
-def check_standby(settings: Settings) -> Mapping[str, CorpusTypes]:
+def check_standby(settings: Settings, *, at_start: bool = False) -> Mapping[str, CorpusTypes]:
     """Inspect the role and the corpora there, by `Settings.of_the_standby`; see `postgres.check`.
 
     Raises:
@@ -40,7 +40,7 @@ def check_standby(settings: Settings) -> Mapping[str, CorpusTypes]:
         Unavailable: nobody answers.
     """
     try:
-        return check(settings)
+        return check(settings, at_start=at_start)
     except SettingsError as error:
         reason = error.message.removeprefix("DATABASE_CONNECTION_STRING: ")
         raise SettingsError(f"DATABASE_READ_CONNECTION_STRING: {reason}") from None

@@ -28,6 +28,7 @@ class TokenSettings(Section):
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = ["HS256"]
     audience: str = "retrieval-worker"
     leeway_seconds: int = Field(5, ge=0, le=300)
+    max_token_seconds: int = Field(86_400, ge=1)
 
 
 class PrincipalSettings(Section):

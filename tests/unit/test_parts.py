@@ -1,0 +1,103 @@
+"""What settings name and an installation lacks: looked for at the start, told for the queues whose jobs need it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.adapters.parts import check_parts, lacking
+from worker.app import served_queues
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from worker.settings import Settings
+
+    Make = Callable[..., Settings]
+
+LEGS = [{"kind": "dense"}]
+
+
+def reranked(by: str, **reranker: str) -> dict[str, Any]:
+    return {"profiles": {"p": {"legs": LEGS, "rerank": by}}, "reranker": reranker}
+
+
+@pytest.mark.parametrize(
+    ("changes", "part", "needed_by", "says"),
+    [
+        ({"embedder": {"kind": "openai"}}, "embedder", "retrieval", "RETRIEVAL_WORKER_EMBEDDER__API_KEY"),
+        ({"language_model": {"kind": "openai"}}, "language model", "pipeline", "LANGUAGE_MODEL__API_KEY"),
+        ({"language_model": {"tokenizer": "/no/such"}}, "language model", "pipeline", "language_model.tokenizer"),
+        (reranked("http"), "reranker", "pipeline", "reranker.url is missing: profiles.p"),
+        (reranked("cross_encoder"), "reranker", "pipeline", "reranker.model is missing: profiles.p"),
+        (reranked("cross_encoder", model="m"), "reranker", "pipeline", r"retrieval-worker[rerank]"),
+        ({"artifacts": {"url": "nosuchstore://x"}}, "artifacts", "retrieval", "artifacts.url"),
+    ],
+)
+def test_a_part_that_can_not_be_had_stops_the_workers_that_need_it(
+    make_settings: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    part: str,
+    needed_by: str,
+    says: str,
+) -> None:
+    """A reranker is of the pipeline only: a worker of the other queue answers its jobs."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    settings = make_settings(**changes)
+    (lack,) = lacking(settings)
+    assert lack.part == part
+    assert says in lack.problem
+    with pytest.raises(SettingsError, match=r"\w"):
+        check_parts(settings, ["pipeline"])
+    if needed_by == "pipeline":
+        check_parts(settings, ["retrieval"])
+    else:
+        with pytest.raises(SettingsError, match=r"\w"):
+            check_parts(settings, ["retrieval"])
+
+
+@pytest.mark.parametrize("needs", [{"rerank": "llm"}, {"transform": "llm"}, {"hyde": 1}, {"variants": 2}], ids=str)
+def test_a_mode_whose_profile_needs_a_model_needs_it_at_the_start(make_settings: Make, needs: dict[str, Any]) -> None:
+    """A profile that no mode names may stand there, as those that are shipped: a job that names it is refused."""
+    of = [{"kind": "dense", "of": name} for name in ("hyde", "variants") if name in needs]
+    changes = {"profiles": {"p": {"legs": LEGS + of, **needs}}}
+    mode = {"m": {"corpora": {"documents": 0}, "profile": "p", "instructions": "Answer."}}
+    assert [*lacking(make_settings(**changes))] == []
+    (lack,) = lacking(make_settings(**changes, modes=mode))
+    assert "modes.m: its profile p needs a language model" in lack.problem
+    model = {"kind": "openai", "base_url": "http://localhost/v1"}
+    assert [*lacking(make_settings(**changes, modes=mode, language_model=model))] == []
+
+
+def test_an_extra_that_is_not_installed_is_named(make_settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command that installs it, before a job needs it."""
+    monkeypatch.setitem(sys.modules, "openai", None)
+    settings = make_settings(embedder={"kind": "openai", "base_url": "http://localhost/v1"})
+    (lack,) = lacking(settings)
+    assert "embedder.kind" in lack.problem
+    assert "pip install 'retrieval-worker[llm]'" in lack.problem
+
+
+def test_the_shipped_settings_lack_nothing(make_settings: Make, tmp_path: Path) -> None:
+    """They need no extra, no key and no model."""
+    assert [*lacking(make_settings(artifacts={"url": str(tmp_path)}))] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "queues"),
+    [
+        ({}, {"retrieval", "pipeline"}),
+        ({"queues": "retrieval"}, {"retrieval"}),
+        ({"queues": ["retrieval", "pipeline"]}, {"retrieval", "pipeline"}),
+        ({"queues": None, "exclude_queues": ["pipeline"]}, {"retrieval"}),
+    ],
+    ids=str,
+)
+def test_the_queues_of_a_worker_are_those_of_its_options(options: dict[str, Any], queues: set[str]) -> None:
+    """As `celery worker` has them: a list or names with commas, all where none is given."""
+    assert served_queues(options) == queues

@@ -1,0 +1,106 @@
+"""The parts of a worker that settings name and an installation may lack: extras, keys, models, files, file systems.
+
+Looked at without a call of any server, so that a worker that would fail every job of a task does not start.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, NamedTuple
+
+from worker.adapters.artifacts import Artifacts
+from worker.adapters.tokenizer import token_counter
+from worker.errors import SettingsError
+from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from worker.settings import EmbedderSettings, LanguageModelSettings, ProfileSettings, Settings
+
+
+class Lack(NamedTuple):
+    """A part that can't be had.
+
+    Attributes:
+        part: how findings call it.
+        queues: whose jobs need it.
+        problem: what is missing, and what mends it.
+    """
+
+    part: str
+    queues: Collection[str]
+    problem: str
+
+
+def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
+    """Check that what these queues need can be had.
+
+    Raises:
+        SettingsError: it can't; the message says what is missing.
+    """
+    for lack in lacking(settings):
+        if not {*lack.queues}.isdisjoint(queues):
+            raise SettingsError(lack.problem)
+
+
+def lacking(settings: Settings) -> Iterator[Lack]:
+    """Find the parts that can't be had, in a fixed order."""
+    for problem in _openai("embedder", settings.embedder):
+        yield Lack("embedder", QUEUES, problem)
+    for problem in _openai("language_model", settings.language_model):
+        yield Lack("language model", [PIPELINE_QUEUE], problem)
+    for problem in _refusals(lambda: token_counter(settings.language_model.tokenizer)):
+        yield Lack("language model", [PIPELINE_QUEUE], problem)
+    for problem in _rerankers(settings):
+        yield Lack("reranker", [PIPELINE_QUEUE], problem)
+    for name, mode in settings.modes.items():
+        if settings.language_model.kind == "none" and needs_model(settings.profiles[mode.profile]):
+            problem = (
+                f'modes.{name}: its profile {mode.profile} needs a language model, and language_model.kind is "none". '
+                "Set one, or name another profile"
+            )
+            yield Lack("language model", [PIPELINE_QUEUE], problem)
+    for problem in _refusals(lambda: Artifacts(settings.artifacts)):
+        yield Lack("artifacts", QUEUES, problem)
+
+
+def needs_model(profile: ProfileSettings) -> bool:
+    """Whether a profile asks a language model before there is an answer."""
+    return profile.rerank == "llm" or profile.transform == "llm" or profile.hyde > 0 or profile.variants > 0
+
+
+def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) -> Iterator[str]:
+    if settings.kind != "openai":
+        return
+    if not _is_installed("openai"):
+        yield f"{section}.kind = \"openai\" needs: pip install 'retrieval-worker[llm]'"
+    elif settings.api_key is None and settings.base_url is None:
+        yield (
+            f"{PREFIX}{section.upper()}__API_KEY is missing: OpenAI's own server needs a key. Set it, or "
+            f"{section}.base_url to a server that needs none"
+        )
+
+
+def _rerankers(settings: Settings) -> Iterator[str]:
+    """What is missing for rerankers; who names them is named as well."""
+    users: dict[str, str] = {}
+    for name, profile in settings.profiles.items():
+        users.setdefault(profile.rerank, f"profiles.{name}")
+    if "http" in users and not settings.reranker.url:
+        yield f'the setting reranker.url is missing: {users["http"]} has rerank = "http"'
+    if "cross_encoder" in users and not settings.reranker.model:
+        yield f'the setting reranker.model is missing: {users["cross_encoder"]} has rerank = "cross_encoder"'
+    elif "cross_encoder" in users and not _is_installed("sentence_transformers"):
+        yield f"{users['cross_encoder']}: the reranker cross_encoder needs: pip install 'retrieval-worker[rerank]'"
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _refusals(make: Callable[[], object]) -> Iterator[str]:
+    try:
+        make()
+    except SettingsError as error:
+        yield error.message

@@ -1,0 +1,116 @@
+"""Why a Redis can't be connected to, as one sentence: what is wrong with the URL, and what mends it.
+
+A server that is away has no such sentence: it may come back, and a worker waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SCHEMES = ("redis", "rediss", "redis+socket", "unix")
+_EXAMPLE = "redis://user:password@host:6379/0"
+_PROBE_SECONDS = 2.0
+UNKNOWN_NAMES = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+
+
+def url_problem(url: str) -> str | None:
+    """Say what is wrong with a URL by itself; the URL is not repeated, because it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return f"expected a URL like {_EXAMPLE}, in which / # ? @ : and % of a password are percent-encoded"
+    if parts.scheme not in _SCHEMES:
+        return f"expected a URL of redis:// or rediss://, like {_EXAMPLE}"
+    if parts.scheme in {"redis", "rediss"} and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
+        return f"expected the number of a database behind the host, like {_EXAMPLE}"
+    return None
+
+
+def refusal(error: Exception, url: str) -> str | None:
+    """Say why a connection failed for good; None where the server is away.
+
+    Args:
+        error: redis-py's, of connecting.
+        url: where to.
+    """
+    if isinstance(error, redis.AuthenticationError):
+        return "Redis refuses this user or password. Check both against users.acl of that Redis"
+    if isinstance(error, redis.ResponseError):
+        number = urlsplit(url).path.strip("/") or "0"
+        return (
+            f"Redis refuses its database {number}: it has fewer (CONFIG GET databases), or the user may not SELECT it. "
+            "Choose another number"
+        )
+    if isinstance(error, ValueError):
+        return f"expected a URL like {_EXAMPLE}, with known options behind the question mark"
+    return _of_the_link([*_chain(error)], url) or _other_language(error, url)
+
+
+def _of_the_link(causes: Sequence[BaseException], url: str) -> str | None:
+    """Say what keeps the link from being made: a certificate, a file, a name."""
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return (
+            "the certificate of Redis is not trusted: name the authority that signed it (?ssl_ca_certs=/path/ca.crt), "
+            "and the host as the certificate does"
+        )
+    if any(isinstance(cause, FileNotFoundError | PermissionError) for cause in causes) and "ssl_" in url:
+        return "a file of its ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read. Check the paths"
+    if any(isinstance(cause, socket.gaierror) and cause.errno in UNKNOWN_NAMES for cause in causes):
+        return unknown_host(urlsplit(url).hostname or "")
+    return None
+
+
+def unknown_host(name: str) -> str:
+    """Say that no address is known for a host."""
+    return f"there is no host {name}. Check its name, and that this machine can resolve it"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _other_language(error: Exception, url: str) -> str | None:
+    """Whether what listens there speaks TLS where none was wanted, or the other way round, or is no Redis."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"redis", "rediss"}:
+        return None
+    address = parts.hostname or "localhost", parts.port or 6379
+    if parts.scheme == "rediss" and _speaks_plainly(address):
+        return "rediss:// asks for TLS, and this Redis speaks none there: write redis://, or the port of its TLS"
+    if parts.scheme == "redis" and _speaks_tls(address):
+        return "this Redis speaks TLS only: write rediss:// and ?ssl_ca_certs=/path/ca.crt (docs/operations.md)"
+    if isinstance(error, redis.InvalidResponse):
+        return "what answers there is no Redis. Check the host and the port"
+    return None
+
+
+def _speaks_plainly(address: tuple[str, int]) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(address, _PROBE_SECONDS) as link:
+        link.sendall(b"PING\r\n")
+        return link.recv(1) in {b"+", b"-"}
+    return False
+
+
+def _speaks_tls(address: tuple[str, int]) -> bool:
+    """Whether a handshake goes well."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(address, _PROBE_SECONDS) as link,
+        context.wrap_socket(link),
+    ):
+        return True
+    return False

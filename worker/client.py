@@ -235,7 +235,7 @@ class Client:
         try:
             value = _wait(result, timeout)
         except CeleryTimeoutError:
-            raise TimedOut(f"no answer within {timeout} s") from None
+            raise self.no_answer(timeout) from None
         except _REDIS_IS_AWAY:
             raise Unavailable("Redis is away") from None
         if result.failed() or isinstance(value, BaseException):
@@ -260,6 +260,21 @@ class Client:
         if state != "PROGRESS" or not isinstance(info, dict):
             return Progress(state)
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
+
+    def no_answer(self, timeout: float | None, queue: str = "") -> TimedOut:
+        """What to raise where none came, with the place that was looked at: workers may store results elsewhere."""
+        serves = f"either no worker serves the queue {queue}" if queue else "either no worker has answered it"
+        return TimedOut(
+            f"no answer within {timeout:g} s in the results at {self.results_place}: {serves}, or the workers store "
+            "results elsewhere: compare this with their CELERY_RESULT_BACKEND (default: CELERY_BROKER_URL)"
+        )
+
+    @property
+    def results_place(self) -> str:
+        """Address and database of the results that this client reads; nothing of a user or a password."""
+        where = self._app.backend.connparams
+        address = where.get("path") or f"{where.get('host')}:{where.get('port')}"
+        return f"{address}, database {where.get('db', 0)}"
 
     def forget(self, task_id: str) -> None:
         """Delete a job's result before it expires by itself.

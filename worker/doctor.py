@@ -17,10 +17,11 @@ from worker.adapters.replication import LAG, check_standby
 from worker.adapters.reranker import rerankers
 from worker.adapters.statements import estimated_rows
 from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.model import DIMENSIONS
 from worker.principal import check_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import psycopg
 
@@ -32,10 +33,9 @@ _INDEX = """
 SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
-_EMBEDDING = """
-SELECT format_type(atttypid, atttypmod) FROM pg_attribute
- WHERE attrelid = to_regclass(%s) AND attname = %s
-"""
+
+_RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
+_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY oid"
 
 _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
@@ -119,13 +119,21 @@ def _corpus(
     corpus, subject = settings.corpora[name], f"corpus {name}"
     quoted = identifier(corpus.table).as_string(connection)
     column = corpus.columns.embedding
-    row = connection.execute(_EMBEDDING, (quoted, column)).fetchone()
-    kind = row[0] if row else "nothing"
-    if kind != "vector(768)":
-        yield Finding("problem", subject, f"{column} is {kind}, expected vector(768): searches would fail")
     yield _rows(connection, subject, corpus, types)
+    embedding = types.columns[column]
+    if embedding.modifier == -1:
+        yield Finding(
+            "advice",
+            subject,
+            f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
+            f"{DIMENSIONS} fails every search: ALTER the column's TYPE to {embedding.embedding}({DIMENSIONS})",
+        )
+    tables = [table for (table,) in connection.execute(_TABLES, ([*types.storage],)).fetchall()]
+    is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
+    if not is_view:
+        yield from _nullable(subject, table, corpus, types)
     yield from index_findings(connection, settings, name, types)
-    yield from _full_text(connection, subject, quoted, corpus)
+    yield from _full_text(connection, subject, corpus, tables if is_view else [table], is_view=is_view)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -144,22 +152,41 @@ def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSetti
     return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
 
 
+def _nullable(subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes) -> Iterator[Finding]:
+    """A row without an id can't be named, and fails the jobs that find it. Of a view's columns nothing is known."""
+    for field in ("id", "document_id"):
+        column = getattr(corpus.columns, field)
+        if types.columns[column].nullable:
+            alter = f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+            yield Finding(
+                "advice", subject, f"{column} may be NULL, and such a row fails the jobs that find it: {alter}"
+            )
+
+
 def _full_text(
-    connection: psycopg.Connection[Any], subject: str, quoted: str, corpus: CorpusSettings
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, tables: Sequence[str], *, is_view: bool
 ) -> Iterator[Finding]:
-    table, column = corpus.table, corpus.columns.text_search
+    """What there is to say of full-text search; a view has neither columns nor indexes of its own."""
+    column = corpus.columns.text_search
+    below = f", as its columns are called below the view {corpus.table}" if is_view else ""
     if column is None:
+        commands = "; ".join(
+            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
+            f"CREATE INDEX ON {table} USING gin (text_search)"
+            for table in tables
+        )
+        shown = f"show it in the view {corpus.table} and map" if is_view else "map"
         yield Finding(
             "advice",
             subject,
-            "no column for full-text search is mapped: the sparse leg parses every visible text anew. "
-            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
-            f"CREATE INDEX ON {table} USING gin (text_search); then map columns.text_search (docs/schema.md)",
+            "no column for full-text search is mapped: the sparse leg parses every visible text again. "
+            f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
         )
         return
-    if not _has_index(connection, quoted, "gin"):
-        yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column})")
+    for table in tables:
+        if not _has_index(connection, table, "gin"):
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column}){below}")
     if not corpus.public and not _is_leakproof(connection):
         yield Finding(
             "advice",
@@ -175,8 +202,8 @@ def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
     return bool(row and row[0])
 
 
-def _has_index(connection: psycopg.Connection[Any], quoted: str, method: str) -> bool:
-    found = connection.execute(_INDEX, (quoted, method)).fetchone()
+def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:
+    found = connection.execute(_INDEX, (table, method)).fetchone()
     return bool(found and found[0])
 
 

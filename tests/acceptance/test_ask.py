@@ -82,4 +82,5 @@ def test_nobody_answers(broker: Any, worker_environment: Any) -> None:
     broker.flushall()
     done = typed(worker_environment())("ask", QUESTION, "--as", "alice", "--timeout", "0.3")
     assert done.returncode == 69
-    assert done.stderr == "retrieval-worker: no answer within 0.3 s; does a worker serve the queue pipeline?\n"
+    assert done.stderr.startswith("retrieval-worker: no answer within 0.3 s in the results at ")
+    assert "either no worker serves the queue pipeline, or the workers store results elsewhere" in done.stderr

@@ -49,3 +49,18 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long(stack: Stack, store:
         with pytest.raises(TimedOut, match=r"no answer within 1\.5 s"):
             client.result("job", timeout=1.5)
         assert time.monotonic() - before >= 1.5
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_no_answer_names_the_place_that_was_looked_at(stack: Stack, broker: redis.Redis, number: int) -> None:
+    """The workers store results in another database: the error says which one this is, and what to compare it with."""
+    where = broker.get_connection_kwargs()
+    address = f"{where['host']}:{where['port']}"
+    with (
+        contextlib.closing(Client(stack.redis.url(0), stack.redis.url(number))) as client,
+        pytest.raises(TimedOut) as raised,
+    ):
+        client.result("job", timeout=0.1)
+    assert f"in the results at {address}, database {number}: " in raised.value.message
+    assert "compare this with their CELERY_RESULT_BACKEND" in raised.value.message
+    assert not [user for user, password in stack.redis.passwords.items() if password in raised.value.message]

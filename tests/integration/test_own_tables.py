@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract import RetrieveHybrid, RetrieveTopK, RunPipeline, parse_job
 from worker.core import lexical
 from worker.core.hashing import hash_chunk
 from worker.engine import Engine
+from worker.errors import SettingsError
 from worker.model import Principal
 
 if TYPE_CHECKING:
@@ -110,3 +111,15 @@ def test_what_is_not_mapped_is_null_and_hashes_are_computed(engine: Engine) -> N
 def test_filters_work_on_mapped_columns(engine: Engine, filters: dict[str, Any], expected: list[int]) -> None:
     """Each filter reaches the column that the settings map it to."""
     assert numbers(ask(engine, "red", filters=filters)) == [str(n) for n in expected]
+
+
+def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:
+    """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
+    with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):
+        engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": "pump", "mode": "grounded"}), red)
+    with pytest.raises(SettingsError, match=r"^hybrid\.searches: there is no corpus docs: name yours there"):
+        engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": "pump"}), red)
+
+
+def red() -> Principal:
+    return Principal({"tenant": "red"}, (("shop.tenant", "red"),), "red")

@@ -182,7 +182,7 @@ def test_an_earlier_installation_is_brought_up_to_date(settings: Settings, admin
         ),
         (
             "ALTER TABLE doc_embeddings DROP COLUMN text_search; ALTER TABLE doc_embeddings ADD text_search text",
-            "corpora.docs.columns.text_search: text_search is text, expected tsvector",
+            "corpora.docs.columns.text_search: public.doc_embeddings.text_search is text, expected tsvector",
         ),
     ],
 )

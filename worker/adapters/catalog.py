@@ -6,11 +6,12 @@ Checked in full once per process, before the first job, and again where a read f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 
+from worker.adapters.column_types import ColumnType, wrong_document_types, wrong_types
 from worker.adapters.protection import RECORDS, UNPROTECTED, Protection, version_of
 from worker.errors import SettingsError
 
@@ -27,11 +28,13 @@ class CorpusTypes:
     """What the database knows of a corpus's tables.
 
     Attributes:
-        id: type of the id column, as Postgres names it (``text``, ``bigint``, ``uuid``).
+        id: type of the id column, as Postgres names it (``text``, ``bigint``, ``uuid``); below a domain, of its base.
         document_id: type of the document id column.
         storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
         documents_storage: the same of the table of documents.
         protection: what every read of the corpus checks.
+        columns: column → its type.
+        embedding: what the embeddings are stored as: ``vector`` or ``halfvec``.
     """
 
     id: str
@@ -39,6 +42,12 @@ class CorpusTypes:
     storage: tuple[int, ...] = ()
     documents_storage: tuple[int, ...] = ()
     protection: Protection = UNPROTECTED
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    embedding: str = "vector"
+
+    def index(self, wanted: str) -> str:
+        """What the HNSW index is over, as the settings want it: of a column of halfvec there is no other."""
+        return "halfvec" if self.embedding == "halfvec" else wanted
 
 
 # Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
@@ -59,9 +68,18 @@ SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrow
   FROM pg_class c WHERE c.oid = to_regclass(%s)
 """
 
+# A domain's values are of its base type, and the driver sees only that.
 _COLUMNS = """
-SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
- WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+WITH RECURSIVE typed AS (
+  SELECT attname, atttypid AS type, atttypmod AS modifier, format_type(atttypid, atttypmod) AS full_name,
+         NOT attnotnull AS nullable
+    FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+  UNION ALL
+  SELECT attname, t.typbasetype, t.typtypmod, full_name, nullable AND NOT t.typnotnull
+    FROM typed JOIN pg_type t ON t.oid = typed.type WHERE t.typtype = 'd'
+)
+SELECT attname, format_type(type, -1), modifier, full_name, nullable
+  FROM typed JOIN pg_type t ON t.oid = typed.type WHERE t.typtype <> 'd'
 """
 
 _CONFIGURATION = "SELECT FROM pg_ts_config WHERE cfgname = %s AND pg_ts_config_is_visible(oid)"
@@ -136,6 +154,9 @@ SELECT p.oid, 'function', p.prosecdef, n.nspname || '.' || p.proname
 """
 
 
+_TEXT, _VECTOR = ColumnType("text"), ColumnType("vector")
+"""What a column is taken for that is not there, until the problem is told."""
+
 _OR_PUBLIC = " (and add policies), or declare the corpus public = true"
 _OR_MIGRATE = ", or run 'retrieval-worker migrate', which does it"  # config/records.sql; they are no corpus
 """What else mends a table without row-level security."""
@@ -156,17 +177,20 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
         if columns is None:
             continue
         problems += _missing_columns(name, corpus, columns)
-        problems += _text_search(connection, name, corpus, columns)
+        problems += wrong_types(name, corpus, columns)
+        problems += _language(connection, name, corpus)
         keys = corpus.columns
         documents = corpus.documents
         if documents is not None:
-            _check_documents(connection, name, corpus, memberships, problems)
+            _check_documents(connection, name, corpus, memberships, columns.get(keys.document_id), problems)
         types[name] = CorpusTypes(
-            columns.get(keys.id, "text"),
-            columns.get(keys.document_id, "text"),
+            columns.get(keys.id, _TEXT).name,
+            columns.get(keys.document_id, _TEXT).name,
             _storage(connection, corpus.table),
             _storage(connection, documents.table) if documents is not None else (),
             UNPROTECTED if corpus.public else _protection(connection, corpus),
+            columns,
+            columns.get(keys.embedding, _VECTOR).embedding,
         )
     for table in RECORDS:
         _check_below(connection, "records", table, memberships, problems, _OR_MIGRATE)
@@ -199,7 +223,7 @@ def _check_relation(
     corpus: CorpusSettings,
     memberships: frozenset[int],
     problems: list[str],
-) -> dict[str, str] | None:
+) -> dict[str, ColumnType] | None:
     """Note what is wrong with a table or view; return its columns' types, or None if it can't be read."""
     quoted = identifier(table).as_string(connection)
     row = connection.execute(_RELATION, (quoted,)).fetchone()
@@ -225,7 +249,7 @@ def _check_relation(
                     f"{label}: the function {below.name} below the view {table} is SECURITY DEFINER and reads with its "
                     f"owner's rights: ALTER FUNCTION {below.name} SECURITY INVOKER, or name it in trusted_functions"
                 )
-    return dict(connection.execute(_COLUMNS, (oid,)).fetchall())
+    return {column: ColumnType(*kind) for column, *kind in connection.execute(_COLUMNS, (oid,)).fetchall()}
 
 
 class _Below(NamedTuple):
@@ -283,6 +307,7 @@ def _check_documents(
     name: str,
     corpus: CorpusSettings,
     memberships: frozenset[int],
+    document_id: ColumnType | None,
     problems: list[str],
 ) -> None:
     documents = corpus.documents
@@ -295,6 +320,7 @@ def _check_documents(
         for field, column in (("id", documents.id), ("path", documents.path))
         if columns is not None and column is not None and column not in columns
     ]
+    problems += wrong_document_types(name, corpus, document_id, columns or {})
 
 
 def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Protection:
@@ -322,7 +348,7 @@ def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]
     return tuple(oid for (oid,) in connection.execute(_STORAGE, (quoted,)).fetchall())
 
 
-def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, str]) -> list[str]:
+def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnType]) -> list[str]:
     mapped = {
         **{f"columns.{field}": column for field, column in corpus.columns.model_dump(exclude_none=True).items()},
         **{f"metadata_columns.{field}": column for field, column in corpus.metadata_columns.items()},
@@ -334,13 +360,8 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, st
     ]
 
 
-def _text_search(
-    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, columns: Mapping[str, str]
-) -> Iterator[str]:
-    """What keeps a corpus from full-text search: a column of another type, a language that is not there."""
-    column = corpus.columns.text_search
-    if column is not None and columns.get(column, "tsvector") != "tsvector":
-        yield f"corpora.{name}.columns.text_search: {column} is {columns[column]}, expected tsvector"
+def _language(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[str]:
+    """A language that is not there keeps a corpus from full-text search."""
     if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
         yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"
 

@@ -96,9 +96,9 @@ class FilterSql:
                 column = sql.Identifier("c", self._settings.metadata_columns[key])
                 conditions.append(sql.SQL("to_jsonb({}) = {}::jsonb").format(column, value))
             else:
-                column = self._mapped(columns.metadata, "metadata")
                 name = sql.Placeholder(f"metadata_key_{i}")
-                conditions.append(sql.SQL("{} -> {} = {}::jsonb").format(column, name, value))
+                metadata = self._metadata(columns.metadata)
+                conditions.append(sql.SQL("{} -> {} = {}::jsonb").format(metadata, name, value))
         return conditions
 
     def ids_among(self, column: sql.Identifier, filters: FilterSet) -> list[sql.Composable]:
@@ -151,6 +151,12 @@ class FilterSql:
         if column is None:
             raise self._not_mapped(filter_name)
         return sql.Identifier("c", column)
+
+    def _metadata(self, column: str | None) -> sql.Composable:
+        """The column of metadata as jsonb, which has operators that json lacks."""
+        mapped = self._mapped(column, "metadata")
+        kind = self._types.columns.get(column or "")
+        return mapped if kind is None or kind.name == "jsonb" else sql.SQL("to_jsonb({})").format(mapped)
 
     def _not_mapped(self, filter_name: str) -> InvalidJob:
         return InvalidJob(f"the corpus {self._name} has no column for this filter", f"filters.{filter_name}")

@@ -55,13 +55,14 @@ class _Corpus:
     rows: int
     tables: Mapping[int, str]
     indexes: Sequence[Hnsw]
+    index: str
 
     def index_sql(self, table: int, kind: str = "") -> str:
         """The command that makes an index of a table; of the kind that the settings name unless another is wanted."""
         column = self.settings.columns.embedding
         indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": f"({column}::halfvec(768)) halfvec_cosine_ops"}
         return (
-            f"CREATE INDEX CONCURRENTLY ON {self.tables[table]} USING hnsw ({indexed[kind or self.settings.index]}) "
+            f"CREATE INDEX CONCURRENTLY ON {self.tables[table]} USING hnsw ({indexed[kind or self.index]}) "
             f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
         )
 
@@ -73,9 +74,9 @@ def index_findings(
     corpus, subject = settings.corpora[name], f"corpus {name}"
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     found = hnsw(connection, types.storage)
-    usable = [one for one in found if one.kind == corpus.index]
+    usable = [one for one in found if one.kind == types.index(corpus.index)]
     tables = dict(connection.execute(_TABLES, ([*types.storage],)).fetchall())
-    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable)
+    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
     outside = connection.execute(_OUT_OF_LINE, ([*types.storage], corpus.columns.embedding)).fetchall()
     yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
     missing = tables.keys() - {one.table for one in usable}
@@ -134,7 +135,7 @@ def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
         return
     larger = f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
     said = f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): {larger}"
-    if corpus.settings.index == "vector":
+    if corpus.index == "vector":
         commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
         said += (
             "; or, where memory is short, an index over halfvec, half as large, whose chunks are compared exactly "

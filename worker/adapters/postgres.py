@@ -17,6 +17,7 @@ from worker.adapters.connections import CHECK_SECONDS, PatientConnection
 from worker.adapters.postgres_refusals import refusal, string_problem
 from worker.adapters.protection import OF_RECORDS, UNPROTECTED, Protection, protected
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
+from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
+# pgvector's, where two vectors are compared of which one has another length.
+_OTHER_DIMENSIONS = "22000"
 
 OWNER_SETTING = "retrieval.owner"
 """States whose records a transaction reads or writes; the policies in config/records.sql read it."""
@@ -322,6 +325,11 @@ def _translate(error: psycopg.Error) -> Exception:
         return Unavailable(f"Postgres is away (SQLSTATE {state})")
     if state.startswith(_SETTINGS_CLASSES):
         return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
+    if state == _OTHER_DIMENSIONS:
+        return SettingsError(
+            f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column "
+            "that lets it"
+        )
     return InternalError(f"Postgres failed (SQLSTATE {state})")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from datetime import date, time
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.statements import Statements
 from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk
 from worker.core.ranking import by_similarity, id_key
+from worker.errors import SettingsError
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from worker.settings import Calibration, CorpusSettings, SearchSettings
 
 _INDEX, _EXACT = "index", "exact"
-_BLUR = {"vector": 0.0, "halfvec": 0.002}
-"""How much farther a chunk may be than another that an index of this kind takes for farther (cosine distance): of each
-number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query likewise."""
+_BLUR = 0.002
+"""How much farther a chunk may be than another that an index over halfvec takes for farther (cosine distance), where
+the column itself is of vectors: of each number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query
+likewise."""
 _CHOICE = 5
 """Columns of `Statements.nearest` that say how it searched; a chunk's follow them."""
 _FIELDS = 8
@@ -166,6 +167,7 @@ class Corpus:
         self.statements = Statements(name, settings, search, types, calibration)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
+        self._blur = _BLUR if types.index(settings.index) != types.embedding else 0.0
 
     # --- the search -----------------------------------------------------------------------------
 
@@ -213,7 +215,7 @@ class Corpus:
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
         """Whether a chunk as near as a candidate may be among those that the index did not give."""
-        return 1.0 - (candidate.similarity or 0.0) >= farthest - _BLUR[self.settings.index]
+        return 1.0 - (candidate.similarity or 0.0) >= farthest - self._blur
 
     def found_exactly(self, wanted: Nearest, size: Row, rows: Sequence[Row]) -> Found:
         """What exact search found."""
@@ -287,23 +289,34 @@ class Corpus:
 
     def _chunk(self, row: Row) -> Chunk:
         chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
-        named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata}
+        if chunk_id is None or document_id is None:
+            raise self._without("id" if chunk_id is None else "document_id")
+        named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": _in_json(metadata)}
         if len(row) > _FIELDS:
             named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
+        text = "" if text is None else text
         hashed = format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text)
         # What the constructor does in Python, in a third of its time: a job may read thousands.
         return tuple.__new__(
             Chunk,
-            (str(chunk_id), str(document_id), text, page, section, coordinates, named, hashed, HASH_VERSION),
+            (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), named, hashed, HASH_VERSION),
+        )
+
+    def _without(self, field: str) -> SettingsError:
+        """A row that can't be named: it could neither be replayed nor cited."""
+        column = getattr(self.settings.columns, field)
+        return SettingsError(
+            f"corpora.{self.name}.columns.{field}: a row of {self.settings.table} has no {column} (it is NULL): "
+            "give it one and set the column NOT NULL, or map a view that leaves such rows out"
         )
 
 
 def _in_json(value: Any) -> Any:
-    """A column's value as JSON has it: dates and times in ISO 8601, of lists each item, anything else as text."""
+    """A column's value as JSON has it: of lists each item, anything else as text."""
     if isinstance(value, _JSON):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
         return [_in_json(item) for item in value]
-    return value.isoformat() if isinstance(value, date | time) else str(value)
+    return str(value)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from worker.adapters.catalog import identifier
+from worker.adapters.column_types import TEXTS
 from worker.adapters.filters import FilterSql, all_of, as_type
 from worker.core.hashing import parse_hashes
 
@@ -50,6 +51,7 @@ class Statements:
 
     Attributes:
         settings: as given.
+        index: what the HNSW index is over: ``vector`` or ``halfvec``.
         filters: a job's filters as conditions.
     """
 
@@ -65,6 +67,7 @@ class Statements:
         self._search = search
         self._calibration = calibration
         self._types = types
+        self.index = types.index(settings.index)
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
 
@@ -180,7 +183,7 @@ class Statements:
 
     @property
     def _embedded(self) -> sql.Composable:
-        return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}) > 0").format(**self.names)
+        return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}::vector) > 0").format(**self.names)
 
     # --- pins: by what a chunk says, and by its id ----------------------------------------------
 
@@ -262,7 +265,7 @@ class Statements:
             choice=self.choice(filters, sql.SQL("tuned")),
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
-            nearness=sql.SQL(_NEARNESS[self.settings.index]).format(**self.names),
+            nearness=sql.SQL(_NEARNESS[self.index]).format(**self.names),
             over_fetch=sql.Literal(over_fetch),
             columns=self._columns(vectors),
             **self.names,
@@ -335,11 +338,11 @@ class Statements:
         """The parts of every statement that come from the corpus's settings."""
         columns = self.settings.columns
         optional = [
-            _column_or_null(getattr(columns, field), field, cast)
+            self._column_or_null(getattr(columns, field), field, cast)
             for field, cast in {**_OPTIONAL, "chunk_hash": "bytea"}.items()
         ]
         extra = [
-            sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(f"extra_{i}"))
+            sql.SQL("{} AS {}").format(self._in_json(column), sql.Identifier(f"extra_{i}"))
             for i, column in enumerate(self.settings.metadata_columns.values())
         ]
         named = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
@@ -355,6 +358,18 @@ class Statements:
             "embedding": sql.Identifier(columns.embedding),
             "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
         }
+
+    def _column_or_null(self, column: str | None, field: str, cast: str) -> sql.Composable:
+        if column is None:
+            return sql.SQL("NULL::{} AS {}").format(sql.SQL(cast), sql.Identifier(field))
+        value = self._in_json(column) if cast == "jsonb" else sql.Identifier("c", column)
+        return sql.SQL("{} AS {}").format(value, sql.Identifier(field))
+
+    def _in_json(self, column: str) -> sql.Composable:
+        """A column of any type, as something that JSON has: what a filter compares, too."""
+        kind = self._types.columns.get(column)
+        plain = kind is None or kind.is_json
+        return sql.SQL("c.{}" if plain else "to_jsonb(c.{})").format(sql.Identifier(column))
 
     def _columns(self, vectors: bool) -> sql.Composable:
         """What a search selects of each chunk."""
@@ -376,7 +391,7 @@ _NEARNESS = {
     "vector": "c.{embedding} <=> %(query)s",
     "halfvec": "(c.{embedding}::halfvec(768)) <=> %(query)s::halfvec(768)",
 }
-_COLLATABLE = frozenset({"text", "character varying", "character", "name"})
+_COLLATABLE = frozenset(TEXTS)
 
 # Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
 # keeps the planner at its default guess of few items, for which it checks rights row by row (config/schema.sql).
@@ -399,12 +414,6 @@ SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
 def estimated_rows(storage: Sequence[int]) -> sql.Composed:
     """A query for the rows of some tables, by oid, as Postgres estimates them."""
     return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
-
-
-def _column_or_null(column: str | None, field: str, cast: str) -> sql.Composable:
-    if column is None:
-        return sql.SQL("NULL::{} AS {}").format(sql.SQL(cast), sql.Identifier(field))
-    return sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
 
 
 def render(template: str, **parts: sql.Composable) -> bytes:

@@ -9,7 +9,6 @@ import typer
 
 from worker.commands.jobs import AsJson, Backend, Broker, Record, Timeout, client_of, run_name
 from worker.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
-from worker.errors import TimedOut
 from worker.terminal import console, screen, styled, write_json_text
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
     with screen.status("waiting for a worker") as status:
         while (where := client.progress(task_id)).state not in _OVER:
             if time.monotonic() > deadline:
-                raise TimedOut(f"no answer within {timeout:g} s; does a worker serve the queue pipeline?")
+                raise client.no_answer(timeout, "pipeline")
             if where.stage is not None:
                 status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
             time.sleep(POLL_SECONDS)

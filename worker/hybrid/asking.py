@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.fulltext import Matching
 from worker.adapters.search import Nearest
 from worker.contract import SCHEMA_VERSION, HybridSearch
-from worker.errors import InvalidJob, Unavailable
+from worker.errors import InvalidJob, SettingsError, Unavailable
 from worker.legs import Leg
 from worker.retrieval import filter_set
 
@@ -85,12 +85,17 @@ def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> 
 
     Raises:
         InvalidJob: a corpus or a filter that is not there.
+        SettingsError: the job names no corpora, and the settings name one that is not there.
     """
     wanted = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
     if not wanted:
         raise InvalidJob("expected this field: the settings name no searches", "searches")
     asks = []
     for i, search in enumerate(wanted):
+        if not job.searches and corpora.find(search.corpus) is None:
+            raise SettingsError(
+                f"hybrid.searches: there is no corpus {search.corpus}: name yours there, or in the job's searches"
+            )
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
         extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
         asks.append(Ask(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))

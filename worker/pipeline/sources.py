@@ -13,7 +13,7 @@ from worker.core.diversity import Dropped, Selection
 from worker.core.fusion import identity, min_max
 from worker.core.pinning import Pin, bare, unique
 from worker.core.ranking import descending
-from worker.errors import InvalidJob, Unavailable
+from worker.errors import InvalidJob, SettingsError, Unavailable
 from worker.model import Candidate
 from worker.pipeline.reusing import keep
 from worker.pipeline.stages import Stages, relevance
@@ -172,8 +172,14 @@ class SourceBuilder:
 
         Raises:
             InvalidJob: the settings have no such mode or profile.
+            SettingsError: they have no mode at all.
         """
         mode = self._settings.modes.get(request.mode)
+        if mode is None and not self._settings.modes:
+            raise SettingsError(
+                "this worker has no modes, so it answers no run_pipeline: the shipped ones are for other corpora. "
+                "Name yours in [modes.NAME] of the settings (docs/pipeline.md)"
+            )
         if mode is None:
             raise InvalidJob(f"expected one of {', '.join(self._settings.modes)}", "mode")
         name = mode.profile if request.profile is None else request.profile

@@ -259,8 +259,14 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise SettingsError(f"settings file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"settings file {path}: expected TOML in UTF-8") from None
+    except ValueError as error:
         raise SettingsError(f"settings file {path}: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"settings file {path}: lists or tables are nested too deeply") from None
 
 
 def read_values(path: Path | None = None) -> dict[str, Any]:
@@ -274,13 +280,15 @@ def read_values(path: Path | None = None) -> dict[str, Any]:
     """
     file = path or _settings_file()
     values = _toml(file)
+    corpora = _table(values, "corpora", file)
     for part in ("profiles", "modes"):
         beside = file.parent / f"{part}.toml"
-        found = _toml(beside if beside.exists() else config_folder() / f"{part}.toml").get(part, {})
+        source = beside if beside.exists() else config_folder() / f"{part}.toml"
+        found = _table(_toml(source), part, source)
         if part == "modes" and not beside.exists():
-            found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= values["corpora"].keys()}
-        values[part] = {**found, **values.get(part, {})}
-    values["calibration"] = {**calibrations(file.parent / _CALIBRATION), **values.get("calibration", {})}
+            found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= corpora.keys()}
+        values[part] = {**found, **_table(values, part, file)}
+    values["calibration"] = {**calibrations(file.parent / _CALIBRATION), **_table(values, "calibration", file)}
     return values
 
 
@@ -289,7 +297,14 @@ _CALIBRATION = "calibration.toml"
 
 def calibrations(path: Path) -> dict[str, Any]:
     """What stands in a file of calibrations, by corpus; nothing where there is none."""
-    found: dict[str, Any] = _toml(path).get("calibration", {}) if path.exists() else {}
+    return _table(_toml(path), "calibration", path) if path.exists() else {}
+
+
+def _table(values: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
+    """A table of a file; empty where the file has none."""
+    found = values.get(name, {})
+    if not isinstance(found, dict):
+        raise SettingsError(f"settings file {file}: {name}: expected a table, [{name}.NAME]")
     return found
 
 
@@ -345,13 +360,48 @@ _ENVIRONMENT_NAMES = {
 }
 
 
+_MENDS = {
+    "corpora": "name your table of chunks and its columns in [corpora.NAME] and [corpora.NAME.columns] "
+    "(docs/configuration.md)",
+}
+"""By setting: what to do where it is missing or empty."""
+
+
 def _describe(error: ValidationError) -> str:
     """The first problem in one sentence: which setting, and what was expected. Values are not repeated."""
     first = error.errors(include_input=False, include_url=False)[0]
-    name = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing"
+    name = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    if first["type"] == "missing" or (first["type"] == "too_short" and name in _MENDS):
+        mend = f": {_MENDS[name]}" if name in _MENDS else ""
+        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{mend}"
     if first["type"] == "extra_forbidden":
-        return f"the setting {name} is not known"
-    message = first["msg"].removeprefix("Value error, ")
+        return f"the setting {name} is not known (docs/configuration.md has them all)"
+    message = _expectation(first["type"], first["msg"], first.get("ctx", {}))
+    if message.startswith(f"{name}."):  # it says itself which one of the table
+        return f"the setting {message}"
     return f"the setting {name}: {message}" if name else message
+
+
+_WORDS = {
+    "Input should be a valid boolean": "expected true or false",
+    "Input should be a valid": "expected a valid",
+    "Input should be greater than or equal to": "expected at least",
+    "Input should be less than or equal to": "expected at most",
+    "Input should be": "expected",
+}
+
+
+def _expectation(kind: str, message: str, given: dict[str, Any]) -> str:
+    """What was expected, in the words of all our errors instead of pydantic's."""
+    if kind == "too_short":
+        return f"expected at least {given['min_length']}"
+    if kind == "too_long":
+        return f"expected at most {given['max_length']}"
+    if kind in {"model_type", "dict_type"}:
+        return "expected a table"
+    if kind == "list_type":
+        return "expected a list"
+    wanted, _, _ = message.removeprefix("Value error, ").partition(", unable to ")
+    for theirs, ours in _WORDS.items():
+        wanted = wanted.replace(theirs, ours)
+    return wanted

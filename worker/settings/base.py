@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Identifier = Annotated[str, StringConstraints(pattern=r"^[^\x00]{1,63}$")]
-QualifiedName = Annotated[str, StringConstraints(pattern=r"^[^\x00.]{1,63}(\.[^\x00.]{1,63})?$")]
+
+def matching(pattern: str, expected: str) -> AfterValidator:
+    """Check that the whole of a string matches, and say in words what was expected."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"expected {expected}")
+        return text
+
+    return AfterValidator(check)
+
+
+Identifier = Annotated[str, matching(r"[^\x00]{1,63}", "a name of 1 to 63 characters")]
+QualifiedName = Annotated[str, matching(r"[^\x00.]{1,63}(\.[^\x00.]{1,63})?", "a name, or schema.name")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 

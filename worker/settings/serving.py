@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
-from worker.settings.base import Identifier, QualifiedName, Seconds, Section
+from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
 # Postgres accepts custom settings of two parts only; anything else would be one of its own.
-CustomSetting = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")]
+CustomSetting = Annotated[
+    str,
+    matching(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", "a setting of two parts in small letters: app.user_id"),
+]
 # Stands in SQL as 'name'::regconfig, which folds capitals and splits at dots.
-TextSearchConfiguration = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
+TextSearchConfiguration = Annotated[
+    str, matching(r"[a-z_][a-z0-9_]{0,62}", "a text search configuration in small letters: english")
+]
 
 
 RETRIEVAL_QUEUE, PIPELINE_QUEUE = QUEUES = ("retrieval", "pipeline")

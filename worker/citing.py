@@ -202,6 +202,7 @@ def _labels(job: BuildCitations) -> dict[str, Any]:
         "used": [asdict(label) for label in report.used],
         "unused": list(report.unused),
         "unknown": [{"text": text, "span": span} for text, span in report.unknown],
+        "unreadable": [{"text": text, "span": span} for text, span in report.unreadable],
     }
 
 

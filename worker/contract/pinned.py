@@ -134,12 +134,20 @@ class UnknownLabel(Result):
     span: tuple[int, int]
 
 
+class UnreadableLabels(Result):
+    """A bracket that looks like a list of labels and could not be read whole, with its signs."""
+
+    text: str
+    span: tuple[int, int]
+
+
 class LabelCheck(Result):
     """What an answer did with its labels."""
 
     used: list[UsedLabel]
     unused: list[str]
     unknown: list[UnknownLabel]
+    unreadable: list[UnreadableLabels] = []
 
 
 class Citations(Result):

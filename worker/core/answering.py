@@ -30,7 +30,7 @@ from worker.core.words import WORD
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from worker.core.labels import Span
+    from worker.core.brackets import Span
     from worker.core.statements import Statement, Statements
 
 QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
@@ -111,6 +111,7 @@ class AnswerReport:
         sentences: in their order.
         unused: given labels that the answer does not use, by number.
         unknown: what looks like a label and was not given, as written, and where; never mapped to a source.
+        unreadable: brackets that look like a list of labels and could not be read whole, and where.
         supported: the mean over the sentences that have a number; ``None`` if none has.
     """
 
@@ -118,6 +119,7 @@ class AnswerReport:
     sentences: tuple[CheckedSentence, ...]
     unused: tuple[str, ...]
     unknown: tuple[tuple[str, Span], ...]
+    unreadable: tuple[tuple[str, Span], ...]
     supported: float | None
 
 
@@ -147,6 +149,7 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
         sentences,
         found.labels.unused,
         found.labels.unknown,
+        found.labels.unreadable,
         math.fsum(numbers) / len(numbers) if numbers else None,
     )
 

@@ -136,8 +136,9 @@ def test_a_citation_says_where_and_what() -> None:
 
 def test_unknown_labels_are_reported_and_never_mapped() -> None:
     """A model that makes up labels is found out."""
-    report = check("It hums [S4]. It burns [s1].")
-    assert (report.citations, report.unknown) == ((), (("S4", (9, 11)), ("s1", (24, 26))))
+    report = check("It hums [S4]. It burns [S01]. It sings [S1 or S2].")
+    assert (report.citations, report.unknown) == ((), (("S4", (9, 11)), ("S01", (24, 27))))
+    assert report.unreadable == (("[S1 or S2]", (39, 49)),)
     assert report.supported == 0.0
 
 

@@ -41,7 +41,8 @@ SENTENCES = (
 SQUARE = ("[]", "［］", "【】", "〔〕", "〖〗")
 ROUND = ("()", "（）", "{}", "｛｝", "<>", "⟨⟩", "「」")
 WIDE = str.maketrans("S0123456789", "Ｓ０１２３４５６７８９")
-AND = ["and", "und", "et", "y", "e", "en", "och", "og", "ja", "oraz", "i", "и", "та", "ve", "και", "ו", "و", "और", "và", "dan", "sowie", "以及", "及び", "및", "と", "和", "与", "그리고", "&", "+"]
+JOINED_BY = "and und et y e en och og ja oraz i и та ve και ו و और và dan sowie 以及 及び 및 と 和 与 그리고 & +"
+AND = JOINED_BY.split()
 SEE = [
     "see",
     "see also",

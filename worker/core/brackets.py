@@ -101,7 +101,7 @@ class _Open:
             self._stack[-1].own.append((start, end))
 
     def _open(self, kind: str, place: int) -> None:
-        if _COMPARES.match(self._text, place):
+        if kind == "<" and _COMPARES.match(self._text, place):
             return
         self._stack.append(Bracket(kind, place, parent=self._stack[-1] if self._stack else None))
         if kind == SQUARE:

@@ -22,7 +22,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.brackets import SQUARE
 from worker.core.brackets import find_brackets as find_all_brackets
@@ -45,9 +45,8 @@ LabelForm = Literal["plain", "small", "apart", "worded"]
 """``S1``; ``s1``; ``S 1``; ``Source 1``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A label, or a range of labels, as it stands in an answer.
+class Label(NamedTuple):
+    """A label, or a range of labels, as it stands in an answer. A tuple: an answer may have thousands.
 
     Attributes:
         name: as written: ``S1``, ``S1-S3``, ``Source 1``.
@@ -250,8 +249,14 @@ _TO = re.compile(
     rf"\s*+(?:[{_DASHES}~～〜]|[.．]{{2,3}}+|…"
     rf"|\b(?i:{_any_of(RANGE - {*_RUN_ON})})\b|{_any_of(RANGE & {*_RUN_ON})})\s*+"
 )
-# Most brackets have neither.
-_MENTION = re.compile(rf"{_S}{_GAP}\d|(?i:{_any_of(SOURCE)})")
+# Most brackets with labels hold nothing else than these, and most brackets have neither of the others.
+_LIST = re.compile(rf"(?:[\s,;]*+S\d++(?:[{_DASHES}]S\d++)?+)++[\s,;]*+")
+_LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
+_S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
+    re.compile(rf"{_S}{_GAP}\d"),
+    re.compile(f"(?i:{_any_of(SOURCE)})"),
+    re.compile(r"\d"),
+)
 _FORMS: tuple[LabelForm, ...] = ("plain", "worded", "small", "apart")
 """The plainest first."""
 
@@ -286,6 +291,9 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
     numbers = list(_by_number(given))
     found: list[LabelBracket] = []
     for bracket in find_all_brackets(answer):
+        if listed := _read_list(answer, bracket):
+            found.append(listed)
+            continue
         content = _read(answer, bracket)
         if content is None:
             continue
@@ -294,6 +302,23 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
         elif bracket.parent and not content.whole:
             bracket.parent.interrupted = True
     return sorted(found, key=lambda one: one.span)
+
+
+def _read_list(answer: str, bracket: Bracket) -> LabelBracket | None:
+    """A bracket as labels are asked for, ``[S1, S2-S4]``: in a tenth of the time that reading any other takes."""
+    if bracket.kind != SQUARE or bracket.interrupted or len(bracket.own) != 1:
+        return None
+    start, end = bracket.own[0]
+    if not _LIST.fullmatch(answer, start, end):
+        return None
+    labels = []
+    for match in _LISTED.finditer(answer, start, end):
+        number = _value(match[1])
+        last = number if match[2] is None else _value(match[2])
+        if number is None or last is None or last < number:
+            number = last = None
+        labels.append(Label(match[0], number, last, *match.span()))
+    return LabelBracket((bracket.start, bracket.end), tuple(labels), whole=True)
 
 
 def _judged(answer: str, bracket: Bracket, content: _Content, numbers: Sequence[int]) -> LabelBracket | None:
@@ -342,12 +367,18 @@ def _is_given(label: Label, numbers: Sequence[int]) -> bool:
 
 def _read(answer: str, bracket: Bracket) -> _Content | None:
     """What a bracket holds; none if there is nothing that anybody could take for a label, nor a bracket around it."""
-    if not bracket.parent and not any(_MENTION.search(answer, *span) for span in bracket.own):
+    if not bracket.parent and not any(_may_hold_a_label(answer, *span) for span in bracket.own):
         return None
     content = _Content()
     for start, end in bracket.own:
         _Reader(answer, end, content).read(start)
     return content
+
+
+def _may_hold_a_label(answer: str, start: int, end: int) -> bool:
+    if not _DIGIT.search(answer, start, end):
+        return False
+    return bool(_S_AND_NUMBER.search(answer, start, end) or _SOURCE_WORD.search(answer, start, end))
 
 
 class _Reader:

@@ -111,7 +111,7 @@ def test_what_is_no_quote_is_not_checked(answer: str) -> None:
 
 def test_quotes_past_the_bound_are_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searching takes time, so there is an end, and it is said."""
-    monkeypatch.setattr(answering, "MAX_SEARCHED", 1)
+    monkeypatch.setattr(answering, "MAX_STEPS", 1)
     sentence, later = check("Sing “can tear the ribbon” [S2]. Sing “can tear the ribbon” [S2].").sentences
     assert [quote.verdict for quote in (*sentence.quotes, *later.quotes)] == ["unchecked", "unchecked"]
 

@@ -43,6 +43,8 @@ def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if answer.unknown_labels:
         yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
+    if answer.unreadable_labels:
+        yield _line("labels that can't be read", ", ".join(answer.unreadable_labels), "red")
     if answer.answer is not None:
         yield _line("supported", supported_line(answer.supported))
     if answer.costs:

@@ -15,6 +15,7 @@ from worker.core.hashing import HASH_VERSION, hash_chunk
 from worker.core.labels import classify
 from worker.core.pinning import RETURNED, answered, unique
 from worker.core.quoting import check_quote
+from worker.core.quoting.budget import SearchBudget
 from worker.core.quoting.findings import QuotedChunk
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob, NotAuthorised
@@ -45,16 +46,24 @@ class Citing:
         runs: records to cite.
         replay: finds pinned chunks again.
         files: where documents are kept.
+        quote_steps: work that the quotes of one job may take.
         clock: for the trace only; no result depends on it.
     """
 
     def __init__(
-        self, corpora: Corpora, runs: Runs, replay: Replay, files: RunFiles, clock: Callable[[], float]
+        self,
+        corpora: Corpora,
+        runs: Runs,
+        replay: Replay,
+        files: RunFiles,
+        quote_steps: int,
+        clock: Callable[[], float],
     ) -> None:
         self._corpora = corpora
         self._runs = runs
         self._replay = replay
         self._files = files
+        self._quote_steps = quote_steps
         self._clock = clock
 
     def build(self, job: BuildCitations, identify: Identify) -> dict[str, Any]:
@@ -77,7 +86,7 @@ class Citing:
         with tracer.stage("verify"):
             verification = self._verification(records, intact, asker) if job.verify else []
         with tracer.stage("quotes"):
-            quotes = _quotes(job, records)
+            quotes = _quotes(job, records, self._quote_steps)
         with tracer.stage("conflicts"):
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
             plain = [_conflict(conflict) for conflict in conflicts]
@@ -247,15 +256,21 @@ def _labels(job: BuildCitations) -> dict[str, Any]:
         "used": [asdict(label) for label in report.used],
         "unused": list(report.unused),
         "unknown": [{"text": text, "span": span} for text, span in report.unknown],
+        "unreadable": [{"text": text, "span": span} for text, span in report.unreadable],
     }
 
 
-def _quotes(job: BuildCitations, records: Sequence[CitationRecord]) -> list[dict[str, Any]]:
+BUDGET_SPENT = "search budget spent"
+"""Reason of quotes that were not checked."""
+
+
+def _quotes(job: BuildCitations, records: Sequence[CitationRecord], steps: int) -> list[dict[str, Any]]:
     """Where each quote stands; chunks are prepared once for all."""
     if not job.quotes:
         return []
     chunks = [QuotedChunk.of(record.chunk_hash, record.text) for record in records]
-    return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks)) for quote in job.quotes]
+    budget = SearchBudget(steps, len(job.quotes))
+    return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget)) for quote in job.quotes]
 
 
 def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
@@ -267,6 +282,7 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
         "spans": [list(span) for span in finding.spans],
         "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
+        "reason": BUDGET_SPENT if finding.verdict == "not_checked" else None,
     }
 
 

@@ -121,7 +121,7 @@ class Engine:
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
-        self.citing = Citing(corpora, runs, self.replay, self.files, clock)
+        self.citing = Citing(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
         self.verifying = Verifying(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)

@@ -193,13 +193,13 @@ def test_verification_is_of_now_and_of_this_caller(engine: Engine, admin: psycop
 
 
 def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
-    """Word for word, misattributed or not there; labels used, unused, unknown; what contradicts."""
+    """Word for word, misattributed or not there; labels used, unused, unknown, unreadable; what contradicts."""
     first, second = retrieve(engine)[:2]
     start = first["text"][:30].rsplit(" ", 1)[0]
     answer = cite(
         engine,
         records=[record(first), record(second), record(second, weight=0.9)],
-        answer="It hums [S1], always [S7].",
+        answer="It hums [S1], always [S7], or so [see S2 and 3].",
         labels={"S1": first["chunk_hash"], "S2": second["chunk_hash"]},
         quotes=[
             {"chunk_hash": first["chunk_hash"], "quote": start},
@@ -213,6 +213,7 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     assert [label["label"] for label in answer["labels"]["used"]] == ["S1"]
     assert answer["labels"]["unused"] == ["S2"]
     assert [label["text"] for label in answer["labels"]["unknown"]] == ["S7"]
+    assert answer["labels"]["unreadable"] == [{"text": "[see S2 and 3]", "span": (33, 47)}]
     assert "weight_differs" in {conflict["kind"] for conflict in answer["conflicts"]}
     assert answer["artifact"] is None
 
@@ -243,3 +244,24 @@ def test_who_asks_matters_only_where_something_is_asked(engine: Engine) -> None:
             cite(engine, None, **fields)
     with pytest.raises(InvalidJob, match="no such run"):
         cite(engine, "carol", cite=RUN)
+
+
+def test_quotes_past_the_search_budget_are_not_checked(engine: Engine) -> None:
+    """Ninety hard quotes over a thousand chunks end as an answer; an easy quote among them is checked all the same."""
+    texts = [f"Chunk {i}. " + "a b a-b [w1] … " * 40 for i in range(1_000)]
+    hard = " ".join(f"one two three [w{i}] … a b" for i in range(40))
+    hashes = [hash_chunk(text) for text in texts]
+    quotes = [{"chunk_hash": hashes[i], "quote": f"{hard} {i}"} for i in range(90)]
+    quotes.append({"chunk_hash": hashes[500], "quote": "Chunk 500. a b"})
+    answer = cite(
+        engine,
+        records=[{"source_id": "s", "text": text, "weight": 0.5, "section": None} for text in texts],
+        quotes=quotes,
+        verify=False,
+        store=False,
+    )
+    verdicts = [quote["verdict"] for quote in answer["quotes"]]
+    assert set(verdicts[:90]) <= {"not_checked", "not_found"}
+    assert "not_checked" in verdicts
+    assert verdicts[90] == "verbatim"
+    assert {quote["reason"] for quote in answer["quotes"]} == {"search budget spent", None}

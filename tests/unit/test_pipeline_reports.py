@@ -72,6 +72,11 @@ def test_labels_that_stand_for_nothing_are_shown() -> None:
     assert "labels that stand for nothing: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
 
 
+def test_labels_that_can_not_be_read_are_shown() -> None:
+    """As they stand in the answer."""
+    assert "labels that can't be read: [S1, 2]" in shown(answer_report(answered(unreadable_labels=["[S1, 2]"])))
+
+
 def test_no_answer_says_why() -> None:
     """Nothing found, and held back, are not the same."""
     nothing = {"answer": None, "citations": [], "supported": []}

@@ -117,6 +117,7 @@ responses = st.builds(
     citations=several(citations),
     supported=several(st.none() | st.floats(0, 1)),
     unknown_labels=several(texts),
+    unreadable_labels=several(texts),
     package=packages,
     conversation_id=maybe,
     response_id=maybe,

@@ -123,6 +123,7 @@ class PipelineAnswer(Answer):
         supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0
             where it cites none, null where it has no words to support.
         unknown_labels: labels in the answer that stand for nothing.
+        unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
         package: what it rests on.
         costs: of every call of a model.
         conversation_id: to go on with the conversation.
@@ -135,6 +136,7 @@ class PipelineAnswer(Answer):
     citations: list[Cited]
     supported: list[float | None]
     unknown_labels: list[str]
+    unreadable_labels: list[str] = []
     package: Package
     costs: list[Cost]
     conversation_id: str | None

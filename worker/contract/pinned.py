@@ -106,15 +106,17 @@ class QuoteCheck(Result):
         citation: index in ``all_citations`` of that text (texts that differ only in white space have one hash);
             null where it does not stand in the chunk named.
         found_in: hashes of the other chunks that it stands in, where it is misattributed.
+        reason: why it was not checked; null where it was.
     """
 
     chunk_hash: str
     quote: str
-    verdict: Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
+    verdict: Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "not_checked"]
     normalised: list[str]
     spans: list[tuple[int, int]]
     citation: int | None = None
     found_in: list[str]
+    reason: str | None = None
 
 
 class UsedLabel(Result):
@@ -132,12 +134,20 @@ class UnknownLabel(Result):
     span: tuple[int, int]
 
 
+class UnreadableLabels(Result):
+    """A bracket that looks like a list of labels and could not be read whole, with its signs."""
+
+    text: str
+    span: tuple[int, int]
+
+
 class LabelCheck(Result):
     """What an answer did with its labels."""
 
     used: list[UsedLabel]
     unused: list[str]
     unknown: list[UnknownLabel]
+    unreadable: list[UnreadableLabels] = []
 
 
 class Citations(Answer):

@@ -10,8 +10,8 @@
 So it says how much of the wording is in the sources, and nothing of meaning: a denial has nearly all words of what it
 denies. Passages in quotation marks are checked word for word, each with its own verdict.
 
-Time is linear in answer and sources: quotes are searched for in at most `MAX_SEARCHED` characters, and what is left
-over is ``unchecked``.
+Time is bounded: the quotes of one answer take at most `MAX_STEPS` of work together, and a quote that needs more than
+its share is ``unchecked``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.quoting import check_quote
+from worker.core.quoting.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.quoting.findings import QuotedChunk
 from worker.core.quoting.forms import prepare
 from worker.core.statements import PASSAGE, read_statements
@@ -30,13 +31,13 @@ from worker.core.words import WORD
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from worker.core.labels import Span
+    from worker.core.brackets import Span
     from worker.core.statements import Statement, Statements
 
 QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
 
-MAX_SEARCHED = 20_000_000
-"""Characters of sources in which the quotes of one answer are searched for, a source counted anew for each quote."""
+MAX_STEPS = STEPS_PER_JOB
+"""Work that the quotes of one answer may take, as `worker.core.quoting.budget` counts it."""
 
 SHORTEST_PASSAGE = 2
 """Words that a passage in quotation marks needs to be a quote; one word may as well be a name or a distance."""
@@ -52,7 +53,7 @@ class QuoteCheck:
     Attributes:
         quote: the passage in quotation marks, without them; or the whole sentence, without labels.
         verdict: as `worker.core.quoting` says, of the sources whose labels stand with the sentence; ``unchecked``
-            where too much was quoted.
+            where that takes too much work.
         label: the source where it stands, ``None`` if in none of them.
         spans: start and end of each of its parts, in characters of that source's text.
         elsewhere: labels of the other sources where a misattributed quote stands.
@@ -111,6 +112,7 @@ class AnswerReport:
         sentences: in their order.
         unused: given labels that the answer does not use, by number.
         unknown: what looks like a label and was not given, as written, and where; never mapped to a source.
+        unreadable: brackets that look like a list of labels and could not be read whole, and where.
         supported: the mean over the sentences that have a number; ``None`` if none has.
     """
 
@@ -118,6 +120,7 @@ class AnswerReport:
     sentences: tuple[CheckedSentence, ...]
     unused: tuple[str, ...]
     unknown: tuple[tuple[str, Span], ...]
+    unreadable: tuple[tuple[str, Span], ...]
     supported: float | None
 
 
@@ -138,7 +141,7 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
         InvalidJob: a given label has another form.
     """
     found = read_statements(answer, sources)
-    quotes = _Quotes(sources)
+    quotes = _Quotes(sources, found.sentences)
     words = {label: frozenset(terms(sources[label])) for label in {used.label for used in found.labels.used}}
     sentences = tuple(_checked(statement, quotes, words) for statement in found.sentences)
     numbers = [sentence.supported for sentence in sentences if sentence.supported is not None]
@@ -147,6 +150,7 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
         sentences,
         found.labels.unused,
         found.labels.unknown,
+        found.labels.unreadable,
         math.fsum(numbers) / len(numbers) if numbers else None,
     )
 
@@ -173,17 +177,15 @@ def _supported(
 
 
 _CITED = "cited"
-_EACH = 100
-"""Looking into even an empty source takes as long as so many characters, about."""
 
 
 class _Quotes:
     """Checks quotes, as long as that does not take too much searching."""
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement]) -> None:
         self._sources = {label: prepare(text) for label, text in sources.items()}
-        self._costs = {label: _EACH + len(text) for label, text in sources.items()}
-        self._left = MAX_SEARCHED
+        cited = [statement.text for statement in statements if statement.labels]
+        self._budget = SearchBudget(MAX_STEPS, sum(1 + len(list(_passages(text))) for text in cited))
 
     def of(self, statement: Statement) -> tuple[QuoteCheck, ...]:
         """The whole sentence if it is found; else each of its passages, found or not."""
@@ -194,13 +196,12 @@ class _Quotes:
 
     def _check(self, quote: str, cited: Sequence[str], searched: Sequence[str] | Mapping[str, object]) -> QuoteCheck:
         """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
-        names = list(searched) if self._left > 0 else []
-        self._left -= sum(self._costs[label] for label in names)
-        if self._left <= 0:
-            return QuoteCheck(quote, "unchecked")
+        names = list(searched)
         own = frozenset(cited)
         chunks = [QuotedChunk(_CITED if label in own else label, self._sources[label]) for label in names]
-        finding = check_quote(quote, _CITED, chunks)
+        finding = check_quote(quote, _CITED, chunks, self._budget)
+        if finding.verdict == "not_checked":
+            return QuoteCheck(quote, "unchecked")
         label = None if finding.chunk is None else names[finding.chunk]
         return QuoteCheck(quote, finding.verdict, label, finding.spans, finding.elsewhere)
 

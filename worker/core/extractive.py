@@ -102,7 +102,8 @@ def _is_quotable(sentence: _Sentence, sources: Sequence[Labelled]) -> bool:
     label = sources[sentence.source].label
     read = read_statements(_paragraph(sentence, sources), [label])
     whole = [(one.text, one.labels) for one in read.sentences] == [(sentence.text, (label,))]
-    return whole and len(read.labels.used[0].spans) == 1 and not read.labels.unknown
+    labels = read.labels
+    return whole and len(labels.used[0].spans) == 1 and not (labels.unknown or labels.unreadable)
 
 
 def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:

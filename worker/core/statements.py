@@ -8,13 +8,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from worker.core.brackets import paragraphs
 from worker.core.disagreement.sentences import split_sentences
-from worker.core.labels import classify, find_brackets, paragraphs
+from worker.core.labels import find_brackets, report_labels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from worker.core.labels import LabelReport, Span
+    from worker.core.brackets import Span
+    from worker.core.labels import LabelBracket, LabelReport
 
 
 PASSAGE = re.compile(
@@ -75,13 +77,23 @@ def read_statements(answer: str, given: Collection[str]) -> Statements:
     Raises:
         InvalidJob: a given label has another form than ``S1``.
     """
-    report = classify(answer, dict.fromkeys(given, ""))
-    brackets = [span for span, _ in find_brackets(answer)]
+    found = find_brackets(answer, given)
+    report = report_labels(answer, found, dict.fromkeys(given, ""))
+    brackets = _outermost(found)
     blocks = list(_blocks(answer, brackets))
     labels = _labels_by_sentence(report, blocks)
     texts = _Texts(answer, brackets)
     spans = [span for block in blocks for span in block.sentences]
     return Statements(tuple(Statement(span, texts.of(span), labels.get(span, ())) for span in spans), report)
+
+
+def _outermost(brackets: Sequence[LabelBracket]) -> list[Span]:
+    """Where the brackets stand in which labels were read, without those that stand in another one."""
+    spans: list[Span] = []
+    for bracket in brackets:
+        if bracket.labels and (not spans or bracket.span[0] >= spans[-1][1]):
+            spans.append(bracket.span)
+    return spans
 
 
 _MARKER = re.compile(r"(?:(?:[-*+•–>]|\d{1,3}[.)])\s++)++")

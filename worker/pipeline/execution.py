@@ -80,6 +80,7 @@ class Executor:
             ),
             supported=tuple(sentence.supported for sentence in report.sentences),
             unknown_labels=tuple(text for text, _ in report.unknown),
+            unreadable_labels=tuple(text for text, _ in report.unreadable),
             package=package,
         )
         return response, said.response_id

@@ -228,6 +228,7 @@ class QueryResponse:
         supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0 for
             one without label, None for one without words.
         unknown_labels: labels in the answer that stand for nothing.
+        unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
         package: what it rests on.
         conversation_id, response_id: to go on from.
     """
@@ -237,6 +238,7 @@ class QueryResponse:
     citations: tuple[Citation, ...] = ()
     supported: tuple[float | None, ...] = ()
     unknown_labels: tuple[str, ...] = ()
+    unreadable_labels: tuple[str, ...] = ()
     package: ContextPackage = ContextPackage()
     conversation_id: str | None = None
     response_id: str | None = None

@@ -26,6 +26,7 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
         "citations": [asdict(citation) for citation in response.citations],
         "supported": list(response.supported),
         "unknown_labels": list(response.unknown_labels),
+        "unreadable_labels": list(response.unreadable_labels),
         "package": {
             "package_id": package.package_id,
             "candidates": [

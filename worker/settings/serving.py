@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from worker.core.quoting.budget import STEPS_PER_JOB
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
 # Postgres accepts custom settings of two parts only; anything else would be one of its own.
@@ -220,6 +221,7 @@ class Limits(Section):
     max_id: int = Field(512, ge=36)
     max_message: int = Field(12_582_912, ge=65_536)
     max_values: int = Field(500_000, ge=10_000)
+    max_quote_steps: int = Field(STEPS_PER_JOB, ge=1_000)
 
 
 class ArtifactSettings(Section):

@@ -111,7 +111,7 @@ def test_what_is_no_quote_is_not_checked(answer: str) -> None:
 
 def test_quotes_past_the_bound_are_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searching takes time, so there is an end, and it is said."""
-    monkeypatch.setattr(answering, "MAX_SEARCHED", 1)
+    monkeypatch.setattr(answering, "MAX_STEPS", 1)
     sentence, later = check("Sing “can tear the ribbon” [S2]. Sing “can tear the ribbon” [S2].").sentences
     assert [quote.verdict for quote in (*sentence.quotes, *later.quotes)] == ["unchecked", "unchecked"]
 
@@ -136,8 +136,9 @@ def test_a_citation_says_where_and_what() -> None:
 
 def test_unknown_labels_are_reported_and_never_mapped() -> None:
     """A model that makes up labels is found out."""
-    report = check("It hums [S4]. It burns [s1].")
-    assert (report.citations, report.unknown) == ((), (("S4", (9, 11)), ("s1", (24, 26))))
+    report = check("It hums [S4]. It burns [S01]. It sings [S1 or S2].")
+    assert (report.citations, report.unknown) == ((), (("S4", (9, 11)), ("S01", (24, 27))))
+    assert report.unreadable == (("[S1 or S2]", (39, 49)),)
     assert report.supported == 0.0
 
 

@@ -18,6 +18,8 @@ The verdict is the first of these that holds, in the chunk named:
     in none of these ways, but in another of the job's chunks.
 ``not_found``
     anything else; also a quote without any letter, digit or symbol.
+``not_checked``
+    to say which of these, more steps would be needed than the quote may take (`budget.SearchBudget`).
 
 A quote, and each part, begins and ends where words and numbers do, verbatim too: ``5 dB`` is not in ``15 dB``,
 ``toxic`` not in ``non-toxic``, ``5`` not in ``-5`` (`Prepared.cuts`). In scripts without spaces between words it may
@@ -29,6 +31,7 @@ is eight times the text passed: where a text repeats itself at every few signs a
 
 What to read, each importing only from those before it:
 
+- `budget`: how much work searching may take.
 - `characters`, `units`: what a character is, and which units letter case alone tells apart.
 - `forms`: a text folded, with the way back to its own characters.
 - `differences`: how two texts that fold to the same differ.
@@ -42,16 +45,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from worker.core.quoting.findings import NOT_FOUND, QuotedChunk, QuoteFinding
+from worker.core.quoting.budget import BudgetSpentError, spend
+from worker.core.quoting.findings import NOT_CHECKED, NOT_FOUND, QuotedChunk, QuoteFinding
 from worker.core.quoting.placing import AskedQuote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from worker.core.quoting.budget import SearchBudget
     from worker.core.quoting.findings import Place
 
 
-def check_quote(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk]) -> QuoteFinding:
+def check_quote(
+    quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], budget: SearchBudget | None = None
+) -> QuoteFinding:
     """Find a quote in the chunk it names, or else in the others.
 
     >>> chunks = [QuotedChunk.of("a", "The gain is 3.5 dB."), QuotedChunk.of("b", "Nothing was measured.")]
@@ -60,7 +67,24 @@ def check_quote(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk]) -> Q
     ('normalised', ((0, 18),), ('white_space', 'case'))
     >>> check_quote("The gain is 35 dB", "a", chunks).verdict, check_quote("Nothing was", "a", chunks).elsewhere
     ('not_found', ('b',))
+
+    Args:
+        quote: the words.
+        chunk_hash: of the chunk named.
+        chunks: all chunks of the job.
+        budget: of the job's quotes; without one, every quote is searched for to the end.
     """
+    if budget is None:
+        return _check(quote, chunk_hash, chunks)
+    try:
+        with budget.share():
+            return _check(quote, chunk_hash, chunks)
+    except BudgetSpentError:
+        return NOT_CHECKED
+
+
+def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk]) -> QuoteFinding:
+    spend(len(chunks))
     asked = AskedQuote(quote)
     if not asked.text.says_something:
         return NOT_FOUND

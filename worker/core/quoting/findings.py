@@ -10,7 +10,7 @@ from worker.core.quoting.forms import Prepared, prepare
 if TYPE_CHECKING:
     from worker.core.quoting.searching import Span
 
-Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found"]
+Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "not_checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class QuoteFinding:
     Attributes:
         verdict: as `worker.core.quoting` says.
         places: one in the chunk named; or, for ``misattributed``, one in each other chunk where it stands, in the
-            order of the chunks; none for ``not_found``.
+            order of the chunks; none for ``not_found`` and ``not_checked``.
     """
 
     verdict: Verdict
@@ -81,3 +81,4 @@ class QuoteFinding:
 
 
 NOT_FOUND = QuoteFinding("not_found")
+NOT_CHECKED = QuoteFinding("not_checked")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
 from worker.core.quoting.limits import counts, denies
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""
+
+_READING = 80
+"""Steps (`worker.core.quoting.budget`) a character of a quote takes to be split in every way."""
 
 LONGEST_REPLACED = (3, 60)
 """Words, and characters, that an insertion in brackets may stand for."""
@@ -57,6 +61,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     """
     if not (_ANY_MARK.search(quote) or _INSERTION.search(quote)):
         return ()
+    spend(_READING * len(quote))
     texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
     splits = [split for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
     splits += [_inner(text) for text in texts]
@@ -178,6 +183,7 @@ def is_left_out(gap: str, mark: str) -> bool:
     >>> is_left_out(" for a week ", "…"), is_left_out(" Sunday ... ", "..."), is_left_out(" ... ", "...")
     (True, False, True)
     """
+    spend(len(gap))
     dots = list(_ANY_MARK.finditer(gap))
     if not dots or mark[0] in _OPENING:
         return True

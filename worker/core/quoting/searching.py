@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import DASHES
 from worker.core.quoting.differences import SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
 from worker.core.quoting.forms import Prepared
@@ -24,6 +25,10 @@ _PATIENCE = 8
 """Candidates are compared in full for as long as that is so many times the text passed."""
 
 _LONGEST_DASH = 3
+
+# Steps (`budget`) that it takes to start `str.find`, characters that it passes in one step, and steps to compare one
+# character in full.
+_FINDING, _PASSED, _COMPARING = 20, 32, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within:
         stop = start + len(core.text)
         if not _whole(chunk, form, start, stop):
             continue
+        spend(_COMPARING * len(core.text))
         passage = Passage(chunk.text, form.slice(start, stop))
         kinds = kinds_needed(Passage(quote.text, core), passage)
         if kinds is not None:
@@ -139,7 +145,9 @@ def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
 def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:
     """Where a string stands in a part of a text, overlapping places too, in linear time; an empty one nowhere."""
     for _ in range(_TRIED if wanted else 0):
-        start = text.find(wanted, start, stop)
+        spend(_FINDING)
+        begin, start = start, text.find(wanted, start, stop)
+        spend(((start if start >= 0 else stop) - begin) // _PASSED)
         if start < 0:
             return
         yield start
@@ -150,6 +158,7 @@ def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]
 
 def _all_occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:
     """The same by Knuth, Morris and Pratt, "Fast Pattern Matching in Strings", SIAM J. Comput. 6 (1977)."""
+    spend(len(wanted) + stop - start)
     borders = _borders(wanted)
     matched = 0
     for i in range(start, min(stop, len(text))):

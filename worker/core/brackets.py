@@ -1,0 +1,196 @@
+"""Brackets in a Markdown text, outside its code: where each begins and ends, and which text is its own.
+
+Time is linear in the text, whatever it holds: regular expressions are possessive, and each piece of text is handed on
+at most once.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Span = tuple[int, int]
+"""Start and end in characters of the text, end excluded."""
+
+SQUARE = "["
+"""The kind of square brackets, lenticular and tortoise-shell ones among them: one may close what another opens."""
+
+_KINDS = {
+    SQUARE: ("[［【〔〖〘〚⟦❲﹝", "]］】〕〗〙〛⟧❳﹞"),
+    "(": ("(（❨﹙｟", ")）❩﹚｠"),
+    "{": ("{｛❴﹛", "}｝❵﹜"),
+    "<": ("<＜⟨〈《❬〈", ">＞⟩〉》❭〉"),
+    "「": ("「『｢", "」』｣"),
+}
+_OPENING = {sign: kind for kind, (opening, _) in _KINDS.items() for sign in opening}
+_CLOSING = {sign: kind for kind, (_, closing) in _KINDS.items() for sign in closing}
+_SIGNS = re.compile(f"[{re.escape(''.join([*_OPENING, *_CLOSING]))}]")
+# A sign of comparison is no bracket.
+_COMPARES = re.compile(r"<[\s=]")
+
+
+@dataclass(slots=True)
+class Bracket:
+    """A bracket that is closed.
+
+    Attributes:
+        kind: what is written for its kind in ASCII; ``「`` for the corner brackets.
+        start: where its opening sign stands.
+        end: where its closing sign ends.
+        own: the text in it that is in no bracket inside it, piece by piece.
+        interrupted: whether there is code or an escaped sign in it.
+        parent: the bracket around it, if there is one; that one may never be closed.
+    """
+
+    kind: str
+    start: int
+    end: int = 0
+    own: list[Span] = field(default_factory=list)
+    interrupted: bool = False
+    parent: Bracket | None = None
+
+
+def find_brackets(text: str) -> Iterator[Bracket]:
+    """The brackets of a text, inner ones before outer ones.
+
+    Not in code blocks that are fenced, not in inline code, not after a backslash, and none that reaches past its
+    paragraph. Round and other brackets close only what a square one that is open does not hold.
+
+    >>> [(bracket.kind, bracket.start, bracket.end) for bracket in find_brackets("(a [b] `[c]`) [d")]
+    [('[', 3, 6), ('(', 0, 13)]
+    """
+    for start, end in paragraphs(text):
+        yield from _Open(text).close_all(start, end)
+
+
+class _Open:
+    """The brackets that are open at one place of a paragraph."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._stack: list[Bracket] = []
+        # How many are open of each kind, inside each square bracket that is open.
+        self._counts: list[Counter[str]] = [Counter()]
+
+    def close_all(self, start: int, end: int) -> Iterator[Bracket]:
+        """Read a paragraph."""
+        after = start
+        for begin, stop in _prose(self._text, start, end):
+            if self._stack and begin > after:
+                self._stack[-1].interrupted = True
+            after = stop
+            position = begin
+            for match in _SIGNS.finditer(self._text, begin, stop):
+                place = match.start()
+                self._keep(position, place)
+                position = place + 1
+                if match[0] in _OPENING:
+                    self._open(_OPENING[match[0]], place)
+                elif closed := self._close(_CLOSING[match[0]], place):
+                    yield closed
+            self._keep(position, stop)
+
+    def _keep(self, start: int, end: int) -> None:
+        if self._stack and start < end:
+            self._stack[-1].own.append((start, end))
+
+    def _open(self, kind: str, place: int) -> None:
+        if kind == "<" and _COMPARES.match(self._text, place):
+            return
+        self._stack.append(Bracket(kind, place, parent=self._stack[-1] if self._stack else None))
+        if kind == SQUARE:
+            self._counts.append(Counter())
+        else:
+            self._counts[-1][kind] += 1
+
+    def _close(self, kind: str, place: int) -> Bracket | None:
+        """Close the innermost bracket of a kind; what was opened in it and not closed is text of its own."""
+        if len(self._counts) == 1 if kind == SQUARE else not self._counts[-1][kind]:
+            return None
+        unclosed: list[Bracket] = []
+        while self._stack[-1].kind != kind:
+            unclosed.append(self._stack.pop())
+            self._counts[-1][unclosed[-1].kind] -= 1
+        closed = self._stack.pop()
+        if kind == SQUARE:
+            self._counts.pop()
+        else:
+            self._counts[-1][kind] -= 1
+        for inner in reversed(unclosed):
+            closed.own += inner.own
+            closed.interrupted |= inner.interrupted
+        closed.end = place + 1
+        return closed
+
+
+# --- what is not code (CommonMark 0.31) ---------------------------------------------------------
+
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+# A fence may stand in quotes and lists, and deeper than three spaces: what is indented there is code as well.
+_FENCE = re.compile(
+    r"[ \t]*+(?P<quote>(?:>[ \t]*+)*+)(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
+)
+# Inline code does not reach into the next block.
+_BLOCK = re.compile(r"[ \t]*+(?:[>|]|\#{1,6}+[ \t]|[-*+][ \t]|\d{1,9}+[.)][ \t])")
+_MARK = re.compile(r"\\[!-/:-@\[-`{-~]|`++")
+_TICKS = re.compile(r"`++")
+
+
+def _prose(text: str, start: int, end: int) -> Iterator[Span]:
+    """The pieces of a paragraph outside code, split at escaped characters as well."""
+    closing: defaultdict[int, list[int]] = defaultdict(list)
+    for ticks in _TICKS.finditer(text, start, end):
+        closing[len(ticks[0])].append(ticks.start())
+    piece = position = start
+    while mark := _MARK.search(text, position, end):
+        position = mark.end()
+        if mark[0][0] == "`":
+            same = closing[len(mark[0])]
+            close = bisect_left(same, position)
+            if close == len(same):
+                continue  # nothing closes it: these are plain characters
+            position = same[close] + len(mark[0])
+        yield piece, mark.start()
+        piece = position
+    yield piece, end
+
+
+def paragraphs(text: str) -> Iterator[Span]:
+    """Where the runs of lines stand that are no fenced code, not blank, and of one block."""
+    fence: re.Match[str] | None = None
+    start: int | None = None
+    for line in _LINE.finditer(text):
+        if fence is not None:
+            if _closes(line[0], fence):
+                fence = None
+                continue
+            if not fence["quote"] or line[0].lstrip(" \t").startswith(">"):
+                continue
+            fence = None  # the quote that it stood in has ended
+        blank = not line[0].strip()
+        fence = None if blank else _opening(line[0])
+        if start is not None and (blank or fence or _BLOCK.match(line[0])):
+            yield start, line.start()
+            start = None
+        if start is None and not blank and not fence:
+            start = line.start()
+    if start is not None:
+        yield start, len(text)
+
+
+def _opening(line: str) -> re.Match[str] | None:
+    opening = _FENCE.match(line)
+    if opening and opening["fence"][0] == "`" and "`" in opening["info"]:
+        return None  # inline code at the beginning of a line
+    return opening
+
+
+def _closes(line: str, fence: re.Match[str]) -> bool:
+    marks = line.strip(" \t>\r\n")
+    return len(marks) >= len(fence["fence"]) and not marks.strip(fence["fence"][0])

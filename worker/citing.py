@@ -222,6 +222,8 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
         "spans": [list(span) for span in finding.spans],
         "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
+        "left_out": [asdict(mark) for mark in finding.left_out],
+        "put_in": [asdict(mark) for mark in finding.put_in],
     }
 
 

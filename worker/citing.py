@@ -283,6 +283,8 @@ def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
         "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
         "reason": BUDGET_SPENT if finding.verdict == "not_checked" else None,
+        "left_out": [asdict(mark) for mark in finding.left_out],
+        "put_in": [asdict(mark) for mark in finding.put_in],
     }
 
 

@@ -94,6 +94,34 @@ class CitationCheck(Result):
     verdict: str | None
 
 
+class LeftOut(Result):
+    """Text of the chunk that a mark of omission in a quote stands for.
+
+    Attributes:
+        span: where, as (start, end) in code points of the chunk's own text: all between two parts of the quote.
+        words: how many words that is.
+        denies: whether a denial, a limit or a number is among it.
+    """
+
+    span: tuple[int, int]
+    words: int
+    denies: bool
+
+
+class PutIn(Result):
+    """Words in brackets that a quote has and the chunk does not.
+
+    Attributes:
+        text: the words, without their brackets.
+        replaces: the chunk's words that they stand for; empty where they were only added.
+        denies: whether a denial, a limit or a number is among either.
+    """
+
+    text: str
+    replaces: str
+    denies: bool
+
+
 class QuoteCheck(Result):
     """Where a quote stands.
 
@@ -107,6 +135,8 @@ class QuoteCheck(Result):
             null where it does not stand in the chunk named.
         found_in: hashes of the other chunks that it stands in, where it is misattributed.
         reason: why it was not checked; null where it was.
+        left_out: of an elided quote, the text between its parts, one for each mark between two of them.
+        put_in: of an elided quote, the words that it has in brackets.
     """
 
     chunk_hash: str
@@ -116,6 +146,8 @@ class QuoteCheck(Result):
     spans: list[tuple[int, int]]
     citation: int | None = None
     found_in: list[str]
+    left_out: list[LeftOut]
+    put_in: list[PutIn]
     reason: str | None = None
 
 

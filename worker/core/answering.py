@@ -7,6 +7,9 @@
   taken together;
 - 0.0 if no given label stands with it, and ``None`` if it has no term, so that there is nothing to support.
 
+A quote whose marks leave out a denial, a limit or a number does not count: its terms are taken for missing, and a
+sentence that is such a quote has 0.0.
+
 So it says how much of the wording is in the sources, and nothing of meaning: a denial has nearly all words of what it
 denies. Passages in quotation marks are checked word for word, each with its own verdict.
 
@@ -57,6 +60,7 @@ class QuoteCheck:
         label: the source where it stands, ``None`` if in none of them.
         spans: start and end of each of its parts, in characters of that source's text.
         elsewhere: labels of the other sources where a misattributed quote stands.
+        denies: whether its marks leave out, or put in, a denial, a limit or a number.
     """
 
     quote: str
@@ -64,6 +68,7 @@ class QuoteCheck:
     label: str | None = None
     spans: tuple[Span, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    denies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +165,17 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
 
 def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozenset[str]]) -> CheckedSentence:
     checks = quotes.of(statement) if statement.labels else ()
-    whole = any(check.quote == statement.text and check.label for check in checks)
+    whole = any(check.quote == statement.text and check.label and not check.denies for check in checks)
     said = frozenset(terms(statement.text))
-    return CheckedSentence(statement.span, statement.labels, _supported(said, statement.labels, words, whole), checks)
-
-
-def _supported(
-    said: frozenset[str], labels: Sequence[str], words: Mapping[str, frozenset[str]], whole: bool
-) -> float | None:
     if not said:
-        return None
-    if whole:
-        return 1.0
-    missing = said.difference(*(words[label] for label in labels))
-    return (len(said) - len(missing)) / len(said)
+        supported = None
+    elif whole:
+        supported = 1.0
+    else:
+        denying = {term for check in checks if check.denies for term in terms(check.quote)}
+        missing = said.difference(*(words[label] for label in statement.labels)) | (said & denying)
+        supported = (len(said) - len(missing)) / len(said)
+    return CheckedSentence(statement.span, statement.labels, supported, checks)
 
 
 _CITED = "cited"
@@ -203,7 +205,7 @@ class _Quotes:
         if finding.verdict == "not_checked":
             return QuoteCheck(quote, "unchecked")
         label = None if finding.chunk is None else names[finding.chunk]
-        return QuoteCheck(quote, finding.verdict, label, finding.spans, finding.elsewhere)
+        return QuoteCheck(quote, finding.verdict, label, finding.spans, finding.elsewhere, finding.denies)
 
 
 def _passages(text: str) -> Iterator[str]:

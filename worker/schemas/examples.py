@@ -180,6 +180,8 @@ def _citations(record: Schema) -> Citations:
         spans=[(start, start + 18)],
         citation=0,
         found_in=[],
+        left_out=[],
+        put_in=[],
     )
     return Citations(
         schema_version=SCHEMA_VERSION,

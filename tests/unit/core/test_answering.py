@@ -73,6 +73,32 @@ def test_a_sentence_that_stands_in_its_source_is_a_quote(answer: str, verdict: s
     assert SOURCES[quote.label][slice(*quote.spans[0])] == source_text
 
 
+DENIALS = {
+    "S1": "The pump may run only by day in the cold season.",
+    "S2": "The pump may run at any hour in the cold season.",
+    "S3": "The pump may run, but not by day, in the cold season.",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "supported"),
+    [
+        ("The pump may run … in the cold season. [S1]", 0.0),
+        ("The pump may run … in the cold season. [S3]", 0.0),
+        ("The pump may run … in the cold season. [S2]", 1.0),
+        # The sentence's own terms are note and state, which no source has; the quoted ones do not count.
+        ("The note states: “The pump may run … in the cold season” [S1].", 0.0),
+        # Of pump, run, cold, season, note and state four.
+        ("The note states: “The pump may run … in the cold season” [S2].", 4 / 6),
+    ],
+)
+def test_a_mark_over_a_denial_supports_nothing(answer: str, supported: float) -> None:
+    """An elided quote that leaves out a denial, a limit or a number does not count; its verdict stays."""
+    (sentence,) = check_answer(answer, DENIALS).sentences
+    (quote,) = sentence.quotes
+    assert (quote.verdict, quote.denies, sentence.supported) == ("elided", not supported, supported)
+
+
 # --- quotes -------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ The verdict is the first of these that holds, in the chunk named:
     letters and digits. Words in brackets are put in between two words, or stand for up to three. What denies, limits or
     counts (not, may, only, ten, ...) is neither put in nor replaced.
     Dots and brackets that the chunk has itself are no marks: nothing is left out beside its dots, nor put in where it
-    has brackets. How much a mark of omission leaves out is its writer's.
+    has brackets. How much a mark of omission leaves out is its writer's; what each left out or put in, and whether that
+    denies, is said (`LeftOut`, `PutIn`).
 ``misattributed``
     in none of these ways, but in another of the job's chunks.
 ``not_found``

@@ -28,6 +28,8 @@ ZERO_WIDTH = frozenset(
     "\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 )
 
+INVISIBLE = re.compile("[" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]+")
+
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 
 QUOTES = str.maketrans(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from worker.core.normal_forms import normal_form
 from worker.core.quoting.characters import (
     DASHES,
+    INVISIBLE,
     LINE_BREAKS,
     LONG_DASHES,
     QUOTES,
@@ -25,12 +26,12 @@ from worker.core.quoting.characters import (
     lower_case,
     without_formatting,
 )
-from worker.core.quoting.units import LONGEST_UNIT, is_other_unit
+from worker.core.quoting.letter_case import is_meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.core.quoting.forms import Form
+    from worker.core.quoting.forms import Passage
 
 KINDS = (
     "white_space",
@@ -50,31 +51,11 @@ Kinds = frozenset[str]
 SAME: Kinds = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A part of a text: the raw text it stands in, and the part's folded form with places in that text."""
-
-    text: str
-    form: Form
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where the part stands in the raw text."""
-        return self.form.starts[0], self.form.ends[-1]
-
-    def core(self, start: int, stop: int) -> str:
-        """From what some of the folded text was folded."""
-        return self.text[self.form.starts[start] : self.form.ends[stop - 1]]
-
-    def tail(self, stop: int) -> str:
-        """What folding left out there, within the passage."""
-        return "" if stop == len(self.form.text) else self.text[self.form.ends[stop - 1] : self.form.starts[stop]]
-
-
 def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
     """What must be normalised so that two passages of the same folded text are equal; None: nothing makes them so."""
     known: dict[tuple[str, str, str, str], Kinds] = {}
     cased: list[int] = []
+    formatted: list[int] = []
     for start, stop in _differing(quote, chunk):
         # Long passages repeat the same few differences.
         pieces = quote.core(start, stop), chunk.core(start, stop), quote.tail(stop), chunk.tail(stop)
@@ -86,7 +67,11 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
             known[pieces] = kinds
         if "case" in kinds:
             cased.append(start)
-    return None if cased and _unit_changed(quote, chunk, frozenset(cased)) else SAME.union(*known.values())
+        if "compatibility" in kinds:
+            formatted.append(start)
+    if (cased or formatted) and is_meant(quote, chunk, cased, formatted):
+        return None
+    return SAME.union(*known.values())
 
 
 def _piece_kinds(one: str, other: str, tail: str, other_tail: str) -> Kinds | None:
@@ -109,32 +94,7 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
     yield start, length
 
 
-def _unit_changed(quote: Passage, chunk: Passage, cased: frozenset[int]) -> bool:
-    """Whether another letter case makes a word another unit.
-
-    Where a quote was put all in small letters, or Every Word Was Capitalised, case says nothing. All in capitals, it
-    does say a unit: a reader of 5 MW can't know that it was 5 mW.
-    """
-    words = (match.span() for match in _LETTERS.finditer(quote.form.text))
-    pairs = [
-        (quote.core(*word), chunk.core(*word))
-        for word in words
-        if word[1] - word[0] > LONGEST_UNIT or not cased.isdisjoint(range(*word))
-    ]
-    units = {pair for pair in frozenset(pairs) if is_other_unit(*pair)}
-    visible = _INVISIBLE.sub("", quote.text)
-    says_nothing = len(visible.split()) >= _FEWEST_WORDS and (visible.istitle() or visible.islower())
-    others = any(one != other for one, other in pairs if (one, other) not in units)
-    return bool(units) and not (says_nothing and others)
-
-
-_LETTERS = re.compile(r"[^\W\d_]+")
-_FEWEST_WORDS = 4
-
-
 # --- what folded to something -------------------------------------------------------------------
-
-_INVISIBLE = re.compile("[" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]+")
 
 
 def core_kinds(one: str, other: str) -> Kinds | None:
@@ -154,7 +114,7 @@ def _core_kinds(one: str, other: str) -> Kinds | None:
     if one == other:
         return SAME
     hidden = _hidden_kinds(one, other)
-    bare, other_bare = _INVISIBLE.sub("", one), _INVISIBLE.sub("", other)
+    bare, other_bare = INVISIBLE.sub("", one), INVISIBLE.sub("", other)
     if bare.isspace() and other_bare.isspace():
         return hidden | (SAME if bare == other_bare else {"white_space"})
     kinds = dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
@@ -192,7 +152,8 @@ def _letter_kinds(one: str, other: str) -> Kinds | None:
     if one == other:
         return frozenset({"white_space"})
     kinds = _enough(one, other)
-    if not kinds or _other_letter(one, other):
+    cased = kinds - {"case"}
+    if not kinds or _other_letter(_normalised(one, cased), _normalised(other, cased)):
         return None
     for kind in _STEPS:
         if _normalised(one, kinds - {kind}) == _normalised(other, kinds - {kind}):
@@ -233,12 +194,20 @@ def _normalised(text: str, kinds: Kinds) -> str:
 
 # Turkish: ı is the small I, İ the capital i; in other languages I is the capital i.
 _SAME_LETTER = frozenset(map(frozenset[str], ("iI", "iİ", "ıI")))
+_FORMS_OF_I = frozenset("iIıİ")
 
 
 def _other_letter(one: str, other: str) -> bool:
-    """Whether two forms of i are not one letter in two cases."""
-    letters = frozenset(normal_form("NFC", text.replace("i\u0307", "İ")) for text in (one, other))
-    return len(letters) > 1 and letters <= {"i", "I", "ı", "İ"} and letters not in _SAME_LETTER
+    """Whether two texts that differ in letter case alone have an i and an ı, or a small ss and an ß."""
+    one, other = (normal_form("NFC", text).replace("i\u0307", "İ") for text in (one, other))
+    if _count_sharp_s(one) != _count_sharp_s(other):
+        return not ({"SS", "Ss"} & {one, other})
+    pairs = {frozenset(pair) for pair in zip(one, other, strict=False)} if len(one) == len(other) else set()
+    return any(len(pair) > 1 and pair <= _FORMS_OF_I and pair not in _SAME_LETTER for pair in pairs)
+
+
+def _count_sharp_s(text: str) -> int:
+    return text.count("ß") + text.count("ẞ")
 
 
 # --- what folding left out ----------------------------------------------------------------------

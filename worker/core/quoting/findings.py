@@ -27,6 +27,36 @@ class QuotedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Text of the chunk that a mark of omission stands for.
+
+    Attributes:
+        span: all between two parts of the quote, in code points of the chunk's own text.
+        words: how many words that is.
+        denies: whether a denial, a limit or a number is among it.
+    """
+
+    span: Span
+    words: int
+    denies: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PutIn:
+    """Words in brackets that the chunk does not have.
+
+    Attributes:
+        text: the words, without their brackets.
+        replaces: the chunk's words that they stand for; empty where they were only added.
+        denies: whether a denial, a limit or a number is among either.
+    """
+
+    text: str
+    replaces: str
+    denies: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a quote stands.
 
@@ -36,6 +66,8 @@ class Place:
         how: ``verbatim``, ``normalised`` or ``elided``.
         spans: start and end of each part, in code points of the chunk's own text.
         normalised: what was normalised, in the order of `worker.core.quoting.differences.KINDS`.
+        left_out: what each mark between two parts left out.
+        put_in: what was put in.
     """
 
     chunk: int
@@ -43,6 +75,8 @@ class Place:
     how: Verdict
     spans: tuple[Span, ...]
     normalised: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    put_in: tuple[PutIn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +106,21 @@ class QuoteFinding:
     def normalised(self) -> tuple[str, ...]:
         """What was normalised to find it in the chunk named."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].normalised
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What each of its marks left out in the chunk named."""
+        return () if self.verdict == "misattributed" or not self.places else self.places[0].left_out
+
+    @property
+    def put_in(self) -> tuple[PutIn, ...]:
+        """What it has in brackets and the chunk named does not."""
+        return () if self.verdict == "misattributed" or not self.places else self.places[0].put_in
+
+    @property
+    def denies(self) -> bool:
+        """Whether a denial, a limit or a number is among what it left out or put in."""
+        return any(mark.denies for mark in self.left_out) or any(mark.denies for mark in self.put_in)
 
     @property
     def elsewhere(self) -> tuple[str, ...]:

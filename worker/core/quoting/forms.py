@@ -46,6 +46,27 @@ class Form:
         return bisect_left(self.starts, offset)
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text: the raw text it stands in, and the part's folded form with places in that text."""
+
+    text: str
+    form: Form
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the part stands in the raw text."""
+        return self.form.starts[0], self.form.ends[-1]
+
+    def core(self, start: int, stop: int) -> str:
+        """From what some of the folded text was folded."""
+        return self.text[self.form.starts[start] : self.form.ends[stop - 1]]
+
+    def tail(self, stop: int) -> str:
+        """What folding left out there, within the passage."""
+        return "" if stop == len(self.form.text) else self.text[self.form.ends[stop - 1] : self.form.starts[stop]]
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A text and, once asked for, its forms: a chunk is prepared once and compared with any number of quotes."""

@@ -36,12 +36,29 @@ class Part:
         pieces: its text, with insertions between the pieces; mostly one piece.
         mark: the mark of omission before it; none before the first.
         opens, closes: words in brackets were put in before it, after it.
+        insertions: what was put in, in its order.
     """
 
     pieces: tuple[Prepared, ...]
     mark: str
     opens: bool = False
     closes: bool = False
+    insertions: tuple[Insertion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """What stands in brackets and is the writer's.
+
+    Attributes:
+        text: the words, without their brackets.
+        pieces: how many pieces of its part stand before it.
+        letters: of a letter in brackets (``[T]he``), how many letters of its part stand before it; else None.
+    """
+
+    text: str
+    pieces: int
+    letters: int | None = None
 
 
 Reading = tuple[Part, ...]
@@ -63,8 +80,9 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
         return ()
     spend(_READING * len(quote))
     texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
-    splits = [split for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
-    splits += [_inner(text) for text in texts]
+    doubts = tuple(Insertion(match[0][1:-1], 0) for match in _SIC.finditer(quote))
+    splits = [(text, split) for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
+    splits += [(text, _inner(text)) for text in texts]
 
     # Most splits share their parts.
     @functools.cache
@@ -74,9 +92,12 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     ways = (_as_it_is, _joined, _apart) if BRACKETS.search(quote) else (_as_it_is,)
     # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
     found = dict.fromkeys(
-        tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces)
+        _with_doubts(
+            tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces),
+            doubts if whole is not quote else (),
+        )
         for way in ways
-        for split in dict.fromkeys(splits)
+        for whole, split in dict.fromkeys(splits)
         if not _ORPHANED.fullmatch(split[0][0])
     )
     return tuple(
@@ -86,10 +107,20 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     )
 
 
-def _part(pieces: Sequence[str], mark: str) -> Part:
+def _with_doubts(reading: Reading, doubts: tuple[Insertion, ...]) -> Reading:
+    """The reading of a quote without its [sic]s, with them among what was put in."""
+    if not (reading and doubts):
+        return reading
+    return (replace(reading[0], insertions=doubts + reading[0].insertions), *reading[1:])
+
+
+def _part(pieces: Sequence[str], mark: str, insertions: Sequence[Insertion] = ()) -> Part:
     telling = [_says_something(piece) for piece in pieces]
     texts = tuple(prepare(piece.strip()) for piece, says in zip(pieces, telling, strict=True) if says)
-    return Part(texts, mark, opens=not telling[0], closes=not telling[-1]) if len(pieces) > 1 else Part(texts, mark)
+    if len(pieces) == 1:
+        return Part(texts, mark, insertions=tuple(insertions))
+    placed = tuple(replace(one, pieces=sum(telling[: one.pieces])) for one in insertions)
+    return Part(texts, mark, opens=not telling[0], closes=not telling[-1], insertions=placed)
 
 
 def _says_something(text: str) -> bool:
@@ -247,35 +278,43 @@ def _as_it_is(text: str, mark: str, _: frozenset[str]) -> Part:
 
 def _joined(text: str, mark: str, own: frozenset[str]) -> Part:
     """Without insertions, as it was before they were put in."""
-    pieces = _taken_apart(text, own)
+    pieces, insertions = _taken_apart(text, own)
     edges = _part(pieces, mark)
-    return replace(_part([_put_together(pieces)], mark), opens=edges.opens, closes=edges.closes)
+    added = [replace(one, pieces=0) for one in insertions]
+    return replace(_part([_put_together(pieces)], mark, added), opens=edges.opens, closes=edges.closes)
 
 
 def _apart(text: str, mark: str, own: frozenset[str]) -> Part:
     """The pieces between insertions, since these may stand for something."""
-    return _part(_taken_apart(text, own), mark)
+    pieces, insertions = _taken_apart(text, own)
+    return _part(pieces, mark, insertions)
 
 
-def _taken_apart(text: str, own: frozenset[str]) -> list[str]:
-    """The texts around insertions. Letters in brackets (``[T]he``) are letters."""
+def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[Insertion]]:
+    """The texts around insertions, and these. Letters in brackets (``[T]he``) are letters."""
     pieces: list[list[str]] = [[]]
-    last = 0
+    insertions: list[Insertion] = []
+    last = letters = 0
     for match in BRACKETS.finditer(text):
         inside = match[1]
         around = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
         if inside in own:
             continue
         if all(map(_is_letter, inside)) and any(map(_is_letter, around)):
+            letters += sum(map(str.isalpha, text[last : match.start()]))
+            insertions.append(Insertion(inside, 0, letters))
             pieces[-1] += [text[last : match.start()], inside]
+            letters += len(inside)
         elif _is_insertion(inside, around):
+            letters += sum(map(str.isalpha, text[last : match.start()]))
+            insertions.append(Insertion(inside, len(pieces)))
             pieces[-1].append(text[last : match.start()])
             pieces.append([])
         else:
             continue
         last = match.end()
     pieces[-1].append(text[last:])
-    return ["".join(piece) for piece in pieces]
+    return ["".join(piece) for piece in pieces], insertions
 
 
 def _is_letter(text: str) -> bool:

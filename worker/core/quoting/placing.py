@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from worker.core.quoting.differences import KINDS
-from worker.core.quoting.findings import Place
+from worker.core.quoting.findings import LeftOut, Place, PutIn
 from worker.core.quoting.forms import Prepared, prepare
+from worker.core.quoting.limits import counts, denies
 from worker.core.quoting.marks import (
+    Insertion,
     Part,
     Reading,
     has_brackets_beside,
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.core.quoting.findings import QuotedChunk, Verdict
-    from worker.core.quoting.searching import Find, Match
+    from worker.core.quoting.searching import Find, Match, Span
 
 SHORTEST_NORMALISED = (2, 4, 6)
 """Words, or letters and digits, or visible characters of any kind, that a quote needs to be found by normalising."""
@@ -60,8 +64,8 @@ class AskedQuote:
                 if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
                     return _place(i, chunk, "normalised", [match])
         for reading in self._readings(chunk.text):
-            if matches := _find_parts(reading, chunk.text):
-                return _place(i, chunk, "elided", matches)
+            if parts := _find_parts(reading, chunk.text):
+                return _elided_place(i, chunk, reading, parts)
         return None
 
 
@@ -71,24 +75,57 @@ def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -
     return Place(i, chunk.chunk_hash, how, spans, tuple(kind for kind in KINDS if kind in kinds))
 
 
-def _find_parts(reading: Reading, chunk: Prepared) -> list[Match]:
+def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[Sequence[Match]]) -> Place:
+    """Where the parts stand, with what lies between them and what was put into them."""
+    text = chunk.text.text
+    put_in = [
+        _put_in(insertion, [text[slice(*match.span)] for match in matches], _gaps(matches, text))
+        for part, matches in zip(reading, parts, strict=True)
+        for insertion in part.insertions
+    ]
+    left_out = [_left_out((one[-1].span[1], other[0].span[0]), text) for one, other in itertools.pairwise(parts)]
+    place = _place(i, chunk, "elided", [match for matches in parts for match in matches])
+    return replace(place, left_out=tuple(left_out), put_in=tuple(put_in))
+
+
+def _left_out(span: Span, text: str) -> LeftOut:
+    between = text[slice(*span)]
+    return LeftOut(span, prepare(between).words, denies(between) or counts(between))
+
+
+def _gaps(matches: Sequence[Match], text: str) -> list[str]:
+    """Texts between the pieces of a part."""
+    return [text[one.span[1] : other.span[0]].strip() for one, other in itertools.pairwise(matches)]
+
+
+def _put_in(insertion: Insertion, pieces: Sequence[str], gaps: Sequence[str]) -> PutIn:
+    if insertion.letters is None:
+        replaced = gaps[insertion.pieces - 1] if 0 < insertion.pieces < len(pieces) else ""
+    else:
+        letters = "".join(filter(str.isalpha, "".join(pieces)))
+        replaced = letters[insertion.letters : insertion.letters + len(insertion.text)]
+    both = f"{insertion.text} {replaced}"
+    return PutIn(insertion.text, replaced, denies(both) or counts(both))
+
+
+def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:
     """Where the parts stand in this order: each at the first place after the one before; none unless all do.
 
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
     pieces = [piece for part in reading for piece in part.pieces]
     for find in (*ways_to_normalise(chunk, pieces), find_verbatim):
-        matches: list[Match] = []
+        parts: list[list[Match]] = []
         for part in reading:
-            after = matches[-1].span[1] if matches else 0
+            after = parts[-1][-1].span[1] if parts else 0
             found = _find_part(part, chunk, after, find)
-            if not found or (matches and not is_left_out(chunk.text[after : found[0].span[0]], part.mark)):
+            if not found or (parts and not is_left_out(chunk.text[after : found[0].span[0]], part.mark)):
                 break
             if has_brackets_beside(chunk.text, part, found[0].span[0], found[-1].span[1]):
                 break
-            matches += found
+            parts.append(found)
         else:
-            return matches
+            return parts
     return []
 
 

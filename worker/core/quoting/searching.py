@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import DASHES
-from worker.core.quoting.differences import SAME, Kinds, Passage, dash_kinds, kinds_needed, trimmed_kinds
-from worker.core.quoting.forms import Prepared
+from worker.core.quoting.differences import SAME, Kinds, dash_kinds, kinds_needed, trimmed_kinds
+from worker.core.quoting.forms import Passage, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

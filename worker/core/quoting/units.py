@@ -20,7 +20,6 @@ def _units() -> dict[str, str]:
 
 
 _UNITS = _units()
-LONGEST_UNIT = max(map(len, _UNITS))
 
 
 def is_other_unit(one: str, other: str) -> bool:

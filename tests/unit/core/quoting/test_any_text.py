@@ -6,95 +6,10 @@ import random
 import unicodedata
 
 import pytest
+from tests.unit.core.quoting.corpus import KINDS_OF_TEXT as TEXTS
 
 from worker.core.quoting import check_quote
 from worker.core.quoting.findings import QuotedChunk, QuoteFinding
-
-TEXTS = {
-    "legal": (
-        "§ 12(3)(b) The Licensee shall not, without the prior written consent of the Licensor, "
-        "assign, sub-license or otherwise transfer any right under this Agreement; provided that "
-        "consent may not be unreasonably withheld. “Affiliate” means any entity holding at least "
-        "50.1 % of the voting shares. Notice must be given within thirty (30) days — not business "
-        "days — of the Effective Date (1 July 2021), failing which Clause 7.2 applies mutatis "
-        "mutandis."
-    ),
-    "dosage": (
-        "Adults: 2.5 mg/kg i.v. every 8–12 h, not exceeding 400 mg/day (0.4 g). Do not give more "
-        "than 5 mL of the 0.9 % solution to neonates < 1.5 kg. If creatinine clearance is ≤ 30 "
-        "mL/min, halve the dose; otherwise 1½ tablets b.i.d. may be continued for 10–14 days. Stop "
-        "if temperature exceeds 38.5 °C or K+ falls below 3.0 mmol/L. Re-treat after 6-8 weeks; "
-        "never re-use vials."
-    ),
-    "code": (
-        "def clamp(x: float, lo: float = -1.0, hi: float = 1.0) -> float:\n    # x_min <= x <= "
-        'x_max; never returns NaN\n    if x != x:\n        raise ValueError(f"not a number: '
-        '{x!r}")\n    return max(lo, min(hi, x))\n\n$ grep -rn --include=\'*.py\' "clamp(" src/ | wc '
-        "-l  # 42\nfor (int i = 0; i < n; i++) { a[i] += b[i-1] << 2; }"
-    ),
-    "maths": (
-        "Let f(x) = 3x² − 2x + 1 and n ≥ 10⁵. Then |f(−1)| = 6, ∑ᵢ aᵢ ≤ 2⁻³, and x₁ + x₂ = −b/2a. "
-        "With ε = 1.5 × 10⁻⁶ the error is O(n log₂ n), not O(n²); √2 ≈ 1.41421 and π ≠ 22/7. For α "
-        "∈ (0, ½] we have ρ(A) < 1 and ‖A‖₂ ≤ 10^2 unless A = 0."
-    ),
-    "german": (
-        "Die Messung vom 3. März 2024 ergab 1.234,56 € Gesamtkosten; „in Maßen“ heißt nicht „in "
-        "Massen“. Groß-Gerau und Haupt- und Nebenanlagen dürfen nur bei −12,5 °C bis +40 °C "
-        "betrieben werden, d. h. keinesfalls außerhalb. Der Rundfunkbeitrag beträgt 18,36 € je "
-        "Wohnung, für 2. Wohnsitze entfällt er u. U. ganz."
-    ),
-    "turkish": (
-        "Işığın hızı yaklaşık 299.792 km/sn’dir; ışık boşlukta yavaşlamaz. İstanbul’da 3 Mayıs "
-        "2023’te ölçülen sıcaklık 21,5 °C idi ve sıkıntı yaşanmadı. Kılavuzda “ısıtıcı "
-        "açılmamalıdır” yazıyor, ancak Iğdır’daki istasyon bunu 2 kez yaptı."
-    ),
-    "greek": (
-        "Η θερμοκρασία δεν πρέπει να υπερβαίνει τους 38,5 °C. Ο Οδυσσέας είπε: «Οὖτις ἐμοί γ’ "
-        "ὄνομα». Το 2019 καταγράφηκαν 1.204 περιστατικά, εκ των οποίων μόνο 17 (1,4 %) ήταν "
-        "σοβαρά· τα υπόλοιπα αντιμετωπίστηκαν χωρίς νοσηλεία."
-    ),
-    "arabic": (
-        "لا يجوز استخدام الجهاز في درجة حرارة تزيد على ٤٠ درجة مئوية. بلغت التكلفة 1,250 ريالًا في "
-        "عام ٢٠٢٣، ولم تُسجَّل أي أعطال خلال 12 شهرًا من التشغيل المتواصل في المحطة الشمالية."
-    ),
-    "chinese": (
-        "本设备不得在超过40摄氏度的环境中使用。二〇二三年共记录一百二十五次故障，其中只有三次（2.4%）与电源有关。操作人员应"
-        "每隔6小时检查一次，并将结果写入日志；未经许可，任何人不得打开机箱。"
-    ),
-    "japanese": (
-        "この装置は摂氏40度を超える環境では使用しないでください。2023年には125件の故障が記録され、そのうち電源に関するも"
-        "のは3件だけでした。操作者は６時間ごとに点検し、結果をログに記入する必要があります。"
-    ),
-    "thai": (
-        "ห้ามใช้อุปกรณ์นี้ในอุณหภูมิสูงกว่า 40 องศาเซลเซียส ในปี 2566 มีการบันทึกข้อขัดข้อง 125 ครั้ง ซึ่งมีเพียง 3 ครั้งที่เกี่ยวข้องกับแหล่งจ่ายไฟ"
-    ),
-    "russian": (
-        "Прибор не следует использовать при температуре выше 40 °C. В 2023 году зафиксировано 125 "
-        "отказов, из них только 3 (2,4 %) связаны с питанием; всё остальное — ошибки операторов. "
-        "Ёмкость конденсатора должна быть не менее 470 мкФ."
-    ),
-    "french": (
-        "L’appareil ne doit pas être utilisé au-delà de 40 °C ; on a relevé 1 250 pannes en 2023, "
-        "dont « trois seulement » liées à l’alimentation. Vingt-deux opérateurs — c’est-à-dire "
-        "presque tous — l’ont confirmé le 1er août. Œuvres complètes, t. IV, p. 12-15."
-    ),
-    "hebrew": (
-        "אין להשתמש במכשיר בטמפרטורה העולה על 40 מעלות. בשנת 2023 נרשמו 125 תקלות, מתוכן רק 3 "
-        "קשורות לאספקת החשמל; דו״ח מפורט יפורסם ע״י צה״ל."
-    ),
-    "science": (
-        "The CO₂ flux was (−0.45 ± 0.12) µmol m⁻² s⁻¹, and the ¹⁴C age 2,310 ± 35 yr BP. "
-        "α-Synuclein bound with K_d = 5 nM, whereas β-synuclein did not (p > 0.05; n = 12). We "
-        "used 1 mW at 532 nm rather than 1 MW pulses; 10 Mb of sequence, not 10 MB of storage, was "
-        "kept."
-    ),
-    "finance": (
-        "Revenue rose 3.5% to $1.25bn (2022: $1.21bn), while net debt fell by €40–45m; EBITDA was "
-        "(12.3)m. Guidance of 5–7 % growth is unchanged, but the Q4 dividend of £0.085/share may "
-        "be cut. Sterling at $1.2745 ± 0.002. Up to 1,000,000 shares, i.e. <0.5% of capital, were "
-        "bought back @ 98p."
-    ),
-}
 
 
 def check(quote: str, kind: str) -> QuoteFinding:

@@ -334,7 +334,7 @@ def test_chunks_of_one_hash() -> None:
     chunks = [QuotedChunk.of("same", "15\u00a0Hz to 20 kHz"), QuotedChunk.of("same", "15 Hz to 20 kHz")]
     finding = check_quote("15 Hz to 20 kHz", "same", chunks)
     assert (finding.verdict, finding.places[0].chunk) == ("verbatim", 1)
-    assert check_quote("15 HZ to 20 kHz", "same", chunks).places[0].chunk == 0
+    assert check_quote("15 Hz TO 20 kHz", "same", chunks).places[0].chunk == 0
 
 
 def test_altered_and_in_no_chunk() -> None:

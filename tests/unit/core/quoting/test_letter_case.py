@@ -1,0 +1,181 @@
+"""Letter case where it is the meaning: units, options, identifiers, variables, words that it tells apart."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.core.quoting.corpus import (
+    TEXTS,
+    Made,
+    Rule,
+    Text,
+    accepted,
+    both_ways,
+    cases,
+    is_broad,
+    plant,
+    refused,
+    swap_planted,
+)
+
+from worker.core.quoting import check_quote
+from worker.core.quoting.findings import QuotedChunk
+
+if TYPE_CHECKING:
+    import random
+
+UNITS = [
+    *("ms Ms", "mm Mm", "mA MA", "nm Nm", "mg Mg", "mAh MAh", "K k", "kB KB", "Kb kb", "mW MW", "μm μM", "pF PF"),
+    *("m M", "s S", "h H", "g G", "L l", "dB Db", "Hz hz", "mmol Mmol", "mPa MPa", "cm Cm", "GHz gHz", "Tb tb"),
+    *("TB Tb", "mol Mol", "pH PH", "kV KV", "bar Bar", "mL ML", "Gy gy", "eV EV", "ps Ps", "t T", "ft Ft"),
+]
+AMOUNTS = ["5 {}", "12{}", "3.5 {}", "1,250 {}", "½ {}", "10⁻³ {}", "40 mg/{}", "−7 {}"]
+OPTIONS = ["cp -r|cp -R", "ls -a|ls -A", "tar -x|tar -X", "grep -v|grep -V", "ssh -l|ssh -L", "sort -n|sort -N"]
+OPTIONS += ["curl -o|curl -O", "ls -la|ls -lA", "tar -xzf|tar -xZf", "git --hard|git --Hard", "rm -i|rm -I"]
+IDENTIFIERS = [
+    *("maxRetries maxretries", "maxRetries MaxRetries", "aB3dE9xQ aB3De9xQ", "API_KEY api_key", "user_id User_Id"),
+    *("x86 X86", "getURL getUrl", "iPhone IPhone", "GmbH Gmbh", "b2B B2b", "sha256 SHA256", "0x1F 0X1f", "PhD PHD"),
+    *("np.Array np.array", "userName username", "readMe readme", "N95 n95", "utf8 UTF8", "fooBar foobar", "k8s K8s"),
+    *("mRNA MRNA", "Os.path os.path"),
+]
+WORDS = ["us US", "it IT", "who WHO", "aids AIDS", "polish Polish", "march March", "may May", "turkey Turkey"]
+SHARP_S = ["in Maßen|in Massen", "die Buße|die Busse", "weißes Maß|weisses Mass", "die Floße|die Flosse"]
+SHARP_S += ["auf dem Fuße|auf dem Fusse", "eine große Muße|eine grosse Musse", "heißen|heissen", "Straße|Strasse"]
+DOTS = [
+    "ısıl|isıl",
+    "sıkı|siki",
+    "kır|kir",
+    "ılık|ilık",
+    "ﬁrın|fırın",
+    "ｉsı|ısı",
+    "ＫＩＲ|kır",
+    "𝚤sı|isı",
+    "Iğdır|İğdır",
+]
+LETTERS = ["let n be|let N be", "of 𝐱 and|of x and", "over ℝ with|over R with", "the p of|the P of", "in 𝔽 as|in F as"]
+LETTERS += ["a set 𝒩 of|a set N of", "to 𝖃 then|to X then", "the X axis|the x axis", "with ℓ terms|with ℒ terms"]
+
+ALTERED = {
+    "units": [(amount.format(a), amount.format(b)) for amount in AMOUNTS for a, b in map(str.split, UNITS)],
+    "options": [tuple(pair.split("|")) for pair in OPTIONS],
+    "identifiers": [tuple(pair.split()) for pair in IDENTIFIERS],
+    "words": [tuple(pair.split()) for pair in WORDS],
+    "sharp s": [tuple(pair.split("|")) for pair in SHARP_S],
+    "dotless i": [tuple(pair.split("|")) for pair in DOTS],
+    "letters": [tuple(pair.split("|")) for pair in LETTERS],
+}
+# ＫＩＲ is ours in capitals and KİR is not, so that one is honest.
+HONEST_PAIRS = {("ＫＩＲ", "kır")}
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_case_that_says_something_else(name: str) -> None:
+    """A unit, an option, an identifier, a variable or a word in another case is not accepted, in any language."""
+    pairs = [pair for pair in ALTERED[name] if pair not in HONEST_PAIRS]
+    made = cases(swap_planted(both_ways(pairs)))
+    assert is_broad(made)
+    assert accepted(made) == []
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_the_same_words_in_their_own_case(name: str) -> None:
+    """The neighbours: the same units, options and identifiers as the chunk has them, rewrapped and in other dashes."""
+    words = [word for pair in ALTERED[name] for word in pair]
+
+    def rule(rng: random.Random, text: Text) -> Made:
+        made = swap_planted([(word, word) for word in words])(rng, text)
+        return Made(made.quote.replace(" ", rng.choice([" ", "\n", "  "])), made.chunk)
+
+    made = cases(rule)
+    assert is_broad(made)
+    assert refused(made) == []
+
+
+def uniform(change: str) -> Rule:
+    """A rule: a passage with a unit, an option or an identifier, all of it in one case."""
+
+    def rule(rng: random.Random, text: Text) -> Made | None:
+        phrase = rng.choice(["5 kHz", "3 dB", "12 mm", "maxRetries", "ls -la", "sha256", "let n be", "the US"])
+        chunk, before, after = plant(rng, text, phrase)
+        quote = before + phrase + after
+        words = re.findall(r"(?<!\S)[a-zà-ÿA-Zα-ωа-я]{3,}(?!\S)", before + after)
+        changed = [word for word in words if getattr(word, change)() != word and (word.islower() or word.istitle())]
+        # A reader must see it; mA and MA, mW and MW are two units in capitals too; and what a program makes of Turkish
+        # capitals is no Turkish.
+        if not changed or len(quote.split()) < 4 or re.search(r"\bm[AW]\b|\bMb\b", quote) or text.language == "Turkish":
+            return None
+        return Made(getattr(quote, change)(), chunk)
+
+    return rule
+
+
+@pytest.mark.parametrize("change", ["upper", "lower"])
+def test_all_in_one_case(change: str) -> None:
+    """Where a whole quote is in capitals or in small letters, its case says nothing of a unit or an identifier."""
+    made = cases(uniform(change))
+    assert len(made) >= 200
+    assert refused(made) == []
+
+
+def other_word(rng: random.Random, text: Text) -> Made | None:
+    """One word in capitals, capitalised or in small letters, as a writer stresses it or begins a sentence with it."""
+    words = [match for match in re.finditer(r"(?<!\S)[^\W\d_]{5,}(?!\S)", text.text) if match[0].islower()]
+    if not words or text.language == "Turkish":
+        return None
+    word = rng.choice(words)
+    around = max(0, text.text.rfind(" ", 0, max(0, word.start() - 20))), text.text.find(" ", word.end() + 10)
+    before, after = text.text[around[0] : word.start()].lstrip(), text.text[word.end() : around[1]]
+    if "ß" in word[0] or re.search(r"[\d(=+−×<>≤≥*_/\"']", before + after):
+        return None
+    return Made(before + rng.choice([str.upper, str.capitalize])(word[0]) + after, text.text)
+
+
+def test_a_stressed_word() -> None:
+    """A plain word in capitals or with a capital is the same word."""
+    made = cases(other_word)
+    assert len(made) >= 200
+    assert len({case.name for case in made}) >= 20
+    assert refused(made) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("for each 5 Ms of it", "FOR EACH 5 MW of it"),
+        ("the motor draws 5 mW now", "THE MOTOR DRAWS 5 MW NOW"),
+        ("İşte SINIR burada, ılık", "İşte sinir burada, ılık"),
+        ("five of 5 mW here", "five of 5 ㎿ here"),
+        ("run cp -r here", "run cp –R here"),
+        ("a pump for us, the makers", "a pump for US, the makers"),
+    ],
+)
+def test_traps(text: str, quote: str) -> None:
+    """Each is one that slipped, or might."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("In 2019 a pump failed", "in 2019 a pump failed"),
+        ("a pump failed in May", "A pump failed in May"),
+        ("may be opened by us", "May be opened by us"),
+        ("the rule. a pump failed", "The rule. A pump failed"),
+        ("THIS IS A HEADING and more", "This is a heading and more"),
+        ("𝐛𝐨𝐥𝐝 words and 𝑥 is 3", "bold words and x is 3"),
+        ("the width ℎ of 𝑛 lines", "the width h of n lines"),
+        ("DER FUSS UND DIE STRASSE", "der Fuß und die Straße"),
+        ("İSTANBUL ve IŞIK", "İstanbul ve ışık"),
+    ],
+)
+def test_neighbours(text: str, quote: str) -> None:
+    """The first letter of a quote or a sentence, a heading in capitals, words in bold, a variable in italics."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "normalised"
+
+
+def test_the_texts_are_as_many_as_the_classes_need() -> None:
+    """Texts of twenty kinds and eight languages at least."""
+    assert len(TEXTS) >= 20
+    assert len({text.language for text in TEXTS}) >= 8

@@ -21,6 +21,7 @@ from worker.adapters.tokenizer import token_counter
 from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
+from worker.embeddings import Embeddings
 from worker.exchange import Exchange
 from worker.feedback import Feedback
 from worker.hybrid import TASK as HYBRID
@@ -37,6 +38,7 @@ from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
+from worker.side_calls import SideCalls
 from worker.standby import Standby
 from worker.transforms import Transforms
 from worker.verifying import Verifying
@@ -107,6 +109,9 @@ class Engine:
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         transforms = Transforms(settings, model)
+        self._side_calls = SideCalls()
+        embeddings = Embeddings(embedder, self._side_calls)
+        prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # What is kept is kept under the version that the primary has, so it must be found there.
         self._legs = {
@@ -116,7 +121,16 @@ class Engine:
         self._cache = Cache(settings) if settings.cache.tasks else None
         caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
-            corpora, self._legs[HYBRID], embedder, transforms, caching, recording, settings.hybrid, clock
+            corpora,
+            self._legs[HYBRID],
+            embeddings,
+            self._side_calls,
+            transforms,
+            caching,
+            recording,
+            settings.hybrid,
+            prices,
+            clock,
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
@@ -126,8 +140,7 @@ class Engine:
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
-        prices = settings.price_table()
-        queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor)
+        queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         builder = SourceBuilder(
             settings,
             corpora,
@@ -149,6 +162,7 @@ class Engine:
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""
         self._remote.close()
+        self._side_calls.close()
         for legs in self._legs.values():
             legs.close()
         if self._cache is not None:

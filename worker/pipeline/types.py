@@ -55,6 +55,7 @@ class QueryRequest:
         pinned_chunks: hashes of chunks that come first.
         context: what the user is working on.
         searches: corpora to ask instead of the mode's.
+        require_model: fail where the language model does, rather than answer without it.
     """
 
     question: str = ""
@@ -70,6 +71,7 @@ class QueryRequest:
     pinned_chunks: tuple[str, ...] = ()
     context: str = ""
     searches: tuple[CorpusSearch, ...] = ()
+    require_model: bool = False
 
 
 @typed(frozen=True, config=_strict)

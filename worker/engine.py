@@ -23,6 +23,7 @@ from worker.adapters.tokenizer import token_counter
 from worker.caching import Caching
 from worker.citing import Citing
 from worker.corpora import Corpora
+from worker.embeddings import Embeddings
 from worker.errors import SettingsError
 from worker.exchange import Exchange
 from worker.feedback import Feedback
@@ -40,6 +41,7 @@ from worker.recording import Recording
 from worker.replay import Replay
 from worker.retrieval import WORKER_VERSION, Retrieval
 from worker.run_files import RunFiles
+from worker.side_calls import SideCalls
 from worker.standby import Standby
 from worker.transforms import Transforms
 from worker.verifying import Verifying
@@ -108,6 +110,9 @@ class Engine:
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         transforms = Transforms(settings, model)
+        self._side_calls = SideCalls()
+        embeddings = Embeddings(embedder, self._side_calls)
+        prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # What is kept is kept under the version that the primary has, so it must be found there.
         self._legs = {
@@ -117,7 +122,16 @@ class Engine:
         self._cache = Cache(settings) if settings.cache.tasks else None
         caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
-            corpora, self._legs[HYBRID], embedder, transforms, caching, recording, settings.hybrid, clock
+            corpora,
+            self._legs[HYBRID],
+            embeddings,
+            self._side_calls,
+            transforms,
+            caching,
+            recording,
+            settings.hybrid,
+            prices,
+            clock,
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
@@ -127,9 +141,9 @@ class Engine:
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
         self.exchange = Exchange(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
-        queries = QueryMaker(embedder, transforms, model, settings.hybrid.extractor)
+        queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         reuse, sessions = Reuse(caching, queries), Sessions(self._database)
-        legs, prices = self._legs[PIPELINE], settings.price_table()
+        legs = self._legs[PIPELINE]
 
         def pipeline() -> RetrievalPipeline:
             chosen, replay, remote = rerankers(settings, model), self.replay, self._remote
@@ -163,6 +177,7 @@ class Engine:
     def close(self) -> None:
         """Close the connections to Postgres and to the cache, end threads."""
         self._remote.close()
+        self._side_calls.close()
         for legs in self._legs.values():
             legs.close()
         if self._cache is not None:

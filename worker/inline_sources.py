@@ -16,13 +16,13 @@ UNKNOWN_SOURCE = "unknown"
 
 
 def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], int]:
-    """Chunks of inline sources, hashed, and how many were skipped because they are no text."""
+    """Chunks of inline sources, hashed, and how many were skipped because they are no text or blank."""
     chunks, skipped = [], 0
     for source in sources:
         source_id = source.id or source.name or UNKNOWN_SOURCE
-        for chunk in source.chunks:
+        for chunk in source.chunks or []:
             text, chunk_id = _inline_chunk(chunk)
-            if text is None:
+            if text is None or not text.strip():
                 skipped += 1
                 continue
             chunks.append(InlineChunk(source_id, chunk_id or "", text, source.weight, hash_chunk(text)))
@@ -30,9 +30,10 @@ def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], i
 
 
 def count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
-    """How many sources there are, and how many have a default in place of what they lack."""
+    """How many sources there are, how many have no chunks, and how many a default in place of what they lack."""
     return {
         "sources": len(sources),
+        "without_chunks": sum(source.chunks is None for source in sources),
         "unnamed": sum(not (source.id or source.name) for source in sources),
         "unweighted": sum("weight" not in source.model_fields_set for source in sources),
     }

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from worker.adapters.search import Found, search
+from worker.core.time_budget import OPTIONAL_SHARE
 from worker.errors import RetrievalError, TimedOut
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Leg:
     Attributes:
         name: its name in the answer.
         searches: one for each corpus, in the job's order.
-        optional: whether the job goes on without it.
+        optional: whether the job goes on without it; then it has a share of the deadline only.
     """
 
     name: str
@@ -72,14 +73,17 @@ class Legs:
     def run(self, asker: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
         """All searches of all legs at once: the first in this thread, the rest beside it.
 
+        What is optional ends earlier, so that an answer without it is still in time.
+
         Raises:
             TimedOut: a leg that the job can't do without did not answer before the deadline.
             RetrievalError: such a leg failed; see `Database.read`.
         """
-        end = self._clock() + deadline_seconds
-        first, *rest = (one for leg in legs for one in leg.searches)
-        others = [self._threads.submit(self._run, asker, one, end) for one in rest]
-        outcomes = chain([self._run(asker, first, end)], (self._wait(other, end) for other in others))
+        now = self._clock()
+        ends = [now + deadline_seconds * (OPTIONAL_SHARE if leg.optional else 1) for leg in legs]
+        first, *rest = ((one, end) for leg, end in zip(legs, ends, strict=True) for one in leg.searches)
+        others = [(self._threads.submit(self._run, asker, *one), one[1]) for one in rest]
+        outcomes = chain([self._run(asker, *first)], (self._wait(*other) for other in others))
         return [_together(leg, [*islice(outcomes, len(leg.searches))]) for leg in legs]
 
     def _run(self, asker: Principal, one: Search, end: float) -> Outcome:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from worker import observe
 from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
 from worker.core.citations import is_intact, read_citations_json
 from worker.core.hashing import HASH_VERSION, NORMALISERS, hash_chunk
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from worker.recording import Recording
 
 TASK = "pinned_replay"
+log = observe.logger("worker.replay")
 SCAN_LIMIT = 50_000
 """Chunks looked through for bare hashes where a corpus has no hash column."""
 
@@ -132,6 +134,7 @@ class Replay:
             room = top_k - len(pinned) if by != "none" else 0
             filled = corpus.fill(self._corpora.database, asker, by, room, _taken(asked, pinned)) if room > 0 else []
             counts |= {"filled": len(filled)}
+        _warn(fewer_than_top_k=room - len(filled))
         chunks = [
             *(_from(chunk, outcome.pin, rank) for rank, (outcome, chunk) in enumerate(pinned, 1)),
             *(_from(chunk, None, rank) for rank, chunk in enumerate(filled, len(pinned) + 1)),
@@ -213,7 +216,15 @@ class Replay:
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("hash") as counts:
             given, skipped = inline_chunks(sources)
-            counts |= {"chunks": len(given), "skipped": skipped, **count_sources(sources)}
+            lacking = count_sources(sources)
+            counts |= {"chunks": len(given), "skipped": skipped, **lacking}
+        _warn(
+            no_sources=int(not sources),
+            chunks_skipped=skipped,
+            sources_without_chunks=lacking["without_chunks"],
+            sources_without_id=lacking["unnamed"],
+            sources_without_weight=lacking["unweighted"],
+        )
         with tracer.stage("resolve"):
             outcomes = resolve(pins, given, order)
         pinned = answered(outcomes)
@@ -223,10 +234,12 @@ class Replay:
             pinned_hashes = {pin.chunk_hash for pin in asked}
             filled = fill((chunk for chunk in given if chunk.chunk_hash not in pinned_hashes), by, room) if room else []
             counts |= {"filled": len(filled)}
+        _warn(fewer_than_top_k=room - len(filled))
         chunks = [
             *(inline_answer(chunk, pinned=True) for _, chunk in pinned),
             *(inline_answer(chunk, pinned=False) for chunk in filled),
         ]
+        skipped += lacking["without_chunks"]
         return _answer(chunks, outcomes, len(filled), truncated, skipped, tracer)
 
 
@@ -265,7 +278,15 @@ def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[
         default = len(pins) or DEFAULT_FILL
         top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
         counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
+    _warn(duplicate_pins=len(asked) - len(pins), top_k_is_zero=int(top_k == 0))
     return pins[:top_k], max(0, len(pins) - top_k), top_k
+
+
+def _warn(**counts: int) -> None:
+    """Log each edge case that a job ran into, and how often."""
+    for case, count in counts.items():
+        if count:
+            log.warning(case, count=count)
 
 
 def _fill_order(job: PinnedReplay) -> str:
@@ -304,6 +325,7 @@ def _answer(
         rows = ((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
         hashed = digest(rows, orjson.dumps)
     verdicts = Counter(outcome.verdict for outcome in outcomes)
+    _warn(pins_missing=verdicts["missing"], pins_truncated=truncated)
     return {
         "schema_version": SCHEMA_VERSION,
         "degraded": [],

@@ -185,13 +185,13 @@ def test_a_message_that_is_delivered_twice_makes_one_response(
 def test_a_provider_that_is_away_is_tried_again_and_then_unavailable(
     client: Client, with_model: dict[str, str], provider: Provider, worker_log: Path
 ) -> None:
-    """Once is waited for; what is asked stands neither in the error nor in the log."""
+    """Once is waited for by a job that requires it; what is asked stands neither in the error nor in the log."""
     with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
         provider.faults.append(Fault(429))
-        assert call(client, question=HUM).answer == SAID
+        assert call(client, question=HUM, require_model=True).answer == SAID
         provider.status = 503
         with pytest.raises(Unavailable, match="language model's server failed") as caught:
-            call(client, question=CANARY)
+            call(client, question=CANARY, require_model=True)
     assert len(provider.requests) == 4
     assert CANARY not in caught.value.message
     assert CANARY not in worker_log.read_text()

@@ -86,6 +86,7 @@ class Provider(ThreadingHTTPServer):
         scores: question and texts to scores.
         status: HTTP status of the next answers.
         faults: what happens to the next requests, one each, before it behaves again.
+        fault_of: what happens to a request by what it asks; None: it is answered.
         requests: what was sent, with its path and its `Authorization` as `auth`.
         count: tokens of a text on its bill; the same for every text unless a test says otherwise.
         silent: whether its answers leave out what it counted.
@@ -101,6 +102,7 @@ class Provider(ThreadingHTTPServer):
         self.scores: Callable[[str, list[str]], list[Any]] = rerank.scores
         self.status = 200
         self.faults: deque[Fault] = deque()
+        self.fault_of: Callable[[dict[str, Any]], Fault | None] = lambda _: None
         self.requests: list[dict[str, Any]] = []
         self.count: Callable[[str], int] | None = None
         self.silent = False
@@ -118,6 +120,8 @@ class Provider(ThreadingHTTPServer):
         """Keep a request, and say what happens to it."""
         with self._lock:
             self.requests.append(asked)
+            if (fault := self.fault_of(asked)) is not None:
+                return fault
             if self.faults:
                 return self.faults.popleft()
             if asked.get("previous_response_id") not in {None, *self._kept}:

@@ -14,6 +14,7 @@ from tests.integration.provider import running
 from worker.adapters.embedder import LexicalEmbedder
 from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid, parse_job
 from worker.core import lexical
+from worker.core.keywords import EXTRACTORS
 from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.legs import Leg, Legs
@@ -350,12 +351,15 @@ def test_a_model_that_worded_the_query_need_not_be_there_again(make_settings: Ma
     fields: dict[str, Any] = {"query": "make it less harsh", "transform": "llm", "run": RUN}
     with running() as provider:
         model = {"kind": "openai", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}
-        engine = Engine(make_settings(database, language_model=model), time.perf_counter)
+        prices = {"openai/gpt-5-mini": {"input": "0.25", "output": "2"}}
+        engine = Engine(make_settings(database, language_model=model, prices=prices), time.perf_counter)
         first = ask(engine, **fields)
         (sent,) = provider.requests
     assert (sent["path"], sent["input"], sent["store"]) == ("/v1/responses", "make it less harsh", False)
     assert first["transformed_query"] == "low-pass filter, cutoff"
     assert first["trace"]["models"]["transform"] == "openai gpt-5-mini"
+    assert [(one["kind"], one["cost"]) for one in first["costs"]] == [("transform", "0.00000775")]
+    assert (first["costs_total"]["cost"], first["costs_total"]["calls"]) == ("0.00000775", 1)
     assert without_trace(ask(engine, **fields)) == without_trace(first)
     with pytest.raises(Unavailable, match="language model's server failed"):
         ask(engine, query="make it less harsh", transform="llm")
@@ -379,6 +383,47 @@ def test_a_models_failure_is_one_of_ours_and_quotes_nothing(
     assert type(caught.value).__name__ == error
     assert "secret" not in str(caught.value)
     assert provider.requests[0]["messages"][1] == {"role": "user", "content": "make it less harsh"}
+
+
+def test_what_embeddings_cost_is_on_the_bill(make_settings: MakeSettings, database: str) -> None:
+    """One call for the query and one for its contextual variant, in this order, also where the second is of no use."""
+    with running() as provider:
+        provider.count = lambda text: len(text.split())
+        embedder = {"kind": "openai", "model": "e", "base_url": provider.url, "max_retries": 0}
+        engine = Engine(
+            make_settings(database, embedder=embedder, prices={"openai/e": {"input": "1"}}), time.perf_counter
+        )
+        both = ask(engine, context=EDITOR)
+        provider.embed = lambda texts: [[float("bd" not in text)] * 768 for text in texts]
+        useless = ask(engine, context=EDITOR)
+        engine.close()
+    assert (both["degraded"], useless["degraded"]) == ([], ["contextual"])
+    for answer in (both, useless):
+        assert [(one["kind"], one["input_tokens"]) for one in answer["costs"]] == [("embed", 2), ("embed", 4)]
+        assert answer["costs_total"]["cost"] == "0.000006"
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
+def test_keywords_that_fail_leave_the_primary(
+    make_settings: MakeSettings, database: str, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    """Whatever goes wrong in their extractor."""
+    over = threading.Event()
+
+    def extract(_: str) -> list[str]:
+        if hangs:
+            over.wait(60)
+        raise RuntimeError("no keywords")
+
+    monkeypatch.setitem(EXTRACTORS, "failing", extract)  # type: ignore[arg-type] # a mapping to its readers only
+    hybrid = {**make_settings(database).hybrid.model_dump(), "extractor": "failing", "deadline_seconds": 2}
+    engine = Engine(make_settings(database, hybrid=hybrid), time.perf_counter)
+    alone, answer = ask(engine), ask(engine, context=EDITOR)
+    over.set()
+    engine.close()
+    assert (answer["degraded"], answer["context_keywords"]) == (["contextual"], [])
+    assert {metrics["contextual"] for metrics in answer["metrics"].values()} == {"failed"}
+    assert answer["results"] == alone["results"]
 
 
 def test_a_query_of_function_words_has_a_vector(engine: Engine) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from worker.contract import PinnedReplay, Replay, parse_job
 from worker.core.citations import CitationRecord, create_citations_json
@@ -188,6 +189,10 @@ def test_duplicate_hashes_are_taken_once(engine: Engine) -> None:
         {"text": 1},
         {"text": "x", "chunk_id": 1},
         {"chunk_id": "c"},
+        "",
+        " \n\t\u2003",
+        {"text": ""},
+        {"text": "\u00a0 ", "chunk_id": "c"},
     ],
 )
 def test_a_chunk_that_is_no_text_is_skipped_and_counted(engine: Engine, chunk: Any) -> None:
@@ -195,6 +200,40 @@ def test_a_chunk_that_is_no_text_is_skipped_and_counted(engine: Engine, chunk: A
     answer = replay(engine, A, sources=sources, top_k=5)
     assert said(answer) == [("s1", A)]
     assert counts(answer) == {"matched": 1, "missing": 0, "filled": 0, "truncated": 0, "skipped": 2}
+
+
+def test_a_source_without_chunks_is_skipped_and_counted(engine: Engine) -> None:
+    """The others are answered; an empty list of chunks is a list, and null is not one."""
+    sources = [{"id": "s1"}, {"id": "s2", "chunks": [A]}, {}, {"id": "s3", "chunks": []}]
+    answer = replay(engine, A, sources=sources, top_k=5)
+    assert said(answer) == [("s2", A)]
+    assert counts(answer) == {"matched": 1, "missing": 0, "filled": 0, "truncated": 0, "skipped": 2}
+    assert counts(replay(engine, sources=[{}], top_k=5))["skipped"] == 1
+    with pytest.raises(InvalidJob, match=r"sources\[0\]\.chunks: expected a value or no such field, got null"):
+        replay(engine, sources=[{"chunks": None}])
+
+
+def test_each_edge_case_is_a_line_in_the_log(engine: Engine) -> None:
+    """At `warning`, with how often; a replay in which nothing is amiss logs none."""
+    sources = [*SOURCES, {"chunks": [C, None, "", {}]}, {"id": "s4", "weight": 1}]
+    with capture_logs() as lines:
+        replay(engine, A, A, NOTHING, B, C, sources=sources, top_k=3)
+        replay(engine, sources=[], top_k=0)
+        replay(engine, A, sources=SOURCES, top_k=9)
+        replay(engine, A, sources=SOURCES)
+    assert {line["log_level"] for line in lines} == {"warning"}
+    assert [(line["event"], line["count"]) for line in lines] == [
+        ("duplicate_pins", 1),
+        ("chunks_skipped", 3),
+        ("sources_without_chunks", 1),
+        ("sources_without_id", 1),
+        ("sources_without_weight", 1),
+        ("pins_missing", 1),
+        ("pins_truncated", 1),
+        ("top_k_is_zero", 1),
+        ("no_sources", 1),
+        ("fewer_than_top_k", 5),
+    ]
 
 
 def test_no_weight_is_a_half(engine: Engine) -> None:
@@ -446,7 +485,8 @@ def test_what_holds_of_every_replay(engine: Engine, sources: list[Any], pins: li
     assert [(c["source_id"], c["text"]) for c in fill] == sorted((c["source_id"], c["text"]) for c in fill)
     assert (answer["matched"], answer["filled"]) == (len(pinned), len(fill))
     assert answer["matched"] + answer["missing"] + answer["truncated"] == len({hashed(pin) for pin in pins})
-    assert answer["skipped"] == sum(chunk is None for source in sources for chunk in source["chunks"])
+    given = [chunk["text"] if isinstance(chunk, dict) else chunk for one in sources for chunk in one["chunks"]]
+    assert answer["skipped"] == sum(not text for text in given)
 
 
 @with_a_database

@@ -523,7 +523,7 @@ def test_what_was_found_without_a_model_that_failed_is_not_kept(
 ) -> None:
     """The next one to ask should not inherit a failure."""
     engine = open_engine(provider)
-    provider.faults.append(Fault(500))
+    provider.faults.append(Fault(500))  # of one hypothetical answer of three
     answer = ask(engine, question=HUM, profile=profile)
     assert (state(answer), len(answer["trace"]["warnings"]), entries(store)) == ("miss", 1, [])
     assert states(engine, {"profile": profile}, {"profile": profile}) == ["miss", "hit"]

@@ -127,7 +127,7 @@ PROFILES = {
 }
 CALLS = {
     "plain": ["embed", "synthesis"],
-    "everything": ["transform", "hyde", "hyde", "transform", "embed", "rerank", "synthesis"],
+    "everything": ["transform", "hyde", "hyde", "transform", "embed", "embed", "embed", "rerank", "synthesis"],
     "http": ["embed", "rerank", "synthesis"],
 }
 
@@ -143,6 +143,11 @@ def test_the_costs_of_an_answer_are_the_providers_bill(
     assert [one["kind"] for one in answer["costs"]] == CALLS[profile]
     assert took(answer) == billed(provider.ledger)
     assert sum(Decimal(one["cost"]) for one in answer["costs"]) == money(provider.ledger) > 0
+    together = answer["costs_total"]
+    assert (together["calls"], together["unpriced"]) == (len(provider.ledger), 0)
+    assert Decimal(together["cost"]) == Decimal(together["known_cost"]) == money(provider.ledger)
+    assert together["input_tokens"] == sum(one.sent for one in provider.ledger)
+    assert together["search_units"] == sum(one.units for one in provider.ledger)
     assert answer["trace"]["warnings"] == []
 
 
@@ -163,6 +168,7 @@ def test_what_failed_after_it_was_paid_for_is_on_the_bill(
     answer = ask(open_engine(profiles=PROFILES), question=HUM, profile="everything")
     assert [one["kind"] for one in answer["costs"]] == [
         "transform",
+        "hyde",
         "hyde",
         "transform",
         "embed",
@@ -195,6 +201,8 @@ def test_what_a_provider_does_not_tell_nobody_knows(open_engine: Callable[..., E
     assert len(provider.ledger) == 3
     assert [one["kind"] for one in answer["costs"]] == CALLS["http"]
     assert {(one["input_tokens"], one["search_units"], one["cost"]) for one in answer["costs"]} == {(None, None, None)}
+    together = answer["costs_total"]
+    assert (together["cost"], together["known_cost"], together["unpriced"]) == (None, "0", 3)
 
 
 @pytest.mark.parametrize("priced", ["units", "tokens"])

@@ -444,6 +444,8 @@ def test_a_profile_that_needs_a_model_is_refused_without_one(make_settings: Make
     for profile in ("hyde_hybrid", "multi_query", "llm_rerank"):
         with pytest.raises(InvalidJob, match="profile: expected a profile that needs no language model"):
             ask(offline, question=HUM, profile=profile)
+    with pytest.raises(InvalidJob, match="require_model: expected false: the settings name no language model"):
+        ask(offline, question=HUM, require_model=True)
     offline.close()
 
 
@@ -451,14 +453,14 @@ def test_a_profile_that_needs_a_model_is_refused_without_one(make_settings: Make
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
-def test_without_an_answer_the_job_waits_for_the_provider(
+def test_a_job_that_requires_the_model_waits_for_it(
     open_engine: Callable[..., Engine], provider: Provider, admin: Admin, fault: Fault
 ) -> None:
     """Unavailable, so the queue tries again; nothing was kept, and nothing of what was asked is in the error."""
     engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
     provider.faults.append(fault)
     with pytest.raises(Unavailable, match="language model's server failed") as caught:
-        chat(engine)
+        chat(engine, require_model=True)
     assert "secret" not in caught.value.message
     assert admin.execute("SELECT count(*) FROM retrieval.responses").fetchone() == (0,)
     assert chat(engine)["answer"] == SAID
@@ -473,12 +475,14 @@ def test_without_a_helping_model_the_search_goes_on(
 ) -> None:
     """It is told in the trace, and the answer rests on the other legs, in their order."""
     engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
-    provider.faults.append(fault)
+    calls = 3 if what == "hyde" else 1
+    provider.faults.extend([fault] * calls)
     answer = ask(engine, question=HUM, profile=profile)
     assert (answer["status"], answer["answer"]) == ("ok", SAID)
     (warning,) = answer["trace"]["warnings"]
     assert warning.startswith(f"{what}: the language model's server failed")
     assert "secret" not in warning
+    assert answer["degraded"] == [{"rerank": "reranker", "variants": "language_model"}.get(what, what)]
     assert costs(answer) == [("synthesis", None)]
     assert len(ids(answer)) == 8
 
@@ -492,12 +496,47 @@ def test_a_model_that_judges_nothing_is_told(engine: Engine, provider: Provider)
     assert {chunk["scores"]["rerank"] for chunk in answer["package"]["candidates"]} == {None}
 
 
-def test_a_refusal_is_the_operators_matter(engine: Engine, provider: Provider) -> None:
-    """A wrong key or model will not get better by trying again."""
-    provider.faults.append(Fault(401))
-    with pytest.raises(SettingsError, match="HTTP 401") as caught:
-        ask(engine, question=HUM)
-    assert "secret" not in caught.value.message
+@pytest.mark.parametrize("fault", [*FAULTS, Fault(401)], ids=[*NAMES, "401"])
+def test_without_an_answer_the_sources_answer(
+    open_engine: Callable[..., Engine], provider: Provider, admin: Admin, fault: Fault
+) -> None:
+    """Busy, late or refused: the extractive answer, kept as such; the next turn begins a chain of its own."""
+    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
+    provider.faults.append(fault)
+    first = chat(engine)
+    assert (first["status"], first["degraded"]) == ("ok", ["language_model"])
+    assert first["answer"] != SAID
+    assert {one["quote"] for one in first["citations"]} == {"verbatim"}
+    assert first["trace"]["warnings"][0].startswith("synthesis: the language model's server")
+    assert "secret" not in json.dumps(first)
+    assert admin.execute("SELECT provider FROM retrieval.responses").fetchall() == [("extractive",)]
+    second = chat(engine, after=first)
+    assert (second["answer"], second["degraded"]) == (SAID, [])
+    assert second["trace"]["warnings"] == ["chain: reset, another provider", "chain: reset, another model"]
+
+
+def test_what_a_model_words_is_not_done_without_where_it_is_required(engine: Engine, provider: Provider) -> None:
+    """`language_model` is in no answer of such a job; hypothetical answers and rerankers have codes of their own."""
+    for profile, error in (("multi_query", True), ("hyde_hybrid", False), ("llm_rerank", False)):
+        provider.faults.extend([Fault(400)] * (3 if profile == "hyde_hybrid" else 1))
+        if error:
+            with pytest.raises(Unavailable, match="refused the request"):
+                ask(engine, question=HUM, profile=profile, require_model=True)
+        else:
+            assert ask(engine, question=HUM, profile=profile, require_model=True)["answer"] == SAID
+
+
+def test_a_package_is_resumed_with_or_without_its_model(engine: Engine, provider: Provider) -> None:
+    """What it was made without is still said; whether the model is required is said by either job."""
+    provider.faults.extend([Fault(500)] * 3)
+    kept = ask(engine, question=HUM, profile="hyde_hybrid", stop_after="build_sources")
+    provider.status = 503
+    package = kept["package"]["package_id"]
+    with pytest.raises(Unavailable):
+        ask(engine, resume=package, require_model=True)
+    resumed = ask(engine, resume=package)
+    assert (kept["degraded"], resumed["degraded"]) == (["hyde"], ["hyde", "language_model"])
+    assert resumed["answer"]
 
 
 # --- what it answers ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ LAYERS = [
     {"core"},
     {"contract", "settings"},
     {"observe", "codec", "terminal", "owed", "time_limit", "probing"},
-    {"transport", "loop_watch"},
+    {"transport", "loop_watch", "side_calls"},
     {
         "principal",
         "adapters",
@@ -46,6 +46,7 @@ LAYERS = [
         "doctor",
         "reports",
         "legs",
+        "embeddings",
         "standby",
         "transforms",
         "calibrating",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from worker.adapters.provider import Provider, counted
 from worker.core import lexical
 from worker.core.costs import Tokens, unbilled
+from worker.core.time_budget import TimeBudget
 from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
 
@@ -33,8 +35,11 @@ class Embedder(Protocol):
     name: str
     version: str
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length; ``paid`` is told of each call."""
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; ``paid`` is told of each call.
+
+        ``seconds``: for all of it, where that is less than the settings allow.
+        """
 
 
 class LexicalEmbedder:
@@ -43,9 +48,9 @@ class LexicalEmbedder:
     name = lexical.NAME
     version = lexical.VERSION
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length; costs nothing."""
-        del paid
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; costs nothing, and next to no time."""
+        del paid, seconds
         return lexical.embed(texts)
 
 
@@ -64,25 +69,28 @@ class OpenAIEmbedder:
         self._settings = settings
         self._server = Provider(settings, "the embedder openai", "the embeddings server")
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
         """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
 
         ``paid`` is told of the call of each batch, also where its answer is of no use.
+        ``seconds``: for all of them, where that is less than the settings allow.
 
         Raises:
             SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
             Unavailable: it did not answer, or answered something else than one vector a text.
         """
         size = self._settings.batch_size
-        batches = [self._batch(texts[i : i + size], paid) for i in range(0, len(texts), size)]
+        budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
+        batches = [self._batch(texts[i : i + size], paid, budget) for i in range(0, len(texts), size)]
         return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
 
-    def _batch(self, texts: Sequence[str], paid: Paid) -> NDArray[np.float32]:
+    def _batch(self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None) -> NDArray[np.float32]:
         wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
         answer = self._server.call(
             lambda client: client.embeddings.create(
                 model=self.name, input=list(texts), encoding_format="base64", **wanted
-            )
+            ),
+            seconds=None if budget is None else budget.left(),
         )
         try:
             paid(self.provider, self.name, Tokens(counted(answer.usage, "prompt_tokens")))

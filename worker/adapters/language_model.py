@@ -68,7 +68,11 @@ class LanguageModel(Protocol):
     name: str
 
     def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none."""
+        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none.
+
+        Raises:
+            Unavailable, SettingsError: its server failed, or refused.
+        """
 
 
 class OpenAIModel:

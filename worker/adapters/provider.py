@@ -74,7 +74,9 @@ class Provider:
             http_client=_bounded_client(openai, settings.max_bytes, self._impatient),
         )
 
-    def call(self, make: Callable[[Any], Coroutine[Any, Any, Any]], goes_on: bool = False) -> Any:
+    def call(
+        self, make: Callable[[Any], Coroutine[Any, Any, Any]], goes_on: bool = False, seconds: float | None = None
+    ) -> Any:
         """What a call answers.
 
         The text of the client's errors may quote what was sent, so only their class and status are passed on.
@@ -82,6 +84,7 @@ class Provider:
         Args:
             make: the call, of the client.
             goes_on: it names an earlier answer that it goes on from.
+            seconds: for the call, where that is less than the settings allow.
 
         Raises:
             Forgotten: the server has no such earlier answer.
@@ -91,7 +94,8 @@ class Provider:
         import openai  # noqa: PLC0415 -- see above
 
         try:
-            return within(self._seconds, lambda: make(self._client))
+            patience = self._seconds if seconds is None else min(seconds, self._seconds)
+            return within(patience, lambda: make(self._client))
         except (TimeoutError, openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
         except openai.APIStatusError as error:

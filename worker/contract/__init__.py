@@ -6,7 +6,6 @@ typed here; `worker.core.vectors.decode` checks and decodes them in the worker.
 
 from worker.contract.answers import (
     Cited,
-    Cost,
     Package,
     PipelineAnswer,
     PipelineCandidate,
@@ -60,6 +59,9 @@ from worker.contract.pinned import (
     UsedLabel,
 )
 from worker.contract.results import (
+    NO_COSTS,
+    Cost,
+    CostTotal,
     FailedQuery,
     FoundChunk,
     FusedChunk,
@@ -100,6 +102,7 @@ __all__ = [
     "MAX_SEARCHES",
     "MAX_TOP_K",
     "MIN_K",
+    "NO_COSTS",
     "SCHEMA_VERSION",
     "BuildCitations",
     "ChunkHash",
@@ -109,6 +112,7 @@ __all__ = [
     "CitedChunk",
     "CitedRun",
     "Cost",
+    "CostTotal",
     "Diversity",
     "Embedding",
     "FailedQuery",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from worker.contract.base import Answer, Result
-from worker.contract.results import FusedChunk, Trace
+from worker.contract.results import NO_COSTS, Cost, CostTotal, FusedChunk, Trace
 
 
 class PipelineCandidate(FusedChunk):
@@ -72,30 +72,6 @@ class Package(Result):
     remote_sources: list[Remote]
 
 
-class Cost(Result):
-    """What one call of a model took, as its provider counted it.
-
-    Attributes:
-        kind: what it was for: synthesis, rerank, hyde, transform or embed.
-        provider: whose model.
-        model: its name.
-        input_tokens: sent; null where the provider did not say.
-        cached_tokens: of those sent, found in the provider's prompt cache.
-        output_tokens: made; null where the provider did not say.
-        search_units: what a reranker bills by in place of tokens; null where it bills tokens.
-        cost: a decimal number as text; null where a price or a count is unknown, never 0 for that.
-    """
-
-    kind: str
-    provider: str
-    model: str
-    input_tokens: int | None
-    cached_tokens: int
-    output_tokens: int | None
-    search_units: int | None = None
-    cost: str | None
-
-
 class PipelineTrace(Trace):
     """How an answer came about.
 
@@ -126,6 +102,7 @@ class PipelineAnswer(Answer):
         unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
         package: what it rests on.
         costs: of every call of a model.
+        costs_total: their sum.
         conversation_id: to go on with the conversation.
         response_id: to go on from this answer.
     """
@@ -139,6 +116,7 @@ class PipelineAnswer(Answer):
     unreadable_labels: list[str] = []
     package: Package
     costs: list[Cost]
+    costs_total: CostTotal = NO_COSTS
     conversation_id: str | None
     response_id: str | None
     trace: PipelineTrace

@@ -232,6 +232,7 @@ class RunPipeline(Job):
         temperature: likewise.
         stop_after: stop after this stage; the answer is a package, to look at and to `resume`.
         resume: instead of a question: the id of a package, to go on with.
+        require_model: fail as `Unavailable` where the language model fails, rather than answer without it.
     """
 
     question: Annotated[StrictStr, Field(min_length=1, max_length=100_000)] | None = None
@@ -251,6 +252,7 @@ class RunPipeline(Job):
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     stop_after: Literal["build_sources", "synthesize_context"] | None = None
     resume: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    require_model: StrictBool = False
 
     @model_validator(mode="after")
     def _question_or_package(self) -> Self:
@@ -259,7 +261,7 @@ class RunPipeline(Job):
         if self.question is not None and not self.question.strip():
             raise PydanticCustomError("blank", "question")
         if self.resume is not None:
-            others = self.model_fields_set - {"resume", "stop_after", "principal", "principal_token"}
+            others = self.model_fields_set - {"resume", "stop_after", "require_model", "principal", "principal_token"}
             if others:
                 raise PydanticCustomError(
                     "both", "expected resume without {name}: the package has its own", {"name": min(others)}

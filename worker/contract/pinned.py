@@ -56,7 +56,7 @@ class Replay(Answer):
         missing: pins gone, or not visible to this caller.
         filled: chunks that nobody pinned.
         truncated: pins beyond ``top_k``.
-        skipped: inline chunks that were no text.
+        skipped: inline chunks that were no text or blank, and inline sources without chunks.
         digest: two replays are the same if their digests are.
     """
 

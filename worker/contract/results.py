@@ -203,6 +203,66 @@ class HybridMetrics(Result):
     mean_similarity: dict[str, float | None]
 
 
+class Cost(Result):
+    """What one call of a model took, as its provider counted it.
+
+    Attributes:
+        kind: what it was for: synthesis, rerank, hyde, transform or embed.
+        provider: whose model.
+        model: its name.
+        input_tokens: sent; null where the provider did not say.
+        cached_tokens: of those sent, found in the provider's prompt cache.
+        output_tokens: made; null where the provider did not say.
+        search_units: what a reranker bills by in place of tokens; null where it bills tokens.
+        cost: a decimal number as text; null where a price or a count is unknown, never 0 for that.
+    """
+
+    kind: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    cached_tokens: int
+    output_tokens: int | None
+    search_units: int | None = None
+    cost: str | None
+
+
+class CostTotal(Result):
+    """What all calls of models took together.
+
+    Attributes:
+        calls: how many.
+        input_tokens: sent, as far as the providers said.
+        cached_tokens: of those sent, found in a provider's prompt cache.
+        output_tokens: made, as far as the providers said.
+        search_units: what rerankers billed in place of tokens.
+        cost: a decimal number as text; null where that of a call is unknown.
+        known_cost: what the calls with a known cost cost.
+        unpriced: how many calls have no known cost.
+    """
+
+    calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    search_units: int
+    cost: str | None
+    known_cost: str
+    unpriced: int
+
+
+NO_COSTS = CostTotal(
+    calls=0,
+    input_tokens=0,
+    cached_tokens=0,
+    output_tokens=0,
+    search_units=0,
+    cost="0",
+    known_cost="0",
+    unpriced=0,
+)
+
+
 class Hybrid(Answer):
     """Answer of `retrieve_hybrid`.
 
@@ -211,10 +271,14 @@ class Hybrid(Answer):
         context_keywords: what the second search added to it.
         results: corpus → its chunks.
         metrics: corpus → how its legs did.
+        costs: of every call of a model.
+        costs_total: their sum.
     """
 
     transformed_query: str
     context_keywords: list[str]
     results: dict[str, HybridAnswer]
     metrics: dict[str, HybridMetrics]
+    costs: list[Cost] = []
+    costs_total: CostTotal = NO_COSTS
     trace: Trace

@@ -46,13 +46,14 @@ class InlineSource(Part):
         id: its id; without one its name, else ``unknown``.
         name: stands for the id where there is none.
         weight: how much it counts, 0-1; default 0.5.
-        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither is skipped and counted.
+        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither, or blank, is skipped and counted, and so is a
+            source without this field.
     """
 
     id: Identifier | None = None
     name: Identifier | None = None
     weight: Annotated[Number, Field(ge=0, le=1)] = 0.5
-    chunks: list[Any]
+    chunks: list[Any] | None = None
 
 
 class PinnedReplay(Job):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +104,7 @@ class CostSum:
         input: tokens sent, as far as they are known.
         output: tokens made, as far as they are known.
         cached_input: of those sent, found in a prompt cache.
+        search_units: what rerankers billed in place of tokens.
         known: what the calls with a known cost cost.
         unpriced: how many calls cost nobody knows what.
     """
@@ -112,6 +113,7 @@ class CostSum:
     input: int
     output: int
     cached_input: int
+    search_units: int
     known: Decimal
     unpriced: int
 
@@ -180,6 +182,7 @@ def total(entries: Sequence[CostEntry]) -> CostSum:
         input=sum(one.tokens.input or 0 for one in entries),
         output=sum(one.tokens.output or 0 for one in entries),
         cached_input=sum(one.tokens.cached_input for one in entries),
+        search_units=sum(one.tokens.search_units or 0 for one in entries),
         known=_plain(known),
         unpriced=sum(one.cost is None for one in entries),
     )
@@ -192,6 +195,36 @@ def written(cost: Decimal | None) -> str | None:
     ('0.000285', '3', None)
     """
     return None if cost is None else f"{_plain(cost):f}"
+
+
+def as_json(entries: Sequence[CostEntry]) -> dict[str, Any]:
+    """Calls as an answer has them: `costs`, and their sum as `costs_total`."""
+    together = total(entries)
+    return {
+        "costs": [
+            {
+                "kind": one.kind,
+                "provider": one.provider,
+                "model": one.model,
+                "input_tokens": one.tokens.input,
+                "cached_tokens": one.tokens.cached_input,
+                "output_tokens": one.tokens.output,
+                "search_units": one.tokens.search_units,
+                "cost": written(one.cost),
+            }
+            for one in entries
+        ],
+        "costs_total": {
+            "calls": together.calls,
+            "input_tokens": together.input,
+            "cached_tokens": together.cached_input,
+            "output_tokens": together.output,
+            "search_units": together.search_units,
+            "cost": written(together.cost),
+            "known_cost": written(together.known),
+            "unpriced": together.unpriced,
+        },
+    }
 
 
 def _cost(tokens: Tokens, price: Price) -> Decimal | None:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from worker import observe
 from worker.caching import Bounds
-from worker.contract import HybridSearch
-from worker.core import degraded, diversity, vectors
+from worker.contract import NO_COSTS, HybridSearch
+from worker.core import costs, degraded, diversity, vectors
+from worker.core.costs import Bill, unbilled
 from worker.core.fusion import FUSIONS, RankedLeg, min_max
 from worker.core.keywords import EXTRACTORS
+from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
 from worker.corpora import known
-from worker.errors import Unavailable
+from worker.errors import RetrievalError
 from worker.hybrid.asking import Ask, Queries, Wording, asks_of, deciding, leg_of
 from worker.hybrid.report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
 from worker.model import LEGS, Candidate
@@ -23,17 +25,19 @@ from worker.retrieval import trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.adapters.embedder import Embedder
     from worker.adapters.runs import Record
     from worker.adapters.search import Found
     from worker.caching import Caching, Remembered
     from worker.contract import Diversity, RetrieveHybrid
+    from worker.core.costs import PriceTable
     from worker.core.vectors import Vector
     from worker.corpora import Corpora, Identify
+    from worker.embeddings import Embeddings
     from worker.legs import LegFound, Legs
     from worker.model import Principal
     from worker.recording import Recording
     from worker.settings import HybridSettings
+    from worker.side_calls import SideCalls
     from worker.transforms import Transforms
 
 TASK = "retrieve_hybrid"
@@ -47,32 +51,38 @@ class HybridRetrieval:
     Args:
         corpora: what can be searched.
         legs: runs searches at the same time.
-        embedder: makes vectors of queries.
+        embeddings: makes vectors of queries.
+        side_calls: finds keywords, which a job can go on without.
         transforms: what may be done to queries first.
         caching: finds the answers of equal jobs.
         recording: answers recorded jobs once.
         settings: the worker's settings of hybrid retrieval.
-        clock: for the trace only.
+        prices: of the models.
+        clock: for the trace, and for the deadline of the legs.
     """
 
     def __init__(
         self,
         corpora: Corpora,
         legs: Legs,
-        embedder: Embedder,
+        embeddings: Embeddings,
+        side_calls: SideCalls,
         transforms: Transforms,
         caching: Caching,
         recording: Recording,
         settings: HybridSettings,
+        prices: PriceTable,
         clock: Callable[[], float],
     ) -> None:
         self._corpora = corpora
         self._legs = legs
-        self._embedder = embedder
+        self._embeddings = embeddings
+        self._side_calls = side_calls
         self._transforms = transforms
         self._caching = caching
         self._recording = recording
         self._settings = settings
+        self._prices = prices
         self._clock = clock
 
     def retrieve(self, job: RetrieveHybrid, identify: Identify) -> dict[str, Any]:
@@ -88,8 +98,8 @@ class HybridRetrieval:
         asker = self._corpora.asker_of_all([ask.corpus for ask in asks], identify)
 
         def make() -> Made:
-            tracer = Tracer(self._clock)
-            return self._made(job, asks, self._wording(job, tracer), given, asker, tracer)
+            tracer, bill = Tracer(self._clock), Bill(self._prices)
+            return self._made(job, asks, self._wording(job, tracer, bill), given, asker, tracer, bill)
 
         # What is kept for good is made from Postgres, not from what stands in Redis.
         if job.run is None:
@@ -102,18 +112,21 @@ class HybridRetrieval:
         self, job: RetrieveHybrid, asks: Sequence[Ask], given: Vector | None, asker: Principal
     ) -> dict[str, Any]:
         """An equal job's answer if it is kept and still true; else one made now, and kept if nothing is amiss in it."""
-        tracer = Tracer(self._clock)
-        wording = self._wording(job, tracer)
+        tracer, bill = Tracer(self._clock), Bill(self._prices)
+        wording = self._wording(job, tracer, bill)
+        if wording.error is not None:  # without its keywords it would be taken for a job that has no context
+            return self._made(job, asks, wording, given, asker, tracer, bill).answer
         room = {ask.corpus.name: ask.wanted.clamped_top_k for ask in asks}
         slot = self._caching.slot(TASK, deciding(job, wording), asker, Bounds(room, LEGS, figures=True))
         if slot is None:
-            return self._made(job, asks, wording, given, asker, tracer).answer
+            return self._made(job, asks, wording, given, asker, tracer, bill).answer
         with tracer.stage("cache") as counts:
             remembered = slot.find()
             counts |= {"found": int(remembered is not None)}
         if remembered is not None:
-            return _from_cache(asks, wording, remembered, tracer)
-        made = self._made(job, asks, wording, given, asker, tracer, cache="miss")
+            models = self._models(wording, embeds=given is None or bool(wording.keywords))
+            return _from_cache(asks, wording, remembered, models, tracer, bill)
+        made = self._made(job, asks, wording, given, asker, tracer, bill, cache="miss")
         if not made.header["degraded"]:  # the next one to ask should not inherit a failure
             slot.keep(made.pins, made.header["scores"], made.header["metrics"])
         return made.answer
@@ -126,11 +139,12 @@ class HybridRetrieval:
         given: Vector | None,
         asker: Principal,
         tracer: Tracer,
+        bill: Bill,
         cache: str | None = None,
     ) -> Made:
-        queries = self._queries(wording, given, tracer)
+        queries = self._queries(wording, given, tracer, bill)
         with tracer.stage("search") as counts:
-            names, results = self._search(job, asks, queries, asker)
+            names, results = self._search(job, asks, queries, asker, wording.budget)
             counts |= {"searches": len(asks) * len(names)}
         failed = {name: result.error for name, result in zip(names, results, strict=True) if result.error}
         if queries.contextual_error is not None:
@@ -147,16 +161,19 @@ class HybridRetrieval:
         }
         kept = {ask.corpus.name: cut for ask, (_, _, cut) in zip(asks, fused, strict=True)}
         results_of = {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks}
+        paid = costs.as_json(bill.entries)
         search = {"legs": [leg_trace(n, r) for n, r in zip(names, results, strict=True)]}
         answer = {
             **header,
             "results": results_of,
             "metrics": metrics,
+            **paid,
             "trace": trace(tracer, search, dict(queries.models), cache),
         }
         recorded = {
             **header,
             "metrics": metrics,
+            **paid,
             "searches": [ask.wanted.model_dump(include={"corpus", "top_k"}) for ask in asks],
             "filtered": [ask.corpus.name for ask in asks if ask.filters.given],
             "scores": [asdict(candidate.scores) for cut in kept.values() for candidate in cut],
@@ -170,41 +187,49 @@ class HybridRetrieval:
 
     # --- what is searched for -------------------------------------------------------------------
 
-    def _wording(self, job: RetrieveHybrid, tracer: Tracer) -> Wording:
+    def _wording(self, job: RetrieveHybrid, tracer: Tracer, bill: Bill) -> Wording:
         with tracer.stage("transform") as counts:
-            transformed = self._transforms.apply(job.transform, job.query)
-            text, models = transformed.text, transformed.models
-            keywords = EXTRACTORS[self._settings.extractor](job.context) if "contextual" in job.legs else []
+            transformed = self._transforms.apply(job.transform, job.query, bill.of("transform"))
+            budget = TimeBudget(self._settings.deadline_seconds, self._clock)
+            found = self._keywords(job, budget)
+            keywords, error = ([], found) if isinstance(found, RetrievalError) else (found, None)
             counts |= {"keywords": len(keywords)}
-        to_embed = [
-            *([] if job.query_embedding is not None else [text]),
-            *([" ".join([text, *keywords])] if keywords else []),
-        ]
-        if to_embed:
-            models = {**models, "embedder": f"{self._embedder.name} {self._embedder.version}"}
-        return Wording(text, keywords, to_embed, models)
+        return Wording(transformed.text, keywords, transformed.models, budget, error)
 
-    def _queries(self, wording: Wording, given: Vector | None, tracer: Tracer) -> Queries:
+    def _keywords(self, job: RetrieveHybrid, budget: TimeBudget) -> Sequence[str] | RetrievalError:
+        """What the context adds to the query, or why nothing can be added."""
+        if not job.context or "contextual" not in job.legs:
+            return []
+        extract = EXTRACTORS[self._settings.extractor]
+        return self._side_calls.start(lambda _: extract(job.context)).outcome(unbilled, budget.share())
+
+    def _queries(self, wording: Wording, given: Vector | None, tracer: Tracer, bill: Bill) -> Queries:
+        """The vectors of the query and of its contextual variant, each of a call of its own."""
+        needed = [] if given is not None else [wording.text]
+        text = wording.contextual_text
+        optional = {} if text is None else {"contextual": [text]}
         with tracer.stage("embed") as counts:
-            counts |= {"texts": len(wording.to_embed)}
-            try:
-                embedded = [*self._embedder.embed(wording.to_embed)] if wording.to_embed else []
-            except Unavailable as error:
-                if given is None:
-                    raise
-                without = {name: model for name, model in wording.models.items() if name != "embedder"}
-                return Queries(wording.text, given, None, without, error)
-        primary = given if given is not None else embedded[0]
-        return Queries(wording.text, primary, embedded[-1] if wording.keywords else None, wording.models)
+            counts |= {"texts": len(needed) + len(optional)}
+            own, others = self._embeddings.of(needed, optional, wording.budget, bill.of("embed"))
+        primary = given if given is not None else own[0]
+        contextual = others.get("contextual", wording.error)
+        if contextual is None or isinstance(contextual, RetrievalError):
+            models = self._models(wording, embeds=given is None)
+            return Queries(wording.text, primary, None, models, contextual)
+        return Queries(wording.text, primary, contextual[0], self._models(wording, embeds=True))
+
+    def _models(self, wording: Wording, *, embeds: bool) -> Mapping[str, str]:
+        """What took part, with names and versions."""
+        return {**wording.models, **({"embedder": self._embeddings.name} if embeds else {})}
 
     # --- the legs -------------------------------------------------------------------------------
 
     def _search(
-        self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal
+        self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal, budget: TimeBudget
     ) -> tuple[list[str], list[LegFound]]:
         """The job's legs in their order of precedence, and what each found."""
         legs = [leg for name in LEGS if name in job.legs and (leg := leg_of(name, job, asks, queries)) is not None]
-        results = self._legs.run(asker, legs, self._settings.deadline_seconds)
+        results = self._legs.run(asker, legs, budget.left())
         return [leg.name for leg in legs], results
 
     def _fused(
@@ -240,6 +265,8 @@ class HybridRetrieval:
             **{name: header[name] for name in ("transformed_query", "context_keywords")},
             "results": results,
             "metrics": {wanted["corpus"]: header["metrics"][wanted["corpus"]] for wanted in header["searches"]},
+            "costs": header.get("costs", []),
+            "costs_total": header.get("costs_total", NO_COSTS.model_dump()),
             "trace": trace(tracer, {"method": "record"}, dict(record.models)),
         }
 
@@ -274,7 +301,14 @@ def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> l
 # --- what is said of it -------------------------------------------------------------------------
 
 
-def _from_cache(asks: Sequence[Ask], wording: Wording, remembered: Remembered, tracer: Tracer) -> dict[str, Any]:
+def _from_cache(
+    asks: Sequence[Ask],
+    wording: Wording,
+    remembered: Remembered,
+    models: Mapping[str, str],
+    tracer: Tracer,
+    bill: Bill,
+) -> dict[str, Any]:
     """The answer as it was made for an equal job."""
     kept: dict[str, list[Candidate]] = {ask.corpus.name: [] for ask in asks}
     for candidate in remembered.candidates:
@@ -283,7 +317,8 @@ def _from_cache(asks: Sequence[Ask], wording: Wording, remembered: Remembered, t
         **wording.header(),
         "results": {ask.corpus.name: _answered(ask, kept[ask.corpus.name]) for ask in asks},
         "metrics": {name: remembered.metrics[name] for name in kept},
-        "trace": trace(tracer, {"method": "cache"}, dict(wording.models), "hit"),
+        **costs.as_json(bill.entries),
+        "trace": trace(tracer, {"method": "cache"}, dict(models), "hit"),
     }
 
 

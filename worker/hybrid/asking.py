@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.fulltext import Matching
 from worker.adapters.search import Nearest
 from worker.contract import SCHEMA_VERSION, HybridSearch
-from worker.errors import InvalidJob, SettingsError, Unavailable
+from worker.errors import InvalidJob, SettingsError
 from worker.legs import Leg
 from worker.retrieval import filter_set
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from worker.adapters.search import Corpus, Search
     from worker.contract import RetrieveHybrid
+    from worker.core.time_budget import TimeBudget
     from worker.core.vectors import Vector
     from worker.corpora import Corpora
+    from worker.errors import RetrievalError
     from worker.model import FilterSet
     from worker.settings import HybridSettings
 
@@ -42,14 +44,21 @@ class Wording:
     Attributes:
         text: the query, transformed.
         keywords: what the context adds to it.
-        to_embed: what the embedder is asked for.
-        models: what takes part, and its name and version.
+        models: what took part so far, and its name and version.
+        budget: the time that the legs have, from here on.
+        error: why there are no keywords though there should be.
     """
 
     text: str
     keywords: Sequence[str]
-    to_embed: Sequence[str]
     models: Mapping[str, str]
+    budget: TimeBudget
+    error: RetrievalError | None = None
+
+    @property
+    def contextual_text(self) -> str | None:
+        """What the contextual leg looks for; None where there is no such search."""
+        return " ".join([self.text, *self.keywords]) if self.keywords else None
 
     def header(self) -> dict[str, Any]:
         """What an answer says of it."""
@@ -77,7 +86,7 @@ class Queries:
     primary: Vector
     contextual: Vector | None
     models: Mapping[str, str]
-    contextual_error: Unavailable | None = None
+    contextual_error: RetrievalError | None = None
 
 
 def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[Ask]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.language_model import Completion, Prompt
-from worker.core import extractive
+from worker import observe
+from worker.adapters.language_model import Prompt
+from worker.adapters.provider import Forgotten
+from worker.core import degraded, extractive
 from worker.core.answering import check_answer
 from worker.core.context import Labelled
 from worker.core.costs import Bill
 from worker.core.headings import Headings
 from worker.core.prompts import prompt_cache_key
+from worker.errors import Unavailable
 from worker.model import Candidate
+from worker.pipeline.stages import MODEL_FAILED
 from worker.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.pipeline.types import Citation, QueryResponse
 
@@ -22,8 +26,26 @@ if TYPE_CHECKING:
     from worker.adapters.language_model import LanguageModel
     from worker.core.answering import AnswerReport, CitedSource
     from worker.core.costs import PriceTable
+    from worker.errors import RetrievalError
     from worker.pipeline.types import ContextPackage, RemoteSource
     from worker.settings import ModeSettings
+
+log = observe.logger("worker.pipeline")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answerer:
+    """Who answered.
+
+    Attributes:
+        provider: whose model.
+        name: which model.
+        response_id: the provider's name for the answer, where it can be gone on from.
+    """
+
+    provider: str
+    name: str
+    response_id: str | None = None
 
 
 class Extractive:
@@ -48,8 +70,13 @@ class Executor:
         answering = model or Extractive()
         self.provider, self.name = answering.provider, answering.name
 
-    def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, str | None]:
-        """An answer, and the provider's name for it where it can be gone on from.
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a language model at all."""
+        return self._model is not None
+
+    def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, Answerer]:
+        """An answer, and whose it is: the sources' own sentences where the model fails.
 
         Args:
             package: as `synthesize_context` gives it.
@@ -57,22 +84,31 @@ class Executor:
             owner: whose prompt cache it is.
 
         Raises:
-            Unavailable, SettingsError: the model's server failed, or refused.
+            Unavailable: the model failed or refused, and the request requires it.
+            Forgotten: the model's server has no such answer to go on from any more.
         """
         sources = labelled_sources(package)
         if not sources:
             # Nothing to answer from: no model is asked, so none can make an answer up.
-            return QueryResponse("empty", package=package), None
+            return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
         bill = Bill(self._prices)
-        said = self._say(package, sources, mode, owner, bill)
-        report = check_answer(said.text, {label: _text_of(found) for label, found in sources.items()})
-        models = {**package.trace.models, "language_model": f"{self.provider} {self.name}"}
+        try:
+            text, answerer = self._say(package, sources, mode, owner, bill)
+        except Forgotten:
+            raise
+        except MODEL_FAILED as error:
+            if package.request.require_model:
+                raise Unavailable(error.message) from None
+            package = _without_model(package, error)
+            text, answerer = self._extract(package, sources, mode)
+        report = check_answer(text, {label: _text_of(found) for label, found in sources.items()})
+        models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
         trace = dataclasses.replace(package.trace, models=models)
         package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
-        headings = Headings(said.text) if mode.sections else None
+        headings = Headings(text) if mode.sections else None
         response = QueryResponse(
             status="ok",
-            answer=said.text,
+            answer=text,
             citations=tuple(
                 citation
                 for cited in report.citations
@@ -83,7 +119,7 @@ class Executor:
             unreadable_labels=tuple(text for text, _ in report.unreadable),
             package=package,
         )
-        return response, said.response_id
+        return response, answerer
 
     def with_snippets(self, response: QueryResponse, package: ContextPackage) -> QueryResponse:
         """A response that was kept without the words of its chunks, which its package has."""
@@ -103,14 +139,10 @@ class Executor:
         mode: ModeSettings,
         owner: str,
         bill: Bill,
-    ) -> Completion:
+    ) -> tuple[str, Answerer]:
         request = package.request
         if self._model is None:
-            shown = [
-                Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
-            ]
-            say = extractive.code_answer if mode.show_context else extractive.answer
-            return Completion(say(request.question, shown), None)
+            return self._extract(package, sources, mode)
         key = prompt_cache_key(owner, self.provider, self.name, request.mode, package.conversation_id)
         prompt = Prompt(
             package.starting_prompt or "",
@@ -121,7 +153,16 @@ class Executor:
             seed=request.seed,
             temperature=request.temperature,
         )
-        return self._model.complete(prompt, bill.of("synthesis"))
+        said = self._model.complete(prompt, bill.of("synthesis"))
+        return said.text, Answerer(self.provider, self.name, said.response_id)
+
+    def _extract(
+        self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings
+    ) -> tuple[str, Answerer]:
+        """What the sources say themselves."""
+        shown = [Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())]
+        say = extractive.code_answer if mode.show_context else extractive.answer
+        return say(package.request.question, shown), Answerer(Extractive.provider, Extractive.name)
 
     def _citations(
         self,
@@ -151,6 +192,17 @@ class Executor:
             url_or_doi=source.url,
             **shared,
         )
+
+
+def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:
+    """A package that says that its model did not answer."""
+    log.warning("answer degraded", code=degraded.LANGUAGE_MODEL, what="synthesis", reason=error.message)
+    warnings = (*package.trace.warnings, f"synthesis: {error.message}")
+    return dataclasses.replace(
+        package,
+        degraded=tuple(degraded.ordered([*package.degraded, degraded.LANGUAGE_MODEL])),
+        trace=dataclasses.replace(package.trace, warnings=warnings),
+    )
 
 
 def _text_of(found: Candidate | RemoteSource) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from worker.core.context import TokenCounter
     from worker.model import Principal
-    from worker.pipeline.execution import Executor
+    from worker.pipeline.execution import Answerer, Executor
     from worker.pipeline.sources import SourceBuilder
     from worker.pipeline.stages import Report
     from worker.settings import ModeSettings
@@ -69,8 +69,8 @@ class RetrievalPipeline:
 
     def execute(
         self, package: ContextPackage, owner: str = "", history: Sequence[Turn] = ()
-    ) -> tuple[QueryResponse, str | None]:
-        """The answer, and the provider's name for it; see `worker.pipeline.execution`.
+    ) -> tuple[QueryResponse, Answerer]:
+        """The answer, and whose it is; see `worker.pipeline.execution`.
 
         Args:
             package: as `synthesize_context` gives it.
@@ -80,11 +80,11 @@ class RetrievalPipeline:
         mode, _, _ = self.builder.resolve(package.request)
         started = self._clock()
         try:
-            response, provider_id = self.executor.execute(package, mode, owner)
+            response, answerer = self.executor.execute(package, mode, owner)
         except Forgotten:
             package = without_chain(package, mode, history, self._paths, self._counter)
-            response, provider_id = self.executor.execute(package, mode, owner)
-        return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), provider_id
+            response, answerer = self.executor.execute(package, mode, owner)
+        return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), answerer
 
     def _timed(self, stage: str, started: float, package: ContextPackage) -> ContextPackage:
         """A package whose trace has one stage more; of one that it went through before, the last time counts."""

@@ -58,16 +58,19 @@ class Reuse:
             asker: who asks.
 
         Returns:
-            None where nothing is kept: see `Caching.slot`; and where recency counts, because that ranking is of its
-            moment.
+            None where nothing is kept: see `Caching.slot`; where recency counts, because that ranking is of its
+            moment; and where the context's keywords can't be had.
 
         Raises:
             Unavailable, TimedOut: see `Caching.slot`.
         """
         if profile.temporal is not None:
             return None
+        queries = self._queries.made_of(request, profile)
+        if queries is None:
+            return None
         asked: dict[str, Any] = {
-            "queries": self._queries.made_of(request, profile),
+            "queries": queries,
             "profile": profile.model_dump(mode="json"),
             "searches": [asdict(search) for search in searches],
             "k": k,

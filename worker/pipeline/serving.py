@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from worker.contract import RunName, RunPipeline, RunRef
     from worker.corpora import Corpora, Identify
     from worker.model import Principal
+    from worker.pipeline.execution import Answerer
     from worker.pipeline.keeping import Told
     from worker.pipeline.retrieval_pipeline import RetrievalPipeline
     from worker.pipeline.stages import Report
@@ -83,6 +84,7 @@ class PipelineJobs:
         if job.resume is not None:
             return self._resume(job, identify)
         request = request_of(job)
+        self._check_model(request)
         asker = self._asker(request, identify)
         turn = _Turn.of(job, request, asker, getattr(identify, "task_id", ""))
 
@@ -108,6 +110,10 @@ class PipelineJobs:
             InvalidJob: the caller has no such run, or it holds none of this task.
         """
         return [told(record) for record in self._recording.records(asker, run, TASK)]
+
+    def _check_model(self, request: QueryRequest) -> None:
+        if request.require_model and not self._pipeline.executor.has_model:
+            raise InvalidJob("expected false: the settings name no language model", "require_model")
 
     def _asker(self, request: QueryRequest, identify: Identify) -> Principal:
         mode, _, _ = self._pipeline.builder.resolve(request)
@@ -143,7 +149,7 @@ class PipelineJobs:
         """The stages after ``done``, up to where the job stops."""
         last = job.stop_after or EXECUTE
         found = package.candidates or package.remote_sources
-        response, provider_id = QueryResponse("ok" if found else "empty", package=package), None
+        response, answerer = QueryResponse("ok" if found else "empty", package=package), None
         if ALL_STAGES.index(last) >= 1:
             # Also for a package that has been there: its texts were read again, and so is its block.
             package = self._pipeline.synthesize_context(package, chain)
@@ -151,14 +157,14 @@ class PipelineJobs:
             done = SYNTHESIZE
         if last == EXECUTE:
             report(EXECUTE, 1, 1)
-            response, provider_id = self._pipeline.execute(package, asker.owner, chain.history)
+            response, answerer = self._pipeline.execute(package, asker.owner, chain.history)
             response = dataclasses.replace(
                 response,
                 conversation_id=package.conversation_id,
                 response_id=turn.response_id if asker.owner else None,
             )
             done = EXECUTE
-        self._keep(response, done, asker, turn, provider_id)
+        self._keep(response, done, asker, turn, answerer)
         return response
 
     # --- what is kept ---------------------------------------------------------------------------
@@ -200,7 +206,7 @@ class PipelineJobs:
         ]
 
     def _keep(
-        self, response: QueryResponse, stage: str, asker: Principal, turn: _Turn, provider_id: str | None
+        self, response: QueryResponse, stage: str, asker: Principal, turn: _Turn, answerer: Answerer | None
     ) -> None:
         """The package, and the answer, for whoever goes on from them; nothing where nobody can."""
         package = response.package
@@ -208,18 +214,17 @@ class PipelineJobs:
             return
         claims = claims_digest(asker)
         kept = StoredPackage(package.package_id, stage, without_texts(package), claims)
-        if stage != EXECUTE:
+        if answerer is None:
             self._sessions.keep(asker.owner, kept)
             return
-        executor = self._pipeline.executor
         said = Response(
             response_id=turn.response_id,
             conversation_id=turn.conversation_id,
             mode=package.request.mode,
-            provider=executor.provider,
-            model=executor.name,
+            provider=answerer.provider,
+            model=answerer.name,
             claims_sha256=claims,
-            provider_response_id=provider_id,
+            provider_response_id=answerer.response_id,
             starting_prompt=package.starting_prompt or "",
             question=package.request.question,
             answer=response.answer,
@@ -243,6 +248,9 @@ class PipelineJobs:
             # What other claims were told may be hidden from these.
             request = dataclasses.replace(package.request, conversation_history=())
             package = dataclasses.replace(package, request=request)
+        if job.require_model:
+            package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
+        self._check_model(package.request)
         if not whole:
             changed = "resume: sources that changed or can't be seen any more are left out"
             trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
@@ -316,6 +324,7 @@ def request_of(job: RunPipeline) -> QueryRequest:
         conversation_history=tuple(Turn(turn.role, turn.content) for turn in job.conversation_history or ()),
         pinned_chunks=tuple(job.pinned_chunks or ()),
         context=job.context,
+        require_model=job.require_model,
         searches=tuple(
             CorpusSearch(search.corpus, search.clamped_top_k, filter_set(search.filters))
             for search in job.searches or ()

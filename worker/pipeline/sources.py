@@ -13,10 +13,10 @@ from worker.core.diversity import Dropped, Selection
 from worker.core.fusion import identity, min_max
 from worker.core.pinning import Pin, bare, unique
 from worker.core.ranking import descending
-from worker.errors import InvalidJob, SettingsError, Unavailable
+from worker.errors import InvalidJob, SettingsError
 from worker.model import Candidate
 from worker.pipeline.reusing import keep
-from worker.pipeline.stages import Stages, relevance
+from worker.pipeline.stages import MODEL_FAILED, Stages, relevance
 from worker.pipeline.types import ContextPackage, CorpusSearch
 from worker.searching import Where, find
 
@@ -142,10 +142,16 @@ class SourceBuilder:
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             where = [Where(self._corpora.get(search.corpus, "searches"), search.filters) for search in searches]
-            deadline = self._settings.hybrid.deadline_seconds
             vectors = profile.diversity is not None
             merged = find(
-                self._legs, asker, where, queries.wanted, profile.fusion, profile.fetch, deadline, vectors=vectors
+                self._legs,
+                asker,
+                where,
+                queries.wanted,
+                profile.fusion,
+                profile.fetch,
+                queries.budget.left(),
+                vectors=vectors,
             )
             for one in queries.wanted:
                 if error := merged.results[one.name].error:
@@ -221,7 +227,7 @@ class SourceBuilder:
         try:
             texts = [candidate.chunk.text for candidate in stages.candidates]
             scores = reranker.scores(question, texts, stages.bill.of("rerank"))
-        except Unavailable as error:
+        except MODEL_FAILED as error:
             stages.degrade(degraded.RERANKER, "rerank", error.message)
             return
         scored = [

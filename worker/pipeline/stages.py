@@ -6,7 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING, Literal
 
 from worker import observe
+from worker.core.degraded import LANGUAGE_MODEL
 from worker.core.fusion import identity
+from worker.errors import SettingsError, Unavailable
 from worker.pipeline.types import Left, RetrievalTrace, StageTrace
 
 if TYPE_CHECKING:
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
 
     from worker.core.costs import Bill
     from worker.core.diversity import Selection
+    from worker.errors import RetrievalError
     from worker.model import Candidate
+    from worker.pipeline.types import QueryRequest
 
     Report = Callable[[str, int, int], None]
+
+MODEL_FAILED = (Unavailable, SettingsError)
+"""A model's server is away or broken, is late, or refuses."""
 
 log = observe.logger("worker.pipeline")
 
@@ -77,6 +84,16 @@ class Stages:
         self.degraded.append(code)
         self.warnings.append(f"{what}: {reason}")
         log.warning("answer degraded", code=code, what=what, reason=reason)
+
+    def go_on_without_model(self, request: QueryRequest, what: str, error: RetrievalError) -> None:
+        """The same of a language model that failed, where the request can do without it.
+
+        Raises:
+            Unavailable: it can't.
+        """
+        if request.require_model:
+            raise Unavailable(error.message) from None
+        self.degrade(LANGUAGE_MODEL, what, error.message)
 
     def keep(self, stage: str, selection: Selection) -> None:
         """Go on with what a step kept, and note why the rest left."""

@@ -57,6 +57,7 @@ class QueryRequest:
         searches: corpora to ask instead of the mode's.
         seed: of the model that answers.
         temperature: likewise.
+        require_model: fail where the language model does, rather than answer without it.
     """
 
     question: str = ""
@@ -74,6 +75,7 @@ class QueryRequest:
     searches: tuple[CorpusSearch, ...] = ()
     seed: int | None = None
     temperature: float | None = None
+    require_model: bool = False
 
 
 @typed(frozen=True, config=_strict)

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker.contract import SCHEMA_VERSION
-from worker.core import degraded
-from worker.core.costs import written
+from worker.core import costs, degraded
 from worker.retrieval import WORKER_VERSION, described
 
 if TYPE_CHECKING:
@@ -38,19 +37,7 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
             "starting_prompt": package.starting_prompt,
             "remote_sources": [asdict(found) for found in package.remote_sources],
         },
-        "costs": [
-            {
-                "kind": one.kind,
-                "provider": one.provider,
-                "model": one.model,
-                "input_tokens": one.tokens.input,
-                "cached_tokens": one.tokens.cached_input,
-                "output_tokens": one.tokens.output,
-                "search_units": one.tokens.search_units,
-                "cost": written(one.cost),
-            }
-            for one in package.costs
-        ],
+        **costs.as_json(package.costs),
         "conversation_id": response.conversation_id,
         "response_id": response.response_id,
         "trace": _trace(package),

@@ -77,7 +77,7 @@ class Citing:
         with tracer.stage("verify"):
             verification = self._verification(records, intact, asker) if job.verify else []
         with tracer.stage("quotes"):
-            quotes = _quotes(job, records)
+            quotes = _quotes(job, records, intact)
         with tracer.stage("conflicts"):
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
             plain = [_conflict(conflict) for conflict in conflicts]
@@ -249,11 +249,14 @@ def _labels(job: BuildCitations) -> dict[str, Any]:
     }
 
 
-def _quotes(job: BuildCitations, records: Sequence[CitationRecord]) -> list[dict[str, Any]]:
-    """Where each quote stands; chunks are prepared once for all."""
+def _quotes(job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool]) -> list[dict[str, Any]]:
+    """Where each quote stands; chunks are prepared once for all. In a forged text none does."""
     if not job.quotes:
         return []
-    chunks = [QuotedChunk.of(record.chunk_hash, record.text) for record in records]
+    chunks = [
+        QuotedChunk.of(record.chunk_hash, record.text if whole else "")
+        for record, whole in zip(records, intact, strict=True)
+    ]
     return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks)) for quote in job.quotes]
 
 

@@ -86,7 +86,7 @@ class Citing:
         with tracer.stage("verify"):
             verification = self._verification(records, intact, asker) if job.verify else []
         with tracer.stage("quotes"):
-            quotes = _quotes(job, records, self._quote_steps)
+            quotes = _quotes(job, records, intact, self._quote_steps)
         with tracer.stage("conflicts"):
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
             plain = [_conflict(conflict) for conflict in conflicts]
@@ -264,11 +264,16 @@ BUDGET_SPENT = "search budget spent"
 """Reason of quotes that were not checked."""
 
 
-def _quotes(job: BuildCitations, records: Sequence[CitationRecord], steps: int) -> list[dict[str, Any]]:
-    """Where each quote stands; chunks are prepared once for all."""
+def _quotes(
+    job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool], steps: int
+) -> list[dict[str, Any]]:
+    """Where each quote stands; chunks are prepared once for all. In a forged text none does."""
     if not job.quotes:
         return []
-    chunks = [QuotedChunk.of(record.chunk_hash, record.text) for record in records]
+    chunks = [
+        QuotedChunk.of(record.chunk_hash, record.text if whole else "")
+        for record, whole in zip(records, intact, strict=True)
+    ]
     budget = SearchBudget(steps, len(job.quotes))
     return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget)) for quote in job.quotes]
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,35 @@ def test_the_lyrics_loop_closes(
     events = [json.loads(line) for line in (kept.parent / "events.jsonl").read_text().splitlines()]
     assert [event.get("file") for event in events] == [None, "lyrics.json", "citations.json"]
     assert "ferry" not in worker_log.read_text()
+
+
+def test_lyrics_that_can_not_be_kept_are_kept_later_and_written_once(
+    client: Client, worker_environment: Environment, provider: Provider, worker_log: Path, tmp_path: Path
+) -> None:
+    """The store fails after the answer is recorded: the job is tried again, and keeps what the model said then."""
+    store = tmp_path / "artifacts"
+    store.write_text("no folder")
+    environment = worker_environment(
+        LANGUAGE_MODEL__KIND="openai",
+        LANGUAGE_MODEL__MODEL="m",
+        LANGUAGE_MODEL__BASE_URL=provider.url,
+        ARTIFACTS__URL=str(store),
+        WORKER__RETRY_BACKOFF_SECONDS="0.1",
+    )
+    job = RunPipeline(question="a song about the harbour ferry", mode="lyrics", k=5, run=RUN, principal=ALICE)
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        task_id = client.enqueue(job)
+        deadline = time.monotonic() + 60
+        while '"job delayed"' not in worker_log.read_text():
+            assert time.monotonic() < deadline, "nothing failed"
+            time.sleep(0.02)
+        provider.text = "Another song."
+        store.unlink()
+        answer = client.result(task_id, timeout=60)
+    assert isinstance(answer, PipelineAnswer)
+    (file,) = store.glob("*/runs/song-1/r1/lyrics.json")
+    assert answer.answer == json.loads(file.read_text())["answer"] == SONG
+    assert len(provider.requests) == 1
 
 
 def test_a_forged_citation_is_tampered_and_its_neighbours_are_not(

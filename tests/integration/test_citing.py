@@ -218,6 +218,17 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     assert answer["artifact"] is None
 
 
+def test_a_forged_text_vouches_for_no_quote(engine: Engine) -> None:
+    """It is said to stand in the chunk of that hash, whose text this is not; in an honest copy it is found."""
+    chunk = retrieve(engine)[0]
+    forged = record(chunk, text="Channel 18 never hummed at all.")
+    asked = [{"chunk_hash": chunk["chunk_hash"], "quote": quote} for quote in ("never hummed at all", chunk["text"])]
+    alone = cite(engine, records=[forged], quotes=asked)["quotes"]
+    assert [(quote["verdict"], quote["citation"]) for quote in alone] == [("not_found", None)] * 2
+    beside = cite(engine, records=[forged, record(chunk)], quotes=asked)["quotes"]
+    assert [(quote["verdict"], quote["citation"]) for quote in beside] == [("not_found", None), ("verbatim", 1)]
+
+
 def test_a_quote_says_which_of_two_texts_with_one_hash_its_spans_are_of(engine: Engine) -> None:
     """Texts that differ only in white space have one hash: spans are offsets in the text of `citation`."""
     texts = ["Salt letters on the  window", "Salt letters on the window", "Salt\n\nletters on the window"]

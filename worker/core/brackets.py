@@ -34,6 +34,12 @@ _SIGNS = re.compile(f"[{re.escape(''.join([*_OPENING, *_CLOSING]))}]")
 # A sign of comparison is no bracket.
 _COMPARES = re.compile(r"<[\s=]")
 
+_NO_SIGN = f"[^{re.escape(''.join([*_OPENING, *_CLOSING]))}`\\\\]*+"
+_CLOSED = "|".join(f"[{re.escape(opening)}]{_NO_SIGN}[{re.escape(closing)}]" for opening, closing in _KINDS.values())
+OPENED = re.compile(rf"{_CLOSED}|(?!{_COMPARES.pattern})[{re.escape(''.join(_OPENING))}].*+", re.DOTALL)
+"""What may stand in a bracket, however the text goes on: one that is closed and holds no other, nor code; else all that
+follows an opening sign."""
+
 
 @dataclass(slots=True)
 class Bracket:

@@ -24,7 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from worker.core.brackets import SQUARE
+from worker.core.brackets import OPENED, SQUARE
 from worker.core.brackets import find_brackets as find_all_brackets
 from worker.core.label_words import JOINING, PLACE, RANGE, SEVERAL, SOURCE, THING
 from worker.core.normal_forms import normal_form
@@ -485,8 +485,6 @@ def _range(answer: str, first: Label, last: Label) -> Label:
 
 # --- the other way ------------------------------------------------------------------------------
 
-# Whatever opens a bracket, up to the next sign of one.
-_OPENED = re.compile(r"[\[［【〔〖〘〚⟦❲﹝(（❨﹙｟{｛❴﹛<＜⟨〈《❬〈「『｢][^\[\]［］【】〔〕〖〗〘〙〚〛⟦⟧❲❳﹝﹞]++")
 _READABLE = re.compile(
     rf"(?P<thing>(?i:\b(?:{_any_of(THING)})){_THING.pattern})"
     rf"|(?P<word>(?i:{_any_of(SOURCE)})[\s.:：#_-]{{0,3}}+(?:(?i:nos?|nr|№|n[º°])[.\s]{{0,2}}+)?+(?=\d))"
@@ -503,7 +501,7 @@ def defused(text: str) -> str:
     >>> defused("As [S1, p. 3; s2] says of the S1 and `x[s3]`, 【S4 (Fig. S5)")
     'As [S·1, p. 3; s·2] says of the S1 and `x[s·3]`, 【S·4 (Fig. S5)'
     """
-    return _OPENED.sub(lambda opened: _READABLE.sub(_parted, opened[0]), text)
+    return OPENED.sub(lambda opened: _READABLE.sub(_parted, opened[0]), text)
 
 
 def _parted(match: re.Match[str]) -> str:

@@ -204,6 +204,9 @@ def test_no_part_of_a_shown_text_is_a_label_wherever_it_is_copied(text: str, cut
         ("an S1 sensor, S3 (S2)", "an S1 sensor, S3 (S·2)"),
         ("(Source 1) 「S 2」 〔S1S2〕", "(Source ·1) 「S ·2」 〔S·1S·2〕"),
         ("(Fig. S1) [Table S2]", "(Fig. S1) [Table S2]"),
+        ("[a [b], S1] (see (p. 3) S2)", "[a [b], S·1] (see (p. 3) S·2)"),
+        ("[a ) S1] (a `)` S2) \\[", "[a ) S·1] (a `)` S·2) \\["),
+        ("(5 dB) the S1 line [p. 3] of S2, 3 < S3", "(5 dB) the S1 line [p. 3] of S2, 3 < S3"),
         ("x[0], [1], [Smith]", "x[0], [1], [Smith]"),
     ],
 )

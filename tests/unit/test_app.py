@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import kombu.serialization
 import pytest
 from celery import signals
 from kombu.utils.imports import symbol_by_name
 
-from worker.app import celery_settings, create_app, refuse_unsafe_pool
+from worker.app import (
+    CONFIGURATION_EXIT_CODE,
+    celery_settings,
+    create_app,
+    refuse_unsafe_pool,
+    refuse_unsafe_start,
+)
 from worker.quiet import QuietConsumer
 from worker.tasks import RetrievalTask
 from worker.transport import SecureTransport, Transport
@@ -124,3 +130,20 @@ def test_other_pools_are_not(name: str, warns: bool, capsys: pytest.CaptureFixtu
     refuse_unsafe_pool(name)
     said = "".join(capsys.readouterr())
     assert ("no time limits of jobs" in said) == warns
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"token_keys": {"k1": " "}}, "RETRIEVAL_WORKER_TOKEN_KEYS: the key k1: "),
+        ({"language_model": {"kind": "openai"}}, "RETRIEVAL_WORKER_LANGUAGE_MODEL__API_KEY is missing"),
+    ],
+)
+def test_what_would_fail_each_time_stops_the_start(
+    make_settings: Callable[..., Settings], capsys: pytest.CaptureFixture[str], changes: dict[str, Any], said: str
+) -> None:
+    """A key that checks no token, a model that can't be had: 78 and a sentence, before any server is asked."""
+    with pytest.raises(SystemExit) as stopped:
+        refuse_unsafe_start(make_settings(**changes))
+    assert stopped.value.code == CONFIGURATION_EXIT_CODE
+    assert capsys.readouterr().err.startswith(f"retrieval-worker: {said}")

@@ -98,10 +98,14 @@ def load(
 def _admin(dsn: str) -> Iterator[Any]:
     import psycopg
 
+    from worker.adapters.postgres_refusals import refusal, string_problem
+
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
             yield connection
-    except psycopg.OperationalError:
+    except psycopg.OperationalError as error:
+        if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):
+            raise SettingsError(f"--dsn (MIGRATION_CONNECTION_STRING): {problem}") from None
         raise Unavailable("Postgres does not answer at --dsn (MIGRATION_CONNECTION_STRING)") from None
     except psycopg.errors.InsufficientPrivilege:
         raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None

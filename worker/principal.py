@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jwt
 
 from worker.core.canonical import canonical_json, canonical_sha256
-from worker.core.shape import is_storable, join_path
+from worker.core.shape import as_integer, is_storable, join_path
 from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
@@ -100,10 +100,9 @@ def _claim(value: Any, path: str, limits: Limits) -> Any:
         if len(value) > limits.max_keys:
             raise InvalidJob(f"expected at most {limits.max_keys} items", path)
         return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
+    value = as_integer(value)
     if isinstance(value, bool | int):
         return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     return _short_string(value, path, limits)
 
 

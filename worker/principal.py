@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from worker.core.canonical import canonical_json, canonical_sha256
-from worker.core.shape import is_storable, join_path
+from worker.core.shape import as_integer, is_storable, join_path
 from worker.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.model import Principal
 
@@ -104,10 +104,9 @@ def _claim(value: Any, path: str, limits: Limits) -> Any:
         if len(value) > limits.max_keys:
             raise InvalidJob(f"expected at most {limits.max_keys} items", path)
         return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
+    value = as_integer(value)
     if isinstance(value, bool | int):
         return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     return _short_string(value, path, limits)
 
 

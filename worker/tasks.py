@@ -263,7 +263,7 @@ def _check_envelope(task: RetrievalTask) -> None:
     limits = task.request.timelimit
     if limits is not None and limits not in ([None, None], (None, None)):
         raise InvalidJob("expected no such header", "timelimit")
-    if task.request.get("compression"):
+    if task.request.get("compression") is not None:
         raise InvalidJob("expected no such header", "compression")
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from worker.contract import Part
+from worker.contract import Part, parse_job
 from worker.schemas import examples, objects
 from worker.schemas.registry import TASKS, UNSAID, WHITE_SPACE
 
 from .mutated_jobs import (
     EXCEPTIONS,
     HASH,
+    JOB_TYPES,
     NUL,
     VECTOR,
     _encoded,
@@ -21,6 +23,7 @@ from .mutated_jobs import (
     as_text,
     exception,
     judge,
+    mutated_jobs,
     schema_takes,
     worker_refusal,
 )
@@ -40,6 +43,16 @@ def test_schemas_and_worker_agree_on_mutated_jobs():
     counts = Counter(one.refusal is None for one in judged)
     assert min(counts.values()) > COUNT / 5, "mutations of which nearly all are judged alike show nothing"
     assert {one.schema for one in judged if one.refusal is None} == {f"{task.name}.job" for task in TASKS}
+
+
+def test_what_the_client_sends_is_valid():
+    """A job that the Python client's types take is valid by its schema as the client writes it, and says the same."""
+    for schema, text in [*mutated_jobs(SEED + 1, 600)]:
+        if worker_refusal(schema, text) is None:
+            job = parse_job(JOB_TYPES[schema], json.loads(text))
+            sent = as_text(job.model_dump(mode="json", exclude_unset=True))
+            assert schema_takes(schema, sent)
+            assert parse_job(JOB_TYPES[schema], json.loads(sent)) == job
 
 
 # --- what is said in words ----------------------------------------------------------------------

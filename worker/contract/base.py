@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from worker.core.hashing import ACCEPTED, canonical_hash
-from worker.core.shape import join_path
+from worker.core.shape import as_integer, join_path
 from worker.errors import InvalidJob
 
 SCHEMA_VERSION = 1
@@ -28,13 +28,7 @@ MAX_BATCH = 64
 Identifier = Annotated[StrictStr, Field(max_length=512)]
 PathPart = Annotated[StrictStr, Field(max_length=512)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-
-
-def _as_integer(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WHOLE = BeforeValidator(_as_integer)
+WHOLE = BeforeValidator(as_integer)
 """For integers: a number without a fraction is one, however it is written (``10.0``, ``1e3``, ``-0.0``)."""
 
 _FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}

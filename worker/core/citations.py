@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worker.core.hashing import HASH_VERSION, NORMALISERS, WRITTEN, hash_chunk
-from worker.core.shape import join_path, same_json
+from worker.core.shape import as_integer, join_path, same_json
 from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+    return isinstance(as_integer(value), int) and not isinstance(value, bool)
 
 
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {

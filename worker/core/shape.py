@@ -43,6 +43,15 @@ def join_path(parent: str, part: str | int) -> str:
     return f"{parent}.{name}" if parent else name
 
 
+def as_integer(value: Any) -> Any:
+    """A number without a fraction as the integer that it is, however it is written; anything else as it came.
+
+    >>> as_integer(10.0), as_integer(-0.0), as_integer(0.5), as_integer("10")
+    (10, 0, 0.5, '10')
+    """
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def same_json(one: Any, other: Any) -> bool:
     """Whether two decoded values are the same JSON: 1.0 is 1, and true is neither.
 

@@ -11,8 +11,23 @@ from worker import errors
 from worker.contract import Result
 from worker.schemas.docstrings import class_summary
 from worker.schemas.registry import TASKS, Schema
+from worker.transport.inspection import LONGEST_OUTAGE_SECONDS, Rules
 
 # --- Celery's message ---------------------------------------------------------------------------
+
+
+_RULES = Rules()
+_PRINTABLE: Schema = {"not": {"pattern": r"[\x00-\x1f\x7f]"}}
+_Id = Annotated[str, Field(min_length=1, max_length=_RULES.max_id, json_schema_extra=_PRINTABLE)]
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+UNSAID_OF_MESSAGES = {
+    "time": "An `eta` or `expires` that is no time as ISO 8601.",
+    "printable": "An id with a character beyond ASCII that can't be printed, e.g. U+200B.",
+    "size": f"A message of more than {_RULES.max_bytes} bytes, or of {_RULES.max_values} commas, colons and opening "
+    "brackets, or an integer of more than 4300 digits.",
+}
+"""What a message is refused for that its schema cannot say: name → sentence."""
 
 
 class Headers(Result):
@@ -25,14 +40,27 @@ class Headers(Result):
         eta: not before this time (ISO 8601, with an offset).
         timelimit: refused, except for the nulls that Celery sends.
         compression: refused.
+        ignore_result: true: there is no record.
+        retries: Celery's own count.
+        outage_seconds: for how long the worker itself has put the job off.
     """
 
     task: Annotated[str, Field(json_schema_extra={"enum": [task.name for task in TASKS]})]
-    id: Annotated[str, Field(min_length=1)]
+    id: _Id
     expires: str | None = None
     eta: str | None = None
-    timelimit: list[None] | None = None
+    timelimit: Annotated[list[None], Field(min_length=2, max_length=2)] | None = None
     compression: None = None
+    root_id: _Id | None = None
+    parent_id: _Id | None = None
+    group: _Id | None = None
+    origin: _Id | None = None
+    lang: _Id | None = None
+    retries: _Count | None = None
+    group_index: _Count | None = None
+    replaced_task_nesting: _Count | None = None
+    ignore_result: bool | None = None
+    outage_seconds: Annotated[float, Field(ge=0, le=LONGEST_OUTAGE_SECONDS)] | None = None
 
 
 class DeliveryInfo(Result):
@@ -73,7 +101,14 @@ def body_schema(job: Schema) -> Schema:
         "prefixItems": [
             {"type": "array", "prefixItems": [job], "minItems": 1, "maxItems": 1},
             {"type": "object", "maxProperties": 0},
-            {"type": "object", "description": "callbacks, errbacks, chain and chord: each null, or absent."},
+            {
+                "type": ["object", "null"],
+                "description": "callbacks, errbacks, chain and chord: each null, empty, or absent.",
+                "properties": {
+                    **{name: {"type": ["array", "null"], "maxItems": 0} for name in ("callbacks", "errbacks", "chain")},
+                    "chord": {"type": ["object", "null"], "maxProperties": 0},
+                },
+            },
         ],
         "minItems": 3,
         "maxItems": 3,

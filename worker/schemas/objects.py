@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from worker.contract import Part
 from worker.schemas.bounds import bounded_job
 from worker.schemas.docstrings import class_summary, describe_fields
-from worker.schemas.envelopes import ENVELOPES
+from worker.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
 from worker.schemas.registry import RULES, TASKS, UNSAID, Schema, TaskContract
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def schemas() -> dict[str, Schema]:
         made[f"{task.name}.result"] = _schema(task.result, "serialization", f"Result of {task.name}")
     for name, kind in ENVELOPES.items():
         made[name] = _schema(kind, "serialization", kind.__name__)
+    words = [made["message"]["description"], "", _TOO, *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values())]
+    made["message"]["description"] = "\n".join(words)
     return made
 
 
@@ -40,10 +42,10 @@ def _job(task: TaskContract) -> Schema:
     return plain
 
 
+_TOO = "Refused, too, and not said by the schema:"
 _AS_SHIPPED = (
     "Limits and claims are as the worker's settings are shipped. What only its settings and its data can tell is not "
-    "said here: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Refused, "
-    "too, and not said by the schema:"
+    "said here: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _TOO
 )
 
 

@@ -21,8 +21,7 @@ from worker.contract import (
     TopK,
     TopKBatch,
 )
-from worker.contract.base import HASH_PATTERN
-from worker.core.hashing import NORMALISERS
+from worker.core.hashing import NORMALISERS, WRITTEN
 from worker.settings import Limits, PrincipalSettings
 
 Schema = dict[str, Any]
@@ -80,7 +79,7 @@ _BESIDE_RESUME = ["principal", "principal_token", "resume", "stop_after"]
 _CITATION: Schema = {
     "type": "object",
     "properties": {
-        "chunk_hash": {"type": "string", "pattern": HASH_PATTERN, "not": {"pattern": r"\n"}},
+        "chunk_hash": {"type": "string", "pattern": f"^{WRITTEN.pattern}$", "not": {"pattern": r"\n"}},
         "source_id": {"type": "string"},
         "text": {"type": "string"},
         "weight": {"type": "number", "minimum": 0, "maximum": 1},

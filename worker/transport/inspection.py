@@ -15,6 +15,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from worker.codec import UNDECODABLE, Unreadable, loads, parse
+from worker.core.shape import as_integer
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
 from worker.transport.excerpts import sent_bytes
 
@@ -212,7 +213,7 @@ def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
                 raise InvalidJob(f"expected at most {rules.max_id} printable characters", f"headers.{name}")
             checked[name] = headers[name]
     for name in ("retries", "group_index", "replaced_task_nesting"):
-        value = headers.get(name)
+        value = as_integer(headers.get(name))
         if value is not None:
             if type(value) is not int or not 0 <= value < 2**31:
                 raise InvalidJob("expected a whole number from 0", f"headers.{name}")
@@ -245,10 +246,9 @@ def check_limits(headers: Mapping[str, Any]) -> None:
     Raises:
         InvalidJob: there is one.
     """
-    limits = headers.get("timelimit")
-    if limits and not (isinstance(limits, list) and len(limits) == 2 and not any(limits)):  # noqa: PLR2004 -- hard and soft
+    if headers.get("timelimit") not in (None, [None, None]):  # the nulls that Celery itself sends
         raise InvalidJob("expected no such header", "timelimit")
-    if headers.get("compression"):
+    if headers.get("compression") is not None:
         raise InvalidJob("expected no such header", "compression")
 
 
@@ -256,7 +256,7 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
     """Refuse a priority, which no queue here has; kombu writes 0 into every message."""
     properties = envelope.get("properties")
     priority = properties.get("priority") if isinstance(properties, dict) else None
-    if priority is not None and (type(priority) is not int or priority):
+    if priority is not None and (isinstance(priority, bool) or priority != 0):
         raise InvalidJob("expected no priority", "properties.priority")
 
 
@@ -353,7 +353,7 @@ def check_content(content: Any, *, callbacks: bool) -> None:
 
 
 def _only_signatures(further: Mapping[str, Any]) -> bool:
-    lists = [further[name] or [] for name in ("callbacks", "errbacks", "chain")]
+    lists = [[] if further[name] is None else further[name] for name in ("callbacks", "errbacks", "chain")]
     return isinstance(further["chord"], dict | NoneType) and all(
         isinstance(some, list) and all(isinstance(signature, dict) for signature in some) for some in lists
     )

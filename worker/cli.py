@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from importlib import metadata
@@ -61,7 +62,16 @@ def main() -> None:
     # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.excepthook = show_traceback
-    sys.exit(run(get_command(cli), sys.argv[1:]))
+    code = run(get_command(cli), sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # the reader of a pipe has gone, or the disk is full
+        if code == 0:
+            complain(error.strerror or type(error).__name__)
+            code = 1
+        # Python would flush once more at its end, and show a stack trace.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 _EXIT_CODES = {SettingsError: 78, Unavailable: 69, TimedOut: 69}

@@ -40,10 +40,12 @@ class Terminal(Console):
                 self.print(part, **options)
             return
         usual = self.width
-        if isinstance(one, Table) and not others:
-            self.width = max(usual, _needed_width(one))
+        needed = _needed_width(one) if isinstance(one, Table) and not others else 0
+        if needed > usual:
+            self.width = needed
         super().print(*objects, **options)
-        self.width = usual
+        if needed > usual:
+            self.width = usual
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string as text; also where Rich asks for markup by itself."""
@@ -70,13 +72,15 @@ def id_cell(text: str) -> str:
 
 
 def _needed_width(table: Table) -> int:
-    """Return how wide a table must be for its ids; what stands beside them may wrap."""
+    """Return how wide a table must be for its ids, 0 without any; what stands beside them may wrap."""
+    if all(column.overflow != "ignore" for column in table.columns):
+        return 0
     needed = 1
     for column in table.columns:
         widest = max([cell_len(str(cell)) for cell in [column.header, *column.cells] if isinstance(cell, str | Text)])
         if column.overflow == "ignore":
             column.min_width = widest
-        elif not column.no_wrap:
+        elif not column.no_wrap or column.ratio:
             widest = min(widest, _OTHER_COLUMN)
         needed += (column.width or min(widest, column.max_width or widest)) + _AROUND
     return needed

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from importlib import metadata
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from worker.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.terminal import complain, screen, show_traceback, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Click's, wherever a release of Typer keeps it.
 _UsageError: Any = typer.BadParameter.__base__
@@ -57,24 +62,44 @@ def main() -> None:
     # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.excepthook = show_traceback
+    code = run(get_command(cli), sys.argv[1:])
     try:
-        sys.exit(cli(standalone_mode=False))
+        sys.stdout.flush()
+    except OSError as error:  # the reader of a pipe has gone, or the disk is full
+        if code == 0:
+            complain(error.strerror or type(error).__name__)
+            code = 1
+        # Python would flush once more at its end, and show a stack trace.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+_EXIT_CODES = {SettingsError: 78, Unavailable: 69, TimedOut: 69}
+
+
+def run(command: Any, arguments: Sequence[str]) -> int:
+    """Run the application and return its exit code; whatever goes wrong is said on standard error.
+
+    Args:
+        command: the application, as Typer makes it.
+        arguments: as they were typed.
+    """
+    try:
+        code = command(arguments, standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except _UsageError as error:
-        _explain_usage(error)
+        return _explain_usage(error)
     except KeyboardInterrupt:
-        sys.exit(130)
-    except SettingsError as error:
-        _fail(error, 78)
-    except (Unavailable, TimedOut) as error:
-        _fail(error, 69)
+        return 130
     except RetrievalError as error:
-        _fail(error, 1)
+        complain(error.message)
+        return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
     except OSError as error:  # a file or a folder that was named, or standard output
         complain(": ".join(str(part) for part in (error.filename, error.strerror or type(error).__name__) if part))
-        sys.exit(1)
+        return 1
 
 
-def _explain_usage(error: Any) -> NoReturn:
+def _explain_usage(error: Any) -> int:
     """Say what is wrong with the arguments, which the caller may have copied from a stranger's text."""
     sentence = error.format_message()
     if sentence and error.ctx is not None:
@@ -82,12 +107,7 @@ def _explain_usage(error: Any) -> NoReturn:
         screen.print(f"Try '{error.ctx.command_path} --help'.", soft_wrap=True)
     if sentence:
         complain(sentence)
-    sys.exit(error.exit_code)
-
-
-def _fail(error: RetrievalError, code: int) -> NoReturn:
-    complain(error.message)
-    sys.exit(code)
+    return int(error.exit_code)
 
 
 if __name__ == "__main__":

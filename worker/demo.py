@@ -18,8 +18,8 @@ from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, Retrie
 from worker.contract import RunPipeline, parse_job
 from worker.corpus_files import SAMPLES, read
 from worker.loader import load, migrate
-from worker.reports import ID_WIDTH, hybrid_header, hybrid_table, short
-from worker.terminal import progress, styled
+from worker.reports import hybrid_header, hybrid_table, short
+from worker.terminal import ID_COLUMN, id_cell, progress, styled
 
 if TYPE_CHECKING:
     from worker.terminal import Terminal
@@ -124,12 +124,14 @@ def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) 
     )
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("similarity", style="green", justify="right", no_wrap=True)
-    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("where", no_wrap=True, max_width=26)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks[:shown]:
         where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
-        table.add_row(str(chunk.rank), f"{chunk.similarity_score:.3f}", chunk.chunk_id, where, short(chunk.text, 120))
+        table.add_row(
+            str(chunk.rank), f"{chunk.similarity_score:.3f}", id_cell(chunk.chunk_id), where, short(chunk.text, 120)
+        )
     return table
 
 

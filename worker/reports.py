@@ -11,7 +11,7 @@ from rich.table import Table
 
 from worker.core.citations import read_citations_json
 from worker.errors import InvalidJob, SettingsError
-from worker.terminal import styled
+from worker.terminal import ID_COLUMN, id_cell, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from worker.contract import Citations, Hybrid, HybridAnswer, HybridMetrics, Replay
 
-ID_WIDTH = 40
-"""Columns of a table for an id, which is folded: it may have 512 characters, and the text beside it needs room."""
+SECTION_WIDTH = 40
 
 HASH_WIDTH = 20
 """Characters of a hash that tell it from others."""
@@ -59,13 +58,13 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     )
     table = Table(title=title, caption=counts, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("what it says", ratio=1)
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
         said = word_diff(old or "", new or "") if edited else short(new or old or "")
-        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), pin.chunk_id or "", said)
+        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), id_cell(pin.chunk_id or ""), said)
     return table
 
 
@@ -75,13 +74,13 @@ def citations_table(title: str, answer: Citations) -> Table:
     where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
-    for name in ("source", "section"):
-        table.add_column(name, overflow="fold", max_width=ID_WIDTH)
+    table.add_column("source", **ID_COLUMN)
+    table.add_column("section", overflow="fold", max_width=SECTION_WIDTH)
     table.add_column("what it says", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
         verdict = check.verdict or "missing"
         said = short(citation["text"])
-        row = (citation["source_id"], citation["section"] or "", said)
+        row = (id_cell(citation["source_id"]), citation["section"] or "", said)
         table.add_row(styled((verdict, _STYLES[verdict])), *row)
     return table
 
@@ -152,12 +151,12 @@ def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> T
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("similarity", style="green", justify="right", no_wrap=True)
     table.add_column("legs", no_wrap=True)
-    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks:
         legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
         similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
-        table.add_row(str(chunk.rank), similarity, legs, chunk.chunk_id, short(chunk.text))
+        table.add_row(str(chunk.rank), similarity, legs, id_cell(chunk.chunk_id), short(chunk.text))
     return table
 
 

@@ -11,8 +11,10 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from worker.core.visible import ascii_json, visible, visible_line
@@ -30,6 +32,21 @@ class Terminal(Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a table is as wide as the ids that it shows need, also where a terminal or a pipe is narrower."""
+        (one, *others) = objects or ("",)
+        if isinstance(one, Group) and not others:
+            for part in one.renderables:
+                self.print(part, **options)
+            return
+        usual = self.width
+        needed = _needed_width(one) if isinstance(one, Table) and not others else 0
+        if needed > usual:
+            self.width = needed
+        super().print(*objects, **options)
+        if needed > usual:
+            self.width = usual
+
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string as text; also where Rich asks for markup by itself."""
         return super().render_str(visible(text), **{**options, "markup": False, "emoji": False, "highlight": False})
@@ -38,6 +55,35 @@ class Terminal(Console):
         """Yield segments without a hidden character, whatever they were made of; Rich's own controls stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+ID_COLUMN: Any = {"no_wrap": True, "overflow": "ignore"}
+"""Options of a table's column whose cells are ids: each stands whole on one line, so that it can be copied."""
+
+_OTHER_COLUMN = 16
+"""What is left for a column of anything else, which wraps; and its padding and border in a table."""
+
+_AROUND = 3
+
+
+def id_cell(text: str) -> str:
+    """Return an id for a column of ids: on one line, whatever it holds."""
+    return visible_line(text)
+
+
+def _needed_width(table: Table) -> int:
+    """Return how wide a table must be for its ids, 0 without any; what stands beside them may wrap."""
+    if all(column.overflow != "ignore" for column in table.columns):
+        return 0
+    needed = 1
+    for column in table.columns:
+        widest = max([cell_len(str(cell)) for cell in [column.header, *column.cells] if isinstance(cell, str | Text)])
+        if column.overflow == "ignore":
+            column.min_width = widest
+        elif not column.no_wrap or column.ratio:
+            widest = min(widest, _OTHER_COLUMN)
+        needed += (column.width or min(widest, column.max_width or widest)) + _AROUND
+    return needed
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:

@@ -9,8 +9,7 @@ from rich.bar import Bar
 from rich.console import Group
 from rich.table import Table
 
-from worker.reports import ID_WIDTH
-from worker.terminal import styled
+from worker.terminal import ID_COLUMN, id_cell, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,7 +98,7 @@ def candidates_table(told: Told, most: int | None) -> Table:
     table = Table(
         title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown)), expand=True
     )
-    table.add_column("chunk", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
     for stage in changing:
         table.add_column(stage.stage, justify="right", no_wrap=True)
     table.add_column("became", no_wrap=True)
@@ -108,7 +107,7 @@ def candidates_table(told: Told, most: int | None) -> Table:
     for place in [*scores, *shown]:
         became = styled((labels[place], "bold cyan") if place in labels else (reasons.get(place, ""), "dim"))
         chunk = place[1] if alone else " ".join(place)
-        table.add_row(chunk, *(after.get(place, "") for after in ranks), became, _legs(scores.get(place)))
+        table.add_row(id_cell(chunk), *(after.get(place, "") for after in ranks), became, _legs(scores.get(place)))
     return table
 
 

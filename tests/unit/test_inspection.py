@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from worker.transport.dead_letters import compose
 from worker.transport.inspection import Delivery, Later, Refusal, Rules, arguments, inspect
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -178,6 +179,24 @@ def test_only_tasks_on_the_list_are_delivered(task: Any) -> None:
         *("unknown_task", "DeadLettered", "a-1", None),
     )
     assert CANARY not in found.error.message
+
+
+@pytest.mark.parametrize(
+    ("task", "shown"),
+    [
+        ("retrieve_topk", "retrieve_topk"),
+        ("a\n\x1b[2J\u202e", r"a\n\x1b[2J\u202e"),
+        ("n" * 65, "n" * 64 + "..."),
+        ("eyJhbGciOi.eyJzdWIi.sig", "(not shown)"),
+        (None, "(no name)"),
+    ],
+)
+def test_the_name_of_an_unknown_task_is_told_to_the_operator(task: Any, shown: str) -> None:
+    """A slip in a name is seen in the dead letter; a stranger's bytes are cut and escaped, and a token never shown."""
+    found = inspect(envelope({"task": task}), RULES, NOW)
+    assert isinstance(found, Refusal)
+    assert found.called == shown
+    assert compose(b"{}", found, RULES, NOW)["task"] == shown
 
 
 @pytest.mark.parametrize("expires", ["2026-11-21T12:00:00+00:00", "2026-11-21T11:59:59Z", "2026-11-21T12:59:59+01:00"])

@@ -22,6 +22,7 @@ from rich.text import Text
 import worker.cli
 from worker import terminal
 from worker.answer_report import answer_report
+from worker.commands.dead import letters_table
 from worker.contract import Citations, Hybrid, PipelineAnswer, Replay, TopK
 from worker.demo import as_table
 from worker.errors import InvalidJob, SettingsError, Unavailable
@@ -31,6 +32,7 @@ from worker.schemas.hybrid_examples import hybrid_examples
 from worker.schemas.pipeline_examples import pipeline_examples
 from worker.terminal import Terminal, progress, styled
 from worker.trace_report import trace_report
+from worker.transport.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES
 from .test_pipeline_reports import told
@@ -200,16 +202,14 @@ def test_every_report_shows_hostile_data(name: str, report: Any) -> None:
     ("error", "code"), [(SettingsError(HOSTILE), 78), (Unavailable(HOSTILE), 69), (InvalidJob(HOSTILE, HOSTILE), 1)]
 )
 def test_a_sentence_of_an_error_is_one_safe_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int
 ) -> None:
     """Errors may name what a stranger wrote: a field, a corpus, a file."""
 
-    def fail(**_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(worker.cli, "cli", fail)
-    with pytest.raises(SystemExit, match=str(code)):
-        worker.cli.main()
+    assert worker.cli.run(fail, []) == code
     said = capsys.readouterr().err
     assert is_safe(said)
     assert said.count("\n") == 1
@@ -257,3 +257,53 @@ def _for_types(tree: ast.Module, node: ast.ImportFrom) -> bool:
     """Whether an import is for the type checker only."""
     blocks = [one for one in tree.body if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
     return any(node in block.body for block in blocks)
+
+
+# --- ids ----------------------------------------------------------------------------------------
+
+IDS = (
+    "0196f0a1-6f0a-7a2b-9f3e-3c1d2e4f5a6b",
+    "an id with spaces in it that goes on for quite a while",
+    "i" * 512,
+    "多" * 60,
+)
+
+
+def with_ids(value: Any, identifier: str) -> Any:
+    """The same data with one id in place of those of chunks and sources."""
+    if isinstance(value, dict):
+        return {
+            name: identifier if name in {"chunk_id", "source_id"} and inner else with_ids(inner, identifier)
+            for name, inner in value.items()
+        }
+    return [with_ids(inner, identifier) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("identifier", IDS, ids=["uuid", "spaces", "long", "wide"])
+def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
+    """In every table that shows ids, in a narrow terminal, too: what is copied is the id."""
+    plain = {**examples(), **hybrid_examples()}
+
+    def with_id(kind: Any, name: str) -> Any:
+        return kind.model_validate(with_ids(json.loads(json.dumps(plain[name][1])), identifier))
+
+    hybrid = with_id(Hybrid, "retrieve_hybrid.result")
+    corpus = next(iter(hybrid.results))
+    letter = DeadLetter(
+        *("1763762345678-0", "retrieval", "2026-11-22T10:00:00.000+00:00", "unknown_task", "DeadLettered", "no such"),
+        *("", identifier, 1, f"sha256:{'0' * 64}", 200, "whole"),
+    )
+    tables = [
+        as_table("", with_id(TopK, "retrieve_top_k.result"), 1.0),
+        hybrid_table(corpus, hybrid.results[corpus], hybrid.metrics[corpus]),
+        citations_table("", with_id(Citations, "build_citations.result")),
+        replay_table("", with_id(Replay, "pinned_replay.result"), {}, {}),
+        letters_table([letter]),
+    ]
+    for table in tables:
+        console = Terminal(file=io.StringIO(), width=width)
+        console.print(table)
+        assert isinstance(console.file, io.StringIO)
+        assert any(identifier in line for line in console.file.getvalue().splitlines())
+        assert console.width == width

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from worker.commands.jobs import check_url
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
-from worker.terminal import console, screen, styled, write_json
+from worker.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def list_letters(
         for letter in shown:
             write_json(letter.as_json())
         return
-    console.print(_table(shown) if shown else "no dead letters")
+    console.print(letters_table(shown) if shown else "no dead letters")
     for name, count in counts:
         if count > newest:
             screen.print(f"{name}: the newest {newest} of {count:,}")
@@ -111,8 +111,10 @@ def show_letter(
             write_json(fields)
             continue
         table = Table(show_header=False, box=None)
+        table.add_column()
+        table.add_column(**ID_COLUMN)
         for name, value in fields.items():
-            table.add_row(styled((name, "bold")), str(value))
+            table.add_row(styled((name, "bold")), id_cell(str(value)))
         console.print(table)
 
 
@@ -178,11 +180,20 @@ def _chosen(
     return [letter for letters in found.values() for letter, _ in letters]
 
 
-def _table(letters: list[DeadLetter]) -> Table:
+def letters_table(letters: list[DeadLetter]) -> Table:
+    """One row a dead letter."""
     table = Table(title=f"{len(letters)} dead letters", title_justify="left")
     for name in ("entry", "queue", "at", "reason", "task", "task id", "deliveries", "bytes"):
-        table.add_column(name, justify="right" if name in {"deliveries", "bytes"} else "left", overflow="fold")
+        options = ID_COLUMN if name in {"entry", "task id"} else {"overflow": "fold"}
+        table.add_column(name, justify="right" if name in {"deliveries", "bytes"} else "left", **options)
     for letter in letters:
-        shown = (letter.entry, letter.queue, letter.at[:19], letter.reason, letter.task, letter.task_id)
+        shown = (
+            id_cell(letter.entry),
+            letter.queue,
+            letter.at[:19],
+            letter.reason,
+            letter.task,
+            id_cell(letter.task_id),
+        )
         table.add_row(*shown, str(letter.deliveries), f"{letter.bytes:,}")
     return table

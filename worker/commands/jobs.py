@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import typer
 
@@ -61,8 +61,32 @@ def check_url(url: str, name: str) -> None:
         known = parts.scheme in {"redis", "rediss"} and parts.port != 0 and (database.isdecimal() or not database)
     except ValueError:  # brackets, a port that is none, a host that no name server knows how to ask for
         known = False
-    if not known and not url.startswith(("unix://", "socket://", "redis+socket://")):
+    if not known:
         raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
+    if not _has_known_options(url):
+        raise SettingsError(
+            f"{name}: what stands behind its question mark is no option of redis:// or rediss:// (those of TLS, "
+            "ssl_…, are of rediss:// only)"
+        )
+
+
+_TLS_CHECKS = {"none", "optional", "required", "CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"}
+
+
+def _has_known_options(url: str) -> bool:
+    """Whether a connection takes all options of a URL; none is opened."""
+    import redis
+
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss" and options.pop("ssl_cert_reqs", "none") not in _TLS_CHECKS:
+        return False
+    try:
+        pool = redis.ConnectionPool.from_url(parts._replace(query=urlencode(options)).geturl())
+        pool.make_connection()
+    except (ValueError, TypeError, redis.RedisError):
+        return False
+    return True
 
 
 def query(

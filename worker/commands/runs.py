@@ -15,7 +15,17 @@ import typer
 from rich.table import Table
 
 from worker.errors import InvalidJob, SettingsError
-from worker.terminal import console, progress, screen, write_json, write_json_text, write_line, write_text
+from worker.terminal import (
+    ID_COLUMN,
+    console,
+    id_cell,
+    progress,
+    screen,
+    write_json,
+    write_json_text,
+    write_line,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,13 +130,14 @@ def _drift_table(drifted: list[Any], total: int) -> Table | str:
         return f"{total} runs checked: every chunk is still there, word for word"
     table = Table(title=f"{len(drifted)} of {total} runs drifted", title_justify="left")
     for name in ("subject", "run", "same", "moved", "edited", "missing"):
-        table.add_column(name, justify="left" if name in {"subject", "run"} else "right", overflow="fold")
+        options = ID_COLUMN if name in {"subject", "run"} else {"justify": "right"}
+        table.add_column(name, **options)
     for checked in drifted:
         counts = checked.verdicts
         same = counts.get("exact", 0) + counts.get("normalised", 0)
         moved = counts.get("moved", 0) + counts.get("ambiguous", 0)
         numbers = (same, moved, counts.get("edited", 0), counts.get("missing", 0))
-        table.add_row(checked.subject_id, checked.run_id, *map(str, numbers))
+        table.add_row(id_cell(checked.subject_id), id_cell(checked.run_id), *map(str, numbers))
     return table
 
 

@@ -76,7 +76,7 @@ class DeadLetter:
         reason: the code; see `worker.transport.inspection.Reason`.
         error: the class of the failure that its sender was told.
         message: the sentence that its sender was told.
-        task: its name, if the worker has such a task.
+        task: its name; where the worker has no such task, cut and escaped.
         task_id: if one could be read.
         deliveries: how often it was delivered.
         digest: ``sha256:`` of the message as it was sent; empty of one that was too long to be read.
@@ -110,7 +110,7 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
         "reason": refusal.reason,
         "error": type(refusal.error).__name__,
         "message": refusal.error.message,
-        "task": refusal.task or "",
+        "task": refusal.task or refusal.called,
         "task_id": refusal.id or "",
         "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "bytes": sent_bytes(raw),

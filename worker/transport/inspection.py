@@ -91,12 +91,14 @@ class Refusal:
         error: what its sender is told.
         id: of the task, if one could be read.
         task: its name, if this worker has it.
+        called: the name of a task that this worker does not have, as it may be shown.
     """
 
     reason: Reason
     error: RetrievalError
     id: str | None = None
     task: str | None = None
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +132,30 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refus
     if not is_id(task_id, rules):
         return Refusal("malformed", InvalidJob(f"expected 1 to {rules.max_id} printable characters", "headers.id"))
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
-        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id)
+        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, called=shown_name(task))
     try:
         return _task_message(envelope, headers, rules, now)
     except InvalidJob as error:
         return Refusal("malformed", error, task_id, task)
     except _Expired:
         return Refusal("expired", DeadLettered("the job expired before a worker could run it"), task_id, task)
+
+
+_LONGEST_NAME = 64
+
+
+def shown_name(task: Any) -> str:
+    r"""Return the name of a task that any sender may have chosen: at most 64 characters, escaped, and never a token.
+
+    >>> shown_name("retrieve_topk"), shown_name("a\n\x1b[2J"), shown_name(7)
+    ('retrieve_topk', 'a\\n\\x1b[2J', '(no name)')
+    """
+    if not isinstance(task, str):
+        return "(no name)"
+    if "eyJ" in task:
+        return "(not shown)"
+    cut = task[:_LONGEST_NAME] + ("…" if len(task) > _LONGEST_NAME else "")
+    return cut.encode("unicode_escape").decode("ascii").replace("\\u2026", "...")
 
 
 def _task_message(

@@ -1,0 +1,200 @@
+"""The command line used wrongly: one sentence, a documented exit code, and no stack trace."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.main import get_command
+
+from worker import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
+NOWHERE = "127.0.0.1:1"
+"""No server listens there: what is not wrong by itself ends there."""
+
+ENVIRONMENT = {
+    "DATABASE_CONNECTION_STRING": f"postgresql://worker:{SECRET}@{NOWHERE}/app",
+    "MIGRATION_CONNECTION_STRING": f"postgresql://admin:{SECRET}@{NOWHERE}/app",
+    "CELERY_BROKER_URL": f"redis://:{SECRET}@{NOWHERE}/0",
+    "CELERY_RESULT_BACKEND": f"redis://:{SECRET}@{NOWHERE}/1",
+}
+FILES = {
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "list.json": b"[]",
+    "number.json": b"1e999",
+    "deep.json": b"[" * 100_000,
+    "half.npy": b"\x93NUMPY\x01\x00v",
+    "documents.json": b'{"documents": [{"id": 1}]}',
+}
+VALUES = [
+    *("", " ", "é🎸\u202e", "a\nb\x1b[2J", "x" * 70_000),
+    *("\udcff", "$(x)", "%s%d", "-", "--", "a=b", "a=" + "9" * 30),
+    *("9" * 30, "-1", "nan", "inf", "1e999", "0x10", "1.5", "100,200", "100,,x"),
+    *("{", "[]", "null", '{"user_id": 1}', '{"user_id": {}}', "{" * 5000),
+    *FILES,
+    *("folder", "nowhere/file", "folder/list.json/x", "/proc/self/mem"),
+    *("foo://x", "redis://[::1", "redis://x:99999/0", "redis://x/abc", "rediss://x?ssl_cert_reqs=maybe", "unix:///x"),
+    *(f"redis://{NOWHERE}/0?socket_timeout=x", f"redis://{NOWHERE}/0?x=1", f"redis://{NOWHERE}?ssl_cert_reqs=none"),
+    *("postgresql://h:abc/x", "host=x port=y", "garbage=1", f"postgresql://u:{SECRET}@{NOWHERE}/x?sslmode=maybe"),
+]  # fmt: skip
+CHOSEN = 4
+"""Values that each option and argument gets, of those above: others for each, the same in each run."""
+
+COMMAND = get_command(cli.cli)
+
+
+def commands(command: Any = COMMAND, name: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, as it is typed, with what it takes."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+        return
+    for part, one in inner.items():
+        yield from commands(one, (*name, part))
+
+
+def chosen(*place: str) -> list[str]:
+    """Some of the values, by a place."""
+    return sorted(VALUES, key=lambda value: hashlib.sha256(repr((place, value)).encode()).digest())[:CHOSEN]
+
+
+def typed(name: tuple[str, ...], command: Any, wrong: Any, value: str) -> list[str]:
+    """A command with one wrong value; all else that it needs is there."""
+    options: list[str] = []
+    arguments: list[str] = []
+    for one in command.params:
+        if one.param_type_name == "argument":
+            if one is wrong or one.required:
+                arguments.append(value if one is wrong else {"file": "list.json"}.get(one.name, "x"))
+        elif one is wrong or (one.required and one.name not in {"broker", "dsn"}):
+            options += [one.opts[0], *([value if one is wrong else "x"] * one.nargs)]
+    return [*name, *options, *arguments]
+
+
+def generated() -> Iterator[list[str]]:
+    """Each command without arguments, with one too many, with an unknown option, and each option with wrong values."""
+    for name, command in commands():
+        yield [*name, "--no-such-option"]
+        yield [*name, *["x"] * 9, "--no-such-option=\x1b[2J"]
+        for one in command.params:
+            if getattr(one, "is_flag", False) or "--help" in one.opts:
+                if one.opts[0].startswith("--"):
+                    yield [*name, f"{one.opts[0]}=x"]
+                continue
+            if one.param_type_name == "option":
+                yield [*name, one.opts[0]]
+            # Others would start servers, or write files where they are told to.
+            if name[0] not in {"up", "contract"} or one.name == "postgres":
+                yield from (typed(name, command, one, value) for value in chosen(*name, one.name))
+
+
+INVOCATIONS = [*generated()]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files of all kinds, and connection strings that lead nowhere."""
+    for file, content in FILES.items():
+        (tmp_path / file).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def check(code: int, out: str, err: str) -> None:
+    """One sentence, at the end; before it, at most how a command is used."""
+    lines = err.splitlines()
+    assert code in {1, 2, 69, 78}, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert SECRET not in err
+    assert [line for line in lines if line.startswith("retrieval-worker: ")] == lines[-1:]
+    assert len(lines) == 1 or (code == 2 and lines[0].startswith("Usage: "))
+
+
+def test_there_are_enough_of_them() -> None:
+    """Two hundred at least, and of every command."""
+    assert len(INVOCATIONS) >= 200
+    assert {tuple(name) for name, _ in commands()} == {
+        name for name, _ in commands() if any(tuple(one[: len(name)]) == name for one in INVOCATIONS)
+    }
+
+
+@pytest.mark.parametrize("name", [" ".join(name) for name, _ in commands()])
+def test_a_wrong_invocation_is_answered_in_one_sentence(
+    name: str, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, 2, 69 or 78; nothing on standard output; no stack trace, and no password."""
+    del place
+    for arguments in INVOCATIONS:
+        if " ".join(arguments[: len(name.split())]) == name:
+            code = cli.run(COMMAND, arguments)
+            out, err = capfd.readouterr()
+            try:
+                check(code, out, err)
+            except AssertionError as error:
+                raise AssertionError(f"{[one[:60] for one in arguments]}: {code}\n{out[:500]}\n{err[:1000]}") from error
+
+
+PROCESSES = [
+    ["query"],
+    ["query", "hum", "--as", "alice", "--broker", "foo://x"],
+    ["search", "hum", "--corpus", "docs=many"],
+    ["runs", "import", "binary", "--as", "alice"],
+    ["runs", "list", "--as", "{"],
+    ["dead", "show", "\udcff"],
+    ["load", "folder"],
+    ["migrate", "--dsn", "garbage=1"],
+    ["doctor", "x"],
+    ["calibrate", "--vectors", "half.npy"],
+    ["contract", "--check", "binary"],
+    ["no-such-command"],
+]
+
+
+@pytest.mark.parametrize(
+    "arguments", PROCESSES, ids=lambda arguments: " ".join(arguments).encode("ascii", "replace").decode()
+)
+def test_a_process_says_the_same(arguments: list[str], place: Path) -> None:
+    """As it is typed, with the exit code of a process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.cli", *arguments],
+        capture_output=True,
+        timeout=120,
+        check=False,
+        cwd=place,
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(cli.__file__).removesuffix("/worker/cli.py")},
+    )
+    check(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["contract", "folder"]], ids=" ".join)
+def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place: Path) -> None:
+    """The reader of a pipe has gone, or the disk is full: one sentence at most, and exit code 1."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device, not a path of ours
+        done = subprocess.run(
+            [sys.executable, "-m", "worker.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+            cwd=place,
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(cli.__file__).removesuffix("/worker/cli.py")},
+        )
+    said = done.stderr.decode()
+    assert done.returncode == 1, said
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    assert said.splitlines() == ["retrieval-worker: No space left on device"]

@@ -98,7 +98,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     return tuple(
         reading
         for reading in found
-        if reading and all(map(_long_enough, reading)) and reading != (Part((prepare(quote.strip()),), ""),)
+        if reading and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
     )
 
 
@@ -128,6 +128,11 @@ _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『�
 
 # Nobody begins a quote with the end of a sentence and then leaves something out.
 _ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
+
+
+def _parts_long_enough(reading: Reading) -> bool:
+    """Whether the parts mean something each by itself; one alone is joined with no other."""
+    return len(reading) == 1 or all(map(_long_enough, reading))
 
 
 def _long_enough(part: Part) -> bool:

@@ -34,11 +34,14 @@ LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 
 QUOTES = str.maketrans(
     {
-        **dict.fromkeys("‘’‚‛‹›′ʹʻʼ`´\u05f3", "'"),
+        **dict.fromkeys("‘’‚‛‹›′ʹʻʼ´\u05f3", "'"),
         **dict.fromkeys("“”„‟«»″〝〞〟\u05f4", '"'),
     }
 )
-"""Apostrophes, single quotes and primes are one; double quotes and double primes another: feet are not inches."""
+"""Apostrophes, single quotes and primes are one; double quotes and double primes another: feet are not inches.
+
+A backtick is neither: in code and Markdown it says something else.
+"""
 
 # --- folding ------------------------------------------------------------------------------------
 

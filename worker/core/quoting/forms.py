@@ -14,9 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from worker.core.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
+from worker.core.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from worker.core.quoting.word_lists import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,11 @@ class Prepared:
     def bracketed(self) -> frozenset[str]:
         """What stands in square brackets."""
         return frozenset(match[1] for match in BRACKETS.finditer(self.text))
+
+    @cached_property
+    def languages(self) -> tuple[Language, ...]:
+        """What languages it is in, by its common words; none if that can't be told."""
+        return word_lists().languages_of(self.text)
 
     @cached_property
     def _all_classes(self) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 FINAL_STOP = "final_stop"
 KINDS = (
     "white_space",
+    "paragraphs",
     "quotes",
     "dashes",
     "compatibility",
@@ -154,12 +155,27 @@ def _core_kinds(one: str, other: str) -> Kinds | None:
     hidden = _hidden_kinds(one, other)
     bare, other_bare = INVISIBLE.sub("", one), INVISIBLE.sub("", other)
     if bare.isspace() and other_bare.isspace():
-        return hidden | (SAME if bare == other_bare else {"white_space"})
+        return hidden | _space_kinds(bare, other_bare)
     kinds = dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
     return None if kinds is None else hidden | kinds
 
 
 _kept_core_kinds = functools.lru_cache(maxsize=4096)(_core_kinds)
+
+
+def _space_kinds(one: str, other: str) -> Kinds:
+    """White space for white space; one paragraph of two is said."""
+    if one == other:
+        return SAME
+    return frozenset({"white_space" if _ends_paragraph(one) == _ends_paragraph(other) else "paragraphs"})
+
+
+def _ends_paragraph(space: str) -> bool:
+    return _BLANK_LINE.search(space) is not None
+
+
+_BREAK = "[" + "".join(sorted(LINE_BREAKS - {"\u2029"})) + "]"
+_BLANK_LINE = re.compile(f"(?:\\r\\n|{_BREAK})[^\\S\\n\\r]*(?:\\r\\n|{_BREAK})|\u2029")
 
 
 def _hidden_kinds(one: str, other: str) -> Kinds:
@@ -250,8 +266,11 @@ _STEPS: dict[str, Callable[[str], str]] = {
 }
 
 
+_IN_ORDER = ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition", "vowel_marks")
+
+
 def _normalised(text: str, kinds: Kinds) -> str:
-    for kind in ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition", "vowel_marks"):
+    for kind in _IN_ORDER:
         if kind in kinds:
             text = _STEPS[kind](text)
     return text
@@ -310,7 +329,7 @@ def _tail_of(text: str) -> tuple[_Tail, str]:
 
 
 def tail_kinds(one: str, other: str) -> Kinds | None:
-    r"""What must be normalised to make equal what was left out of two folded texts at one place.
+    r"""What must be normalised to make equal what was left out of a quote and a chunk, folded, at one place.
 
     >>> tail_kinds("-\n", ""), tail_kinds("-\n", "-"), tail_kinds("-", ""), tail_kinds("- ", "")
     (frozenset({'hyphenation'}), frozenset({'hyphenation'}), None, None)
@@ -326,6 +345,9 @@ def _dash_tail_kinds(one: _Tail, other: _Tail) -> Kinds | None:
     if not (one.dash and other.dash):
         dashed, bare = (one, other) if one.dash else (other, one)
         return frozenset({"hyphenation"}) if dashed.vanishes and not bare.gap else None
+    if one.dash in LONG_DASHES and other.dash in VANISHING:
+        # A writer's well—known is not the chunk's well-known.
+        return None
     if SOFT_HYPHEN in (one.dash, other.dash):
         dashes = frozenset({"soft_hyphen"}) if one.vanishes and other.vanishes else None
     else:
@@ -341,7 +363,7 @@ def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None
     if one.gap == other.gap:
         return SAME
     if one.gap and other.gap:
-        return frozenset({"white_space"})
+        return _space_kinds(one.gap, other.gap)
     return frozenset({where_it_vanishes}) if one.broken or other.broken else None
 
 

@@ -17,9 +17,12 @@ from worker.core.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_
 from worker.core.quoting.columns import Columns
 from worker.core.quoting.markup import Unmarked, without_markup
 from worker.core.quoting.spacing import optional_spaces
+from worker.core.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from worker.core.quoting.word_lists import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,11 @@ class Prepared:
     def bracketed(self) -> frozenset[str]:
         """What stands in square brackets."""
         return frozenset(match[1] for match in BRACKETS.finditer(self.text))
+
+    @cached_property
+    def languages(self) -> tuple[Language, ...]:
+        """What languages it is in, by its common words; none if that can't be told."""
+        return word_lists().languages_of(self.text)
 
     @cached_property
     def _all_classes(self) -> str:

@@ -26,11 +26,13 @@ class Unmarked:
 
 _ANY = re.compile(r"[*_`]|\]\(|<http")
 _CODE = re.compile(r"(?<![\w`\\=])(?:`([^`\s](?:[^`]{0,300}[^`\s])?)`|``([^`\s](?:[^`]|`(?!`)){0,300}+)``)(?![\w`])")
-_LINK = re.compile(r"(?<![\w\]\\!])\[([^\[\]\n]{1,300}+)\]\((?=[^\s()]*[/.#:])([^\s()]{1,500}+)\)|<(https?://[^\s<>]{1,500}+)>")
+_LINK = re.compile(
+    r"(?<![\w\]\\!])\[([^\[\]\n]{1,300}+)\]\((?=[^\s()]*[/.#:])([^\s()]{1,500}+)\)|<(https?://[^\s<>]{1,500}+)>"
+)
 _DELIMITER = re.compile(r"\*{1,3}|_{1,2}|\n[^\S\n]*\n")
 _OPENS_AFTER, _OPENS_BEFORE = frozenset("([{\"'“‘«„—–-/|>*_"), frozenset("([\"'“‘«„`*_$€£<+−-¿¡@#")
 _CLOSES_BEFORE, _CLOSES_AFTER = frozenset(".,;:!?)]}\"'”’»“—–-/|*_…، ؛؟"), frozenset(".,!?:;)]\"'”’»`%*_…>°")
-_DEEPEST = 8
+_LONGEST, _DEEPEST = 3, 8
 
 
 def without_markup(text: str) -> Unmarked | None:
@@ -84,14 +86,12 @@ def _emphasis(text: str, code: bytearray) -> list[tuple[int, int]]:
     return hidden
 
 
-def _close(
-    text: str, start: int, end: int, opened: list[tuple[int, int]], hidden: list[tuple[int, int]]
-) -> int:
+def _close(text: str, start: int, end: int, opened: list[tuple[int, int]], hidden: list[tuple[int, int]]) -> int:
     """Pair a closing run with the opening ones that are as long, or longer; how far it was used up."""
     while start < end and opened:
         first, last = opened[-1]
         count = min(end - start, last - first)
-        if text[first] != text[start] or (last - first > end - start and last - first < 3):
+        if text[first] != text[start] or (last - first > end - start and last - first < _LONGEST):
             break
         opened.pop()
         if not _is_name(text[first:last], text[last:start]):

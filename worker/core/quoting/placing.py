@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from worker.core.quoting.differences import FINAL_STOP, KINDS
 from worker.core.quoting.findings import LeftOut, Place, PutIn
 from worker.core.quoting.forms import Prepared, prepare
+from worker.core.quoting.insertions import may_stand_at_edge, may_stand_between, words_after, words_before
 from worker.core.quoting.limits import counts, denies
 from worker.core.quoting.marks import (
+    WITHIN,
     Insertion,
     Part,
     Reading,
@@ -175,10 +177,23 @@ def _fits(part: Part, found: Sequence[Match], before: Sequence[Match] | None, te
     return not has_brackets_beside(text, part, start, stop)
 
 
+def _may_stand(insertion: Insertion, part: Part, matches: Sequence[Match], chunk: Prepared) -> bool:
+    """Whether words may be put in where they are."""
+    if insertion.letters is not None:
+        return True
+    start, stop = matches[0].span[0], matches[-1].span[1]
+    if insertion.pieces == 0:
+        return may_stand_at_edge(insertion.text, words_before(chunk.text, start), chunk, (start, stop))
+    if insertion.pieces == len(part.pieces):
+        return may_stand_at_edge(insertion.text, words_after(chunk.text, stop), chunk, (start, stop))
+    gap = "" if insertion.pieces == WITHIN else _gaps(matches, chunk.text)[insertion.pieces - 1]
+    return may_stand_between(insertion.text, gap, chunk, (start, stop))
+
+
 def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Match]:
     """The first place of a part; of several pieces, where each is near the one before."""
     pieces = part.pieces
-    for _ in range(1 if len(pieces) == 1 else _TRIED):
+    for _ in range(_TRIED if part.insertions else 1):
         first = find(pieces[0], chunk, after, len(chunk.text))
         if first is None:
             break
@@ -190,6 +205,7 @@ def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Matc
                 break
             matches.append(near)
         else:
-            return matches
+            if all(_may_stand(insertion, part, matches, chunk) for insertion in part.insertions):
+                return matches
         after = first.span[0] + 1
     return []

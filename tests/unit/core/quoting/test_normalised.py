@@ -22,7 +22,7 @@ SAME = [
     # white space
     ("the noise floor is low", "the  noise\nfloor\tis low", "white_space"),
     ("the noise floor is low", "the\u00a0noise\u2009floor\u3000is\u2028low", "white_space"),
-    ("a\r\n\r\n  b c d", "a b c d", "white_space"),
+    ("a\r\n\r\n  b c d", "a b c d", "paragraphs"),
     ("本设备不得在超过", "本设备\n不得在\r\n超过", "white_space"),
     ("温度，不得使用", "温度，\n不得使用", "white_space"),
     # quotes
@@ -35,7 +35,7 @@ SAME = [
     # dashes
     ("the desk — the old one — hums", "the desk - the old one - hums", "dashes"),
     ("the desk—the old one—hums", "the desk--the old one--hums", "dashes"),
-    ("the desk—the old one—hums", "the desk-the old one-hums", "dashes"),
+    ("the desk–the old one–hums", "the desk-the old one-hums", "dashes"),
     ("channels 7–9 and −84 dBu", "channels 7-9 and -84 dBu", "dashes"),
     ("a well-known tune", "a well‑known tune", "dashes"),
     ("a minus of –5 °C", "a minus of −5 °C", "dashes"),

@@ -19,7 +19,6 @@ from tests.unit.core.quoting.corpus import (
     swap_planted,
 )
 
-
 if TYPE_CHECKING:
     import random
 

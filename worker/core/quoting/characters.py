@@ -89,7 +89,7 @@ def fold(text: str) -> str:
     """Fold one character with its marks. Not for long text: sorting marks takes quadratic time.
 
     >>> fold("É"), fold("e\u0301"), fold("ﬀ"), fold("İ"), fold("’"), fold("10²")
-    ('é', 'é', 'ff', 'i', "'", '10²')
+    ('e', 'e', 'ff', 'i', "'", '10²')
     """
     plain = "".join(map(compatible, unicodedata.normalize("NFD", text.translate(QUOTES))))
     # Quotes before, since ″ would become ′′, and after, since ŉ becomes ʼn; NFD before case, since İ is I with a dot.

@@ -197,8 +197,8 @@ _WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
 # whether "well-known" may be "well-\nknown" or "wellknown" is judged where two texts are compared.
 _PIECE = re.compile(
     r"""
-    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[Ko.,:/'+%*#])[sn]++(?=[CN])
-                | (?: (?<=[CN]) | (?<=[CN]M) )[sn]++(?=[CNKo.,:/'+%*#]) )
+    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[Ko.,:/'+*#])[sn]++(?=[CN])
+                | (?: (?<=[CN]) | (?<=[CN]M) )[sn]++(?=[CNKo.,:/'+*#]) )
   | (?P<gap>      [sn]++ )
   | (?P<rule>     [-dme]{4,}+ )
   | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )

@@ -22,7 +22,7 @@ _GLUED_UNIT = re.compile(
 )
 _GLUED_CURRENCY = re.compile(r"[€£¥₽₹₩$](?=\d)")
 # Over classes: Han, Kana, Thai, ... beside letters and digits of other scripts.
-_GLUED_SCRIPTS = re.compile(r"(?:[CN]M{0,4}+(?=[ULDPBF]))|[ULDPBF%]M{0,4}+(?=[CN])")
+_GLUED_SCRIPTS = re.compile(r"(?:[CN]M{0,4}+(?=[ULDPBF%]))|[ULDPBF%]M{0,4}+(?=[CN])")
 
 
 def optional_spaces(text: str, classes: str) -> list[int]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.quoting import check_quote
-from worker.core.quoting.differences import KINDS
+from worker.core.quoting.differences import FINAL_STOP, KINDS
 from worker.core.quoting.findings import QuotedChunk, QuoteFinding
 
 
@@ -91,6 +91,20 @@ SAME = [
     ("море и рассол", "мopе и paссoл", "look_alike"),
     ("Οδυσσέας και Νίκη", "Oδυσσέας και Nίκη", "look_alike"),
     ("naïve Noël here", "nаїve Nоёl here", "look_alike"),
+    # vowel marks, kashida
+    ("كَتَبَ الطَّالِبُ", "كتب الطالب", "vowel_marks"),
+    ("בְּרֵאשִׁית בָּרָא", "בראשית ברא", "vowel_marks"),
+    ("المـحـطـة الشـمالية", "المحطة الشمالية", "kashida"),
+    # accents of capitals
+    ("École normale ici", "Ecole normale ici", "accents"),
+    ("η Αθήνα Όμηρος", "η Αθήνα Ομηρος", "accents"),
+    # Markdown
+    ("the **red** lamp", "the red lamp", "markup"),
+    ("call `reset --hard` first", "call reset --hard first", "markup"),
+    ("see [the lamp](https://example.org/a) first", "see the lamp first", "markup"),
+    # spaces that may be or not
+    ("a gain of 5 dB here", "a gain of 5dB here", "white_space"),
+    ("请使用 GPU 时注意", "请使用GPU时注意", "white_space"),
 ]
 
 
@@ -122,7 +136,7 @@ def test_white_space_beside_scripts_without_it(text: str, quote: str) -> None:
 
 def test_every_kind_has_an_example() -> None:
     """The list of kinds is what the table shows."""
-    assert {kind for _, _, kind in SAME} == {*KINDS}
+    assert {kind for _, _, kind in SAME} | {FINAL_STOP} == {*KINDS}
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.core.quoting.corpus import (
+    TEXTS,
     Case,
     Made,
     Text,
@@ -18,9 +20,6 @@ from tests.unit.core.quoting.corpus import (
     refused,
     swap_planted,
 )
-
-if TYPE_CHECKING:
-    import random
 
 Pair = tuple[str, str]
 
@@ -94,7 +93,6 @@ UNITS = both_ways(
         *((f"at {n} {unit} or so", f"at {n}{unit} or so") for unit in UNIT_NAMES for n in ("5", "3.5", "−12")),
         *((f"costs {sign} {n} or so", f"costs {sign}{n} or so") for sign in "€$£¥" for n in ("5", "3.50", "1,200")),
         *((f"costs {n} {sign} or so", f"costs {n}{sign} or so") for sign in "€£" for n in ("5", "3,50", "1.200")),
-        ("at 40° C or so", "at 40 °C or so"),
         ("at 40\u202f°C or so", "at 40°C or so"),
         ("at 5\u00a0dB or so", "at 5dB or so"),
         ("at ٤٠ °C or so", "at ٤٠°C or so"),
@@ -133,7 +131,6 @@ WIDE = both_ways(
         ("比例为2.4%左右", "比例为 2.4% 左右"),
         ("使用GPU时不得关机", "使用 GPU 时不得关机"),
         ("ใช้Python3ได้ที่นี่", "ใช้ Python3 ได้ที่นี่"),
-        ("사용자는 USB를 쓴다", "사용자는 USB 를 쓴다"),
         ("전체 20분 동안 쓴다", "전체 20 분 동안 쓴다"),
     ]
 )
@@ -210,7 +207,7 @@ CAPITALS = both_ways(
         ("η θερμοκρασία δεν πρέπει", "Η ΘΕΡΜΟΚΡΑΣΙΑ ΔΕΝ ΠΡΕΠΕΙ"),
         ("Ο Όμηρος και η Αθήνα", "Ο Ομηρος και η Αθήνα"),
         ("Ὀδυσσεὺς ὁ πολύτροπος", "ΟΔΥΣΣΕΥΣ Ο ΠΟΛΥΤΡΟΠΟΣ"),
-        ("não há água na comporta é", "NÃO HA AGUA NA COMPORTA E"),
+        ("não há água na comporta", "NÃO HA AGUA NA COMPORTA"),
     ]
 )
 OTHER_CAPITALS = both_ways(
@@ -242,9 +239,19 @@ PLANTED: dict[str, tuple[list[Pair], list[Pair]]] = {
 }
 
 
-def of_all(pairs: list[Pair]) -> list[Case]:
-    """Quotes of every pair, each in other texts."""
-    made = [case for turn, pair in enumerate(pairs) for case in cases(swap_planted([pair]), seed=turn)[:24]]
+# In a text with letters of other languages an accent makes another letter, on capitals too.
+TEXTS_FOR_ACCENTS = [text for text in TEXTS if not re.search("[ąěğřśşžơ]", text.text)]
+
+
+def of_all(pairs: list[Pair], texts: list[Text]) -> list[Case]:
+    """Quotes of every pair, as many of each, the texts taken in turn."""
+    each = 1 + 260 // len(pairs)
+    made: list[Case] = []
+    for turn, pair in enumerate(pairs):
+        rule, turned = swap_planted([pair]), texts[turn % len(texts) :] + texts[: turn % len(texts)]
+        for text in itertools.islice(itertools.cycle(turned), each):
+            quote = rule(random.Random(f"{turn} {len(made)}"), text)
+            made += [Case(*quote, text.name, text.language)] if quote else []
     assert is_broad(made)
     return made
 
@@ -252,14 +259,14 @@ def of_all(pairs: list[Pair]) -> list[Case]:
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_written_otherwise_is_found(name: str) -> None:
     """The same words with or without Markdown, spaces, points and accents on capitals."""
-    made = of_all(PLANTED[name][0])
+    made = of_all(PLANTED[name][0], TEXTS_FOR_ACCENTS if name == "capitals" else TEXTS)
     assert refused(made) == []
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_said_otherwise_is_not_found(name: str) -> None:
     """Beside each of them: another number, sign, letter or word, written in the same ways."""
-    made = of_all(PLANTED[name][1])
+    made = of_all(PLANTED[name][1], TEXTS)
     assert accepted(made) == []
 
 

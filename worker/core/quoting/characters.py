@@ -28,17 +28,23 @@ ZERO_WIDTH = frozenset(
     "\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 )
 
-INVISIBLE = re.compile("[" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]+")
+KASHIDA = "\u0640"
+"""Lengthens the line between two Arabic letters."""
+
+INVISIBLE = re.compile("[" + KASHIDA + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH)) + "]+")
 
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 
 QUOTES = str.maketrans(
     {
-        **dict.fromkeys("‘’‚‛‹›′ʹʻʼ`´\u05f3", "'"),
+        **dict.fromkeys("‘’‚‛‹›′ʹʻʼ´\u05f3", "'"),
         **dict.fromkeys("“”„‟«»″〝〞〟\u05f4", '"'),
     }
 )
-"""Apostrophes, single quotes and primes are one; double quotes and double primes another: feet are not inches."""
+"""Apostrophes, single quotes and primes are one; double quotes and double primes another: feet are not inches.
+
+A backtick is neither: in code and Markdown it says something else.
+"""
 
 # --- folding ------------------------------------------------------------------------------------
 
@@ -83,12 +89,47 @@ def fold(text: str) -> str:
     """Fold one character with its marks. Not for long text: sorting marks takes quadratic time.
 
     >>> fold("É"), fold("e\u0301"), fold("ﬀ"), fold("İ"), fold("’"), fold("10²")
-    ('é', 'é', 'ff', 'i', "'", '10²')
+    ('e', 'e', 'ff', 'i', "'", '10²')
     """
     plain = "".join(map(compatible, unicodedata.normalize("NFD", text.translate(QUOTES))))
     # Quotes before, since ″ would become ′′, and after, since ŉ becomes ʼn; NFD before case, since İ is I with a dot.
     lower = lower_case(unicodedata.normalize("NFD", plain)).translate(QUOTES)
-    return unicodedata.normalize("NFC", lower)
+    folded = unicodedata.normalize("NFC", lower)
+    return folded.translate(_NOT_WRITTEN) or folded
+
+
+_VOWEL_MARKS = (
+    *((0x64B, 0x653), (0x656, 0x660), (0x670, 0x671), (0x610, 0x61B), (0x6D6, 0x6DD), (0x6DF, 0x6E5), (0x6E7, 0x6E9)),
+    *((0x6EA, 0x6EE), (0x591, 0x5BE), (0x5BF, 0x5C0), (0x5C1, 0x5C3), (0x5C4, 0x5C6), (0x5C7, 0x5C8)),
+)
+VOWEL_MARKS = frozenset(chr(code) for first, end in _VOWEL_MARKS for code in range(first, end))
+"""Of Arabic and Hebrew letters (harakat, niqqud, signs of recitation): most texts are written without them."""
+
+_GREEK_ACCENTS = dict.fromkeys(map(ord, "\u0300\u0301\u0342\u0313\u0314"))
+
+
+def _unaccented() -> dict[str, str]:
+    """Letters with an accent that many leave out on capitals, and those without.
+
+    Not those with which most languages write another letter: ä, ö, ü, å, ñ, ã, õ.
+    """
+    latin = dict(zip("áàâéèêëíìîïóòôúùûç", "aaaeeeeiiiiooouuuc", strict=True))
+    codes = [*range(0x386, 0x3D0), *range(0x1F00, 0x2000)]
+    greek = {
+        c: unicodedata.normalize("NFC", unicodedata.normalize("NFD", c).translate(_GREEK_ACCENTS))
+        for c in map(chr, codes)
+        if c.isalpha()
+    }
+    both = latin | {c.upper(): plain.upper() for c, plain in latin.items()} | greek
+    return {c: plain for c, plain in both.items() if c != plain and len(c) == len(plain) == 1}
+
+
+UNACCENTED = _unaccented()
+_NOT_WRITTEN = str.maketrans(UNACCENTED | dict.fromkeys(VOWEL_MARKS, ""))
+"""Folding leaves these out; `worker.core.quoting.differences` says where they count."""
+
+# Letters of languages where é, á, ô, ... are other letters than e, a, o, in capitals as well.
+LETTERS_BY_ACCENT = re.compile("[őűěščřžůďťňľŕđơưăðþłąęćńśźżŵŷșțşāēīū\u1ea0-\u1ef9]", re.IGNORECASE)
 
 
 class _Folds(dict[int, str]):
@@ -200,7 +241,8 @@ class _Classes(dict[int, str]):
 CLASSES = _Classes()
 """One ASCII letter or sign for each character, so that regular expressions can speak of classes:
 
-``s`` white space, ``n`` line break, ``H`` soft hyphen, ``I`` zero-width · ``-`` hyphen, ``d`` other short dash,
+``s`` white space, ``n`` line break, ``H`` soft hyphen, ``I`` zero-width, ``T`` kashida
+· ``-`` hyphen, ``d`` other short dash,
 ``m`` minus, ``e`` long dash · ``U`` capital, ``L`` other letter, ``D`` digit, ``F`` vulgar fraction, ``B`` lowered
 digit, ``P`` other raised or lowered sign, ``M`` mark (of the character before) · ``C`` sign of a script without
 spaces, ``N`` Chinese numeral, ``K`` wide punctuation · ``'`` apostrophe ``.`` ``,`` ``:`` ``/`` ``*`` ``x`` (products)
@@ -214,6 +256,8 @@ def _spacing(c: str) -> str:
         return "n" if c in LINE_BREAKS else "s"
     if c == SOFT_HYPHEN:
         return "H"
+    if c == KASHIDA:
+        return "T"
     return "I" if c in ZERO_WIDTH else ""
 
 

@@ -15,12 +15,16 @@ from worker.core.normal_forms import normal_form
 from worker.core.quoting.characters import (
     DASHES,
     INVISIBLE,
+    KASHIDA,
+    LETTERS_BY_ACCENT,
     LINE_BREAKS,
     LONG_DASHES,
     QUOTES,
     SHORT_DASHES,
     SOFT_HYPHEN,
+    UNACCENTED,
     VANISHING,
+    VOWEL_MARKS,
     ZERO_WIDTH,
     letters_as_latin,
     lower_case,
@@ -33,8 +37,10 @@ if TYPE_CHECKING:
 
     from worker.core.quoting.forms import Passage
 
+FINAL_STOP = "final_stop"
 KINDS = (
     "white_space",
+    "paragraphs",
     "quotes",
     "dashes",
     "compatibility",
@@ -44,6 +50,11 @@ KINDS = (
     "hyphenation",
     "case",
     "look_alike",
+    "vowel_marks",
+    "kashida",
+    "accents",
+    "markup",
+    FINAL_STOP,
 )
 """Everything that may be listed as normalised, in the order of the list."""
 
@@ -66,12 +77,40 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
                 return None
             known[pieces] = kinds
         if "case" in kinds:
-            cased.append(start)
+            cased.append(start + (quote.form.text[start] == " "))
         if "compatibility" in kinds:
             formatted.append(start)
     if (cased or formatted) and is_meant(quote, chunk, cased, formatted):
         return None
-    return SAME.union(*known.values())
+    kinds = SAME.union(*known.values())
+    if "accents" in kinds and _are_letters_by_accent(quote, chunk):
+        return None
+    return None if "vowel_marks" in kinds and _are_read_otherwise(quote, chunk) else kinds
+
+
+def _are_letters_by_accent(quote: Passage, chunk: Passage) -> bool:
+    """Whether the language is one in which a capital without its accent is another letter."""
+    start, stop = chunk.span
+    return bool(LETTERS_BY_ACCENT.search(quote.text) or LETTERS_BY_ACCENT.search(chunk.text[start:stop]))
+
+
+def _are_read_otherwise(quote: Passage, chunk: Passage) -> bool:
+    """Whether a word has vowel marks in both texts, and neither has all of the other's."""
+    pairs = {(quote.core(*match.span()), chunk.core(*match.span())) for match in _LETTERS.finditer(quote.form.text)}
+    marks = ((_vowel_marks(one), _vowel_marks(other)) for one, other in pairs)
+    return any(not (_is_among(one, other) or _is_among(other, one)) for one, other in marks)
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def _vowel_marks(text: str) -> str:
+    return "".join(filter(VOWEL_MARKS.__contains__, _nfd(text)))
+
+
+def _is_among(marks: str, others: str) -> bool:
+    rest = iter(others)
+    return all(mark in rest for mark in marks)
 
 
 def _piece_kinds(one: str, other: str, tail: str, other_tail: str) -> Kinds | None:
@@ -116,7 +155,7 @@ def _core_kinds(one: str, other: str) -> Kinds | None:
     hidden = _hidden_kinds(one, other)
     bare, other_bare = INVISIBLE.sub("", one), INVISIBLE.sub("", other)
     if bare.isspace() and other_bare.isspace():
-        return hidden | (SAME if bare == other_bare else {"white_space"})
+        return hidden | _space_kinds(bare, other_bare)
     kinds = dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
     return None if kinds is None else hidden | kinds
 
@@ -124,10 +163,27 @@ def _core_kinds(one: str, other: str) -> Kinds | None:
 _kept_core_kinds = functools.lru_cache(maxsize=4096)(_core_kinds)
 
 
+def _space_kinds(one: str, other: str) -> Kinds:
+    """White space for white space; one paragraph of two is said."""
+    if one == other:
+        return SAME
+    return frozenset({"white_space" if _ends_paragraph(one) == _ends_paragraph(other) else "paragraphs"})
+
+
+def _ends_paragraph(space: str) -> bool:
+    return _BLANK_LINE.search(space) is not None
+
+
+_BREAK = "[" + "".join(sorted(LINE_BREAKS - {"\u2029"})) + "]"
+_BLANK_LINE = re.compile(f"(?:\\r\\n|{_BREAK})[^\\S\\n\\r]*(?:\\r\\n|{_BREAK})|\u2029")
+
+
 def _hidden_kinds(one: str, other: str) -> Kinds:
     soft = one.count(SOFT_HYPHEN) != other.count(SOFT_HYPHEN)
     zero_width = [c for c in one if c in ZERO_WIDTH] != [c for c in other if c in ZERO_WIDTH]
-    return frozenset([*(["soft_hyphen"] if soft else []), *(["zero_width"] if zero_width else [])])
+    kashida = one.count(KASHIDA) != other.count(KASHIDA)
+    found = {"soft_hyphen": soft, "zero_width": zero_width, "kashida": kashida}
+    return frozenset(kind for kind, differs in found.items() if differs)
 
 
 def _is_dash(text: str) -> bool:
@@ -148,17 +204,41 @@ def dash_kinds(one: str, other: str) -> Kinds | None:
 
 
 def _letter_kinds(one: str, other: str) -> Kinds | None:
-    one, other = one.strip(), other.strip()  # "1½" folds to "1 1/2"
+    spaced = one[:1].isspace() != other[:1].isspace()
+    one, other = one.strip(), other.strip()  # "1½" folds to "1 1/2", "5dB" to "5 db"
     if one == other:
         return frozenset({"white_space"})
+    kinds = _accent_kinds(one, other) or _kinds_of_letters(one, other)
+    return kinds | {"white_space"} if kinds and spaced and "compatibility" not in kinds else kinds
+
+
+def _accent_kinds(one: str, other: str) -> Kinds | None:
+    """For a capital that lacks its accent."""
+    one, other = normal_form("NFC", one), normal_form("NFC", other)
+    bare, other_bare = UNACCENTED.get(one, one), UNACCENTED.get(other, other)
+    if (bare == one) == (other_bare == other) or not (one if bare == one else other).isupper():
+        return None
+    if bare == other_bare:
+        return frozenset({"accents"})
+    kinds = _kinds_of_letters(bare, other_bare)
+    return kinds and kinds | {"accents"}
+
+
+def _kinds_of_letters(one: str, other: str) -> Kinds | None:
     kinds = _enough(one, other)
     cased = kinds - {"case"}
-    if not kinds or _other_letter(_normalised(one, cased), _normalised(other, cased)):
+    if not kinds or _marked_otherwise(one, other) or _other_letter(_normalised(one, cased), _normalised(other, cased)):
         return None
     for kind in _STEPS:
         if _normalised(one, kinds - {kind}) == _normalised(other, kinds - {kind}):
             kinds -= {kind}
     return kinds
+
+
+def _marked_otherwise(one: str, other: str) -> bool:
+    """Whether two letters have vowel marks, and not the same."""
+    marks, others = _vowel_marks(one), _vowel_marks(other)
+    return bool(marks and others and marks != others)
 
 
 def _enough(one: str, other: str) -> Kinds:
@@ -180,13 +260,17 @@ _STEPS: dict[str, Callable[[str], str]] = {
     "look_alike": letters_as_latin,
     "case": lower_case,
     "quotes": lambda text: text.translate(QUOTES),
+    "vowel_marks": lambda text: "".join(c for c in text if c not in VOWEL_MARKS),
     "composition": _nfd,
     "compatibility": without_formatting,
 }
 
 
+_IN_ORDER = ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition", "vowel_marks")
+
+
 def _normalised(text: str, kinds: Kinds) -> str:
-    for kind in ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition"):
+    for kind in _IN_ORDER:
         if kind in kinds:
             text = _STEPS[kind](text)
     return text
@@ -245,7 +329,7 @@ def _tail_of(text: str) -> tuple[_Tail, str]:
 
 
 def tail_kinds(one: str, other: str) -> Kinds | None:
-    r"""What must be normalised to make equal what was left out of two folded texts at one place.
+    r"""What must be normalised to make equal what was left out of a quote and a chunk, folded, at one place.
 
     >>> tail_kinds("-\n", ""), tail_kinds("-\n", "-"), tail_kinds("-", ""), tail_kinds("- ", "")
     (frozenset({'hyphenation'}), frozenset({'hyphenation'}), None, None)
@@ -261,6 +345,9 @@ def _dash_tail_kinds(one: _Tail, other: _Tail) -> Kinds | None:
     if not (one.dash and other.dash):
         dashed, bare = (one, other) if one.dash else (other, one)
         return frozenset({"hyphenation"}) if dashed.vanishes and not bare.gap else None
+    if one.dash in LONG_DASHES and other.dash in VANISHING:
+        # A writer's well—known is not the chunk's well-known.
+        return None
     if SOFT_HYPHEN in (one.dash, other.dash):
         dashes = frozenset({"soft_hyphen"}) if one.vanishes and other.vanishes else None
     else:
@@ -276,7 +363,7 @@ def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None
     if one.gap == other.gap:
         return SAME
     if one.gap and other.gap:
-        return frozenset({"white_space"})
+        return _space_kinds(one.gap, other.gap)
     return frozenset({where_it_vanishes}) if one.broken or other.broken else None
 
 

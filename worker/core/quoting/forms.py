@@ -14,9 +14,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from worker.core.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
+from worker.core.quoting.columns import Columns
+from worker.core.quoting.markup import Unmarked, without_markup
+from worker.core.quoting.spacing import optional_spaces
+from worker.core.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from worker.core.quoting.word_lists import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,10 @@ class Form:
 
     def opens(self, i: int) -> bool:
         """Whether folded character ``i`` is the first of what it was folded from (the f of ﬁ, not the i)."""
-        return i in (0, len(self.text)) or self.starts[i] != self.starts[i - 1]
+        if i in (0, len(self.text)) or self.starts[i] != self.starts[i - 1]:
+            return True
+        # After a space that folding put in.
+        return self.text[i - 1] == " " and (i == 1 or self.starts[i - 1] != self.starts[i - 2])
 
     def position(self, offset: int) -> int:
         """The first folded character from ``offset`` of the raw text on."""
@@ -85,6 +94,12 @@ class Prepared:
         return None if text == self._visible else self._form(text)
 
     @cached_property
+    def unmarked(self) -> tuple[Prepared, Unmarked] | None:
+        """The text without its Markdown, prepared; None if it has none."""
+        unmarked = without_markup(self.text)
+        return None if unmarked is None else (Prepared(unmarked.text), unmarked)
+
+    @cached_property
     def cuts(self) -> bytes:
         """For each position of the text and its end: 1 where a quote may begin or end, 0 inside words and numbers."""
         cuts = _cuts(self._visible, self.classes)
@@ -127,8 +142,14 @@ class Prepared:
         return frozenset(match[1] for match in BRACKETS.finditer(self.text))
 
     @cached_property
+    def languages(self) -> tuple[Language, ...]:
+        """What languages it is in, by its common words; none if that can't be told."""
+        return word_lists().languages_of(self.text)
+
+    @cached_property
     def _all_classes(self) -> str:
-        return _BROKEN_SOFT_HYPHEN.sub("-", self.text.translate(CLASSES))
+        classes = _BROKEN_SOFT_HYPHEN.sub("-", self.text.translate(CLASSES))
+        return _KASHIDA.sub(lambda match: "I" * len(match[0]), classes).replace("T", "L") if "T" in classes else classes
 
     @cached_property
     def _places(self) -> array[int] | None:
@@ -166,6 +187,8 @@ BRACKETS = re.compile(r"[\[［]([^\[\]［］]{1,80}+)[\]］]")
 _HIDDEN = re.compile("[HI]+")
 # Before the end of a line a soft hyphen shows, and is a hyphen.
 _BROKEN_SOFT_HYPHEN = re.compile("H(?=s*+n)")
+# Elsewhere than beside a letter, between numbers say, it is a sign of its own.
+_KASHIDA = re.compile(r"(?<=[LM])T++|T++(?=L)")
 _WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
 
 # --- folding ------------------------------------------------------------------------------------
@@ -174,8 +197,8 @@ _WORD = re.compile(r"[ULDFPB][ULDFPBM'.,:/\-dm]*+")
 # whether "well-known" may be "well-\nknown" or "wellknown" is judged where two texts are compared.
 _PIECE = re.compile(
     r"""
-    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[Ko.,:/'+%*#])[sn]++(?=[CN])
-                | (?: (?<=[CN]) | (?<=[CN]M) )[sn]++(?=[CNKo.,:/'+%*#]) )
+    (?P<left_out> (?<=[ULM])[-dme]{1,3}+[sn]*+(?=[UL]) | (?<=[Ko.,:/'+*#])[sn]++(?=[CN])
+                | (?: (?<=[CN]) | (?<=[CN]M) )[sn]++(?=[CNKo.,:/'+*#]) )
   | (?P<gap>      [sn]++ )
   | (?P<rule>     [-dme]{4,}+ )
   | (?P<joint>    (?<=[ULDMPBFCN])[-dme]{1,3}+[sn]*+(?=[ULDPBFCN]) )
@@ -201,7 +224,24 @@ def _folded(text: str, classes: str) -> Form:
         else:
             starts.extend([start] * len(folded))
             ends.extend([end] * len(folded))
-    return Form("".join(pieces), starts, ends)
+    return _with_spaces(Form("".join(pieces), starts, ends), optional_spaces(text, classes))
+
+
+def _with_spaces(form: Form, places: Sequence[int]) -> Form:
+    """The form with a space before some places of the text, which rise, so that there always is one."""
+    parts: list[str] = []
+    starts, ends = array("l"), array("l")
+    last = 0
+    for place in places:
+        i = form.position(place)
+        if 0 < i < len(form.text) and form.starts[i] == place and form.opens(i) and form.text[i - 1] != " ":
+            parts += [form.text[last:i], " "]
+            starts += form.starts[last:i] + form.starts[i : i + 1]
+            ends += form.ends[last:i] + form.ends[i : i + 1]
+            last = i
+    if not parts:
+        return form
+    return Form("".join(parts) + form.text[last:], starts + form.starts[last:], ends + form.ends[last:])
 
 
 def _fold_pieces(text: str, classes: str) -> Iterator[tuple[int, int, str, bool]]:
@@ -260,12 +300,13 @@ _WHOLE = re.compile(
     re.VERBOSE,
 )
 
-# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number (but not in x − 2), 1 000,
-# 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
+# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number (but not in x − 2), 1 000
+# (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
 _HELD = re.compile(
     r"""
     (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
-  | (?<!DDDD)(?<=D)s(?=DDD(?!D)) | (?<=D)s(?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
+  | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<zeros>[.,]s*+n[sn]*+)(?=DDD(?!D))
+  | (?<=D)[sn](?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,
 )
@@ -280,8 +321,11 @@ def _cuts(text: str, classes: str) -> bytearray:
     for match in _WHOLE.finditer(classes):
         start, end = match.span()
         cuts[start + 1 : end] = bytes(end - start - 1)
+    columns = Columns(text)
     for match in _HELD.finditer(classes):
         start, end = match.span()
+        if match.lastgroup and not columns.is_one_number(start, end):
+            continue
         cuts[start : end + 1] = bytes(end + 1 - start)
     for match in _SUSPENDED.finditer(text):
         cuts[match.start()] = cuts[match.start() + 1] = cuts[match.end()] = 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from worker.core.normal_forms import normal_form
 from worker.core.quoting.characters import INVISIBLE, LONG_DASHES, letters_as_latin
 from worker.core.quoting.units import is_other_unit
-from worker.core.quoting.word_lists import TOLD_APART_BY_CASE
+from worker.core.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,9 +124,9 @@ def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
     start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
     before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
-    if _is_code(before, after) or _is_beside_number(own, before, after, begins) or _is_other_i(quoted, own, chunk.text):
+    if _is_code(before, after) or _is_beside_number(own, before, after) or _is_other_i(quoted, own, chunk.text):
         return True
-    is_word_too = len(own) == 1 or frozenset((quoted, own)) in TOLD_APART_BY_CASE
+    is_word_too = len(own) == 1 or frozenset((quoted, own)) in word_lists().told_apart_by_case
     return is_word_too and not begins and not _is_in_capitals(words, i)
 
 
@@ -155,14 +155,11 @@ _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\
 _DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")
 
 
-def _is_beside_number(word: str, before: str, after: str, begins: bool) -> bool:
-    """Whether a short word stands after a number or a unit, or before a number: 5 ms, 5 mg/L, pH 7."""
+def _is_beside_number(word: str, before: str, after: str) -> bool:
+    """Whether a short word stands after a number, or beside a unit: 5 ms, 5 mg/L."""
     if len(word) > _LONGEST_UNIT:
         return False
-    left, right = before.rstrip(), after.lstrip()
-    if left[-1:].isnumeric() or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS:
-        return True
-    return right[:1].isnumeric() and not begins
+    return before.rstrip()[-1:].isnumeric() or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS
 
 
 _PRODUCTS = frozenset("/·⋅")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
-from worker.core.quoting.limits import counts, denies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,13 +51,16 @@ class Insertion:
 
     Attributes:
         text: the words, without their brackets.
-        pieces: how many pieces of its part stand before it.
+        pieces: how many pieces of its part stand before it; `WITHIN` if it is within one.
         letters: of a letter in brackets (``[T]he``), how many letters of its part stand before it; else None.
     """
 
     text: str
     pieces: int
     letters: int | None = None
+
+
+WITHIN = -1
 
 
 Reading = tuple[Part, ...]
@@ -89,7 +91,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     def part(way: _Way, text: str, mark: str) -> Part:
         return way(text, mark, own)
 
-    ways = (_as_it_is, _joined, _apart) if BRACKETS.search(quote) else (_as_it_is,)
+    ways = (_as_it_is, _joined, _apart, _inflected) if BRACKETS.search(quote) else (_as_it_is,)
     # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
     found = dict.fromkeys(
         _with_doubts(
@@ -103,7 +105,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     return tuple(
         reading
         for reading in found
-        if reading and all(map(_long_enough, reading)) and reading != (Part((prepare(quote.strip()),), ""),)
+        if reading and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
     )
 
 
@@ -133,6 +135,11 @@ _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『�
 
 # Nobody begins a quote with the end of a sentence and then leaves something out.
 _ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
+
+
+def _parts_long_enough(reading: Reading) -> bool:
+    """Whether the parts mean something each by itself; one alone is joined with no other."""
+    return len(reading) == 1 or all(map(_long_enough, reading))
 
 
 def _long_enough(part: Part) -> bool:
@@ -244,8 +251,8 @@ _INSERTION = re.compile(f"{BRACKETS.pattern}|{_SIC.pattern}", re.IGNORECASE)
 
 
 def may_be_replaced(text: str) -> bool:
-    """Whether an insertion may stand for this: few words, no number, denial, limit or bracket."""
-    return _is_short(text) and not (_BRACKET.search(text) or counts(text) or denies(text))
+    """Whether an insertion may stand for so much, without a bracket in it; for which words, says `insertions`."""
+    return _is_short(text) and not _BRACKET.search(text)
 
 
 def has_brackets_beside(chunk: str, part: Part, start: int, stop: int) -> bool:
@@ -279,8 +286,10 @@ def _as_it_is(text: str, mark: str, _: frozenset[str]) -> Part:
 def _joined(text: str, mark: str, own: frozenset[str]) -> Part:
     """Without insertions, as it was before they were put in."""
     pieces, insertions = _taken_apart(text, own)
-    edges = _part(pieces, mark)
-    added = [replace(one, pieces=0) for one in insertions]
+    edges = _part(pieces, mark, insertions)
+    last = len(edges.pieces)
+    places = {0: 0, last: 1}
+    added = [replace(one, pieces=places.get(one.pieces, WITHIN)) for one in edges.insertions]
     return replace(_part([_put_together(pieces)], mark, added), opens=edges.opens, closes=edges.closes)
 
 
@@ -288,6 +297,14 @@ def _apart(text: str, mark: str, own: frozenset[str]) -> Part:
     """The pieces between insertions, since these may stand for something."""
     pieces, insertions = _taken_apart(text, own)
     return _part(pieces, mark, insertions)
+
+
+def _inflected(text: str, mark: str, own: frozenset[str]) -> Part:
+    """The same, but a word with an ending in brackets (``walk[ed]``) is all put in."""
+    return _apart(_ENDING.sub(r"[\1\2]", text), mark, own)
+
+
+_ENDING = re.compile(r"([^\W\d_]{2,40}+)\[([^\W\d_]{1,8})\](?!\w)")
 
 
 def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[Insertion]]:
@@ -323,9 +340,9 @@ def _is_letter(text: str) -> bool:
 
 
 def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
-    """Whether brackets hold an editor's words: none that deny or count, not glued to a number, no text of a link."""
+    """Whether brackets may hold an editor's words: not glued to a number, no text of a link."""
     glued = any(map(str.isnumeric, around)) or around[1] in _LINKED
-    return any(map(str.isalpha, inside)) and not denies(inside) and not counts(inside) and not glued
+    return any(map(str.isalpha, inside)) and not glued
 
 
 _LINKED = ("(", "[", ":")

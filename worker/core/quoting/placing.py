@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from worker.core.quoting.differences import KINDS
+from worker.core.quoting.differences import FINAL_STOP, KINDS
 from worker.core.quoting.findings import LeftOut, Place, PutIn
 from worker.core.quoting.forms import Prepared, prepare
+from worker.core.quoting.insertions import may_stand_at_edge, may_stand_between, words_after, words_before
 from worker.core.quoting.limits import counts, denies
 from worker.core.quoting.marks import (
+    WITHIN,
     Insertion,
     Part,
     Reading,
@@ -44,6 +48,12 @@ class AskedQuote:
         self._bracketed = self.text.bracketed and self.text.bracketed | prepare(without_sic(text)).bracketed
         self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
 
+    @cached_property
+    def _without_stop(self) -> AskedQuote | None:
+        """The quote without a full stop or comma at its end, which its writer may have added; None if it has none."""
+        match = _STOP.search(self.text.text)
+        return AskedQuote(self.text.text[: match.start()]) if match else None
+
     def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
         own = self._bracketed & chunk.bracketed if self._bracketed else self._bracketed
         if own not in self._read:
@@ -57,6 +67,19 @@ class AskedQuote:
 
     def place(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Where and how it stands in a chunk."""
+        if place := self._place(i, chunk):
+            return place
+        return self._without_stop.place_before_stop(i, chunk) if self._without_stop else None
+
+    def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
+        """Where and how it stands in a chunk, if a writer may end a sentence after it: of a question nobody may."""
+        place = self._place(i, chunk) if self._long_enough else None
+        if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]):
+            return None
+        how: Verdict = "normalised" if place.how == "verbatim" else place.how
+        return replace(place, how=how, normalised=(*place.normalised, FINAL_STOP))
+
+    def _place(self, i: int, chunk: QuotedChunk) -> Place | None:
         if verbatim := find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
             return _place(i, chunk, "verbatim", [verbatim])
         if self._long_enough:
@@ -67,6 +90,11 @@ class AskedQuote:
             if parts := _find_parts(reading, chunk.text):
                 return _elided_place(i, chunk, reading, parts)
         return None
+
+
+_STOP = re.compile(r"(?<=[^\s.…⋯,，。、،।۔։።．｡])[.,，。、،।۔։።．｡]\s*\Z")
+# A Greek question ends with a semicolon.
+_ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\u03ff\u1f00-\u1fff])["'’”»)\]]{0,2};""")
 
 
 def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
@@ -114,25 +142,58 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
     pieces = [piece for part in reading for piece in part.pieces]
-    for find in (*ways_to_normalise(chunk, pieces), find_verbatim):
-        parts: list[list[Match]] = []
-        for part in reading:
-            after = parts[-1][-1].span[1] if parts else 0
-            found = _find_part(part, chunk, after, find)
-            if not found or (parts and not is_left_out(chunk.text[after : found[0].span[0]], part.mark)):
-                break
-            if has_brackets_beside(chunk.text, part, found[0].span[0], found[-1].span[1]):
-                break
+    ways = (*ways_to_normalise(chunk, pieces), find_verbatim)
+    return next((parts for find in ways if (parts := _find_in_order(reading, chunk, find))), [])
+
+
+def _find_in_order(reading: Reading, chunk: Prepared, find: Find) -> list[list[Match]]:
+    """The parts by one way of finding; where what is around a part does not fit, its next place is tried.
+
+    After so many places in vain there is an end, so that it takes linear time.
+    """
+    parts: list[list[Match]] = []
+    after, tries = 0, 0
+    while len(parts) < len(reading):
+        part = reading[len(parts)]
+        found = _find_part(part, chunk, after, find)
+        if found and _fits(part, found, parts[-1] if parts else None, chunk.text):
             parts.append(found)
-        else:
-            return parts
-    return []
+            after = found[-1].span[1]
+            continue
+        tries += 1
+        if not found and (not parts or after == parts[-1][-1].span[1]):
+            return []  # it stands nowhere behind the part before, wherever that may be
+        after = (found or parts.pop())[0].span[0] + 1
+        if tries > _TRIED:
+            return []
+    return parts
+
+
+def _fits(part: Part, found: Sequence[Match], before: Sequence[Match] | None, text: str) -> bool:
+    """Whether a mark may stand for what lies before a part, and its insertions for what is beside it."""
+    start, stop = found[0].span[0], found[-1].span[1]
+    if before and not is_left_out(text[before[-1].span[1] : start], part.mark):
+        return False
+    return not has_brackets_beside(text, part, start, stop)
+
+
+def _may_stand(insertion: Insertion, part: Part, matches: Sequence[Match], chunk: Prepared) -> bool:
+    """Whether words may be put in where they are."""
+    if insertion.letters is not None:
+        return True
+    start, stop = matches[0].span[0], matches[-1].span[1]
+    if insertion.pieces == 0:
+        return may_stand_at_edge(insertion.text, words_before(chunk.text, start), chunk, (start, stop))
+    if insertion.pieces == len(part.pieces):
+        return may_stand_at_edge(insertion.text, words_after(chunk.text, stop), chunk, (start, stop))
+    gap = "" if insertion.pieces == WITHIN else _gaps(matches, chunk.text)[insertion.pieces - 1]
+    return may_stand_between(insertion.text, gap, chunk, (start, stop))
 
 
 def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Match]:
     """The first place of a part; of several pieces, where each is near the one before."""
     pieces = part.pieces
-    for _ in range(1 if len(pieces) == 1 else _TRIED):
+    for _ in range(_TRIED if part.insertions else 1):
         first = find(pieces[0], chunk, after, len(chunk.text))
         if first is None:
             break
@@ -144,6 +205,7 @@ def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Matc
                 break
             matches.append(near)
         else:
-            return matches
+            if all(_may_stand(insertion, part, matches, chunk) for insertion in part.insertions):
+                return matches
         after = first.span[0] + 1
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,13 +58,32 @@ def _find_look_alike(quote: Prepared, chunk: Prepared, after: int, before: int) 
     return _find_form(quote, forms[0], chunk, forms[1], (after, before))
 
 
+def _find_unmarked(quote: Prepared, chunk: Prepared, after: int, before: int) -> Match | None:
+    """The first place without the Markdown of both; a link of the quote leads where the chunk's does."""
+    asked, wanted = quote.unmarked or (quote, None)
+    plain, unmarked = chunk.unmarked or (chunk, None)
+    if unmarked is None:
+        match = _find_normalised(asked, plain, after, before)
+        return match and Match(match.span, match.kinds | {"markup"})
+    places = unmarked.places
+    match = _find_normalised(asked, plain, bisect_left(places, after), bisect_left(places, before))
+    if match is None:
+        return None
+    start, stop = places[match.span[0]], places[match.span[1] - 1] + 1
+    own = [target for place, target in unmarked.links if start <= place < stop]
+    targets = [target for _, target in wanted.links] if wanted else []
+    return None if own and targets and own != targets else Match((start, stop), match.kinds | {"markup"})
+
+
 Find = Callable[[Prepared, Prepared, int, int], Match | None]
 
 
 def ways_to_normalise(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[Find, ...]:
     """How to find quotes by normalising; look-alikes only where there are any."""
     look_alikes = chunk.one_script_form is not None or any(quote.one_script_form is not None for quote in quotes)
-    return (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
+    ways = (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
+    marked = chunk.unmarked is not None or any(quote.unmarked is not None for quote in quotes)
+    return (*ways, _find_unmarked) if marked else ways
 
 
 def _find_form(quote: Prepared, asked: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:

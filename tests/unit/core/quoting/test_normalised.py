@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.quoting import check_quote
-from worker.core.quoting.differences import KINDS
+from worker.core.quoting.differences import FINAL_STOP, KINDS
 from worker.core.quoting.findings import QuotedChunk, QuoteFinding
 
 
@@ -22,7 +22,7 @@ SAME = [
     # white space
     ("the noise floor is low", "the  noise\nfloor\tis low", "white_space"),
     ("the noise floor is low", "the\u00a0noise\u2009floor\u3000is\u2028low", "white_space"),
-    ("a\r\n\r\n  b c d", "a b c d", "white_space"),
+    ("a\r\n\r\n  b c d", "a b c d", "paragraphs"),
     ("本设备不得在超过", "本设备\n不得在\r\n超过", "white_space"),
     ("温度，不得使用", "温度，\n不得使用", "white_space"),
     # quotes
@@ -35,7 +35,7 @@ SAME = [
     # dashes
     ("the desk — the old one — hums", "the desk - the old one - hums", "dashes"),
     ("the desk—the old one—hums", "the desk--the old one--hums", "dashes"),
-    ("the desk—the old one—hums", "the desk-the old one-hums", "dashes"),
+    ("the desk–the old one–hums", "the desk-the old one-hums", "dashes"),
     ("channels 7–9 and −84 dBu", "channels 7-9 and -84 dBu", "dashes"),
     ("a well-known tune", "a well‑known tune", "dashes"),
     ("a minus of –5 °C", "a minus of −5 °C", "dashes"),
@@ -91,6 +91,20 @@ SAME = [
     ("море и рассол", "мopе и paссoл", "look_alike"),
     ("Οδυσσέας και Νίκη", "Oδυσσέας και Nίκη", "look_alike"),
     ("naïve Noël here", "nаїve Nоёl here", "look_alike"),
+    # vowel marks, kashida
+    ("كَتَبَ الطَّالِبُ", "كتب الطالب", "vowel_marks"),
+    ("בְּרֵאשִׁית בָּרָא", "בראשית ברא", "vowel_marks"),
+    ("المـحـطـة الشـمالية", "المحطة الشمالية", "kashida"),
+    # accents of capitals
+    ("École normale ici", "Ecole normale ici", "accents"),
+    ("η Αθήνα Όμηρος", "η Αθήνα Ομηρος", "accents"),
+    # Markdown
+    ("the **red** lamp", "the red lamp", "markup"),
+    ("call `reset --hard` first", "call reset --hard first", "markup"),
+    ("see [the lamp](https://example.org/a) first", "see the lamp first", "markup"),
+    # spaces that may be or not
+    ("a gain of 5 dB here", "a gain of 5dB here", "white_space"),
+    ("请使用 GPU 时注意", "请使用GPU时注意", "white_space"),
 ]
 
 
@@ -122,7 +136,7 @@ def test_white_space_beside_scripts_without_it(text: str, quote: str) -> None:
 
 def test_every_kind_has_an_example() -> None:
     """The list of kinds is what the table shows."""
-    assert {kind for _, _, kind in SAME} == {*KINDS}
+    assert {kind for _, _, kind in SAME} | {FINAL_STOP} == {*KINDS}
 
 
 @pytest.mark.parametrize(

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-import unicodedata
-from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.unit.core.quoting.corpus import (
-    FOUND,
-    LEAST_CASES,
+    TEXTS,
     Case,
     Made,
     Text,
     accepted,
     both_ways,
     cases,
-    check,
     is_broad,
     plant,
     refused,
     swap_planted,
 )
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Pair = tuple[str, str]
-
-
-def verdict(quote: str, text: str) -> str:
-    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
 
 
 # --- pairs: what the chunk says, what the quote says --------------------------------------------
@@ -99,13 +86,13 @@ OTHER_MARKUP = [
     ),
 ]
 
-UNIT_NAMES = "dB dBu mA kHz GHz MB km m mm µF °C °F mL mg mg/day kg kWh km/h % ‰ Ω kΩ ms min h rpm Pa V W Nm m² s⁻¹".split()
+SYMBOLS = "dB dBu mA kHz GHz MB km m mm µF °C °F mL mg mg/day kg kWh km/h % ‰ Ω kΩ ms min h rpm Pa V W Nm m² s⁻¹"
+UNIT_NAMES = SYMBOLS.split()
 UNITS = both_ways(
     [
         *((f"at {n} {unit} or so", f"at {n}{unit} or so") for unit in UNIT_NAMES for n in ("5", "3.5", "−12")),
         *((f"costs {sign} {n} or so", f"costs {sign}{n} or so") for sign in "€$£¥" for n in ("5", "3.50", "1,200")),
         *((f"costs {n} {sign} or so", f"costs {n}{sign} or so") for sign in "€£" for n in ("5", "3,50", "1.200")),
-        ("at 40° C or so", "at 40 °C or so"),
         ("at 40\u202f°C or so", "at 40°C or so"),
         ("at 5\u00a0dB or so", "at 5dB or so"),
         ("at ٤٠ °C or so", "at ٤٠°C or so"),
@@ -144,7 +131,6 @@ WIDE = both_ways(
         ("比例为2.4%左右", "比例为 2.4% 左右"),
         ("使用GPU时不得关机", "使用 GPU 时不得关机"),
         ("ใช้Python3ได้ที่นี่", "ใช้ Python3 ได้ที่นี่"),
-        ("사용자는 USB를 쓴다", "사용자는 USB 를 쓴다"),
         ("전체 20분 동안 쓴다", "전체 20 분 동안 쓴다"),
     ]
 )
@@ -221,7 +207,7 @@ CAPITALS = both_ways(
         ("η θερμοκρασία δεν πρέπει", "Η ΘΕΡΜΟΚΡΑΣΙΑ ΔΕΝ ΠΡΕΠΕΙ"),
         ("Ο Όμηρος και η Αθήνα", "Ο Ομηρος και η Αθήνα"),
         ("Ὀδυσσεὺς ὁ πολύτροπος", "ΟΔΥΣΣΕΥΣ Ο ΠΟΛΥΤΡΟΠΟΣ"),
-        ("não há água na comporta é", "NÃO HA AGUA NA COMPORTA E"),
+        ("não há água na comporta", "NÃO HA AGUA NA COMPORTA"),
     ]
 )
 OTHER_CAPITALS = both_ways(
@@ -253,9 +239,19 @@ PLANTED: dict[str, tuple[list[Pair], list[Pair]]] = {
 }
 
 
-def of_all(pairs: list[Pair]) -> list[Case]:
-    """Quotes of every pair, each in other texts."""
-    made = [case for turn, pair in enumerate(pairs) for case in cases(swap_planted([pair]), seed=turn)[:24]]
+# In a text with letters of other languages an accent makes another letter, on capitals too.
+TEXTS_FOR_ACCENTS = [text for text in TEXTS if not re.search("[ąěğřśşžơ]", text.text)]
+
+
+def of_all(pairs: list[Pair], texts: list[Text]) -> list[Case]:
+    """Quotes of every pair, as many of each, the texts taken in turn."""
+    each = 1 + 260 // len(pairs)
+    made: list[Case] = []
+    for turn, pair in enumerate(pairs):
+        rule, turned = swap_planted([pair]), texts[turn % len(texts) :] + texts[: turn % len(texts)]
+        for text in itertools.islice(itertools.cycle(turned), each):
+            quote = rule(random.Random(f"{turn} {len(made)}"), text)
+            made += [Case(*quote, text.name, text.language)] if quote else []
     assert is_broad(made)
     return made
 
@@ -263,14 +259,14 @@ def of_all(pairs: list[Pair]) -> list[Case]:
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_written_otherwise_is_found(name: str) -> None:
     """The same words with or without Markdown, spaces, points and accents on capitals."""
-    made = of_all(PLANTED[name][0])
+    made = of_all(PLANTED[name][0], TEXTS_FOR_ACCENTS if name == "capitals" else TEXTS)
     assert refused(made) == []
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_said_otherwise_is_not_found(name: str) -> None:
     """Beside each of them: another number, sign, letter or word, written in the same ways."""
-    made = of_all(PLANTED[name][1])
+    made = of_all(PLANTED[name][1], TEXTS)
     assert accepted(made) == []
 
 
@@ -279,10 +275,14 @@ def test_what_is_said_otherwise_is_not_found(name: str) -> None:
 STOPS = {"Chinese": "。，、", "Japanese": "。，、", "Arabic": ".،", "Hindi": "।"}
 
 
+WORD_BEGINS, WORD_ENDS = r"(?<=\s)(?=[^\W\d_]{2})", r"(?<=[^\W\d_]{2})(?=[\s,;])"
+WITHOUT_SPACES = {"Chinese", "Japanese", "Thai"}
+
+
 def passage(rng: random.Random, text: Text) -> tuple[str, str] | None:
     """A passage that ends at a word, and what comes after it."""
-    spaces = text.language not in {"Chinese", "Japanese", "Thai"}
-    begin, end = (r"(?<=\s)(?=[^\W\d_]{2})", r"(?<=[^\W\d_]{2})(?=[\s,;])") if spaces else (r"(?<=[，。、；])", r"(?=[，。、；])")
+    spaces = text.language not in WITHOUT_SPACES
+    begin, end = (WORD_BEGINS, WORD_ENDS) if spaces else (r"(?<=[，。、；])", r"(?=[，。、；])")
     starts = [match.start() for match in re.finditer(begin, text.text)]
     start = rng.choice(starts or [0])
     ends = [match.start() for match in re.finditer(end, text.text) if start + 12 <= match.start() <= start + 150]
@@ -304,11 +304,13 @@ def with_stop_and_mark(rng: random.Random, text: Text) -> Made | None:
     """The same with words left out before."""
     found = passage(rng, text)
     words = found[0].split() if found else []
-    if not found or len(words) < 10 or len("".join(words[:4])) < 12 or len("".join(words[-4:])) < 12:
+    kept = rng.randint(3, 5)
+    if len(words) <= 2 * kept or not all(
+        re.match(r"[^\W\d]{2,}[,;]?\Z", word) for word in words[:kept] + words[-kept:]
+    ):
         return None
-    if re.search(r"\d|[.…]", found[0]):
-        return None
-    return Made(" ".join(words[:4]) + " … " + " ".join(words[-4:]) + rng.choice(".,"), text.text)
+    quote = " ".join(words[:kept]) + " … " + " ".join(words[-kept:]) + rng.choice(".,")
+    return Made(quote, text.text)
 
 
 def with_other_end(rng: random.Random, text: Text) -> Made | None:
@@ -317,7 +319,8 @@ def with_other_end(rng: random.Random, text: Text) -> Made | None:
     if not found:
         return None
     quote = found[0]
-    ends = [c for c in ("?", "!", ";", ":", "?.", " not.", "5.", ".5", "-.", "s.", "%.") if not found[1].startswith(c[:1])]
+    ends = ["?", "!", ";", ":", "?.", " not.", "5.", ".5", "-.", "s.", "%."]
+    ends = [end for end in ends if not found[1].startswith(end[:1])]
     made = rng.choice([quote + rng.choice(ends), quote[:-1] + ".", quote[1:] + "."])
     return Made(made, text.text) if made.rstrip(".") not in text.text.replace("-", " ") else None
 
@@ -327,7 +330,8 @@ def with_stop_for_a_question(rng: random.Random, text: Text) -> Made | None:
     found = passage(rng, text)
     if not found:
         return None
-    chunk = text.text.replace(found[0] + found[1], found[0] + rng.choice(["?", "!", "?!", "！", "？", "؟", "”?"]) + " Ah. " + found[1])
+    asked = rng.choice(["?", "!", "?!", "！", "？", "؟", "”?"])
+    chunk = text.text.replace(found[0] + found[1], f"{found[0]}{asked} Ah. {found[1]}")
     return Made(found[0] + rng.choice(".,。"), chunk)
 
 
@@ -341,22 +345,25 @@ def with_stop_in_a_number(rng: random.Random, text: Text) -> Made | None:
 # --- dots at the end ----------------------------------------------------------------------------
 
 
+DOTS = [("...", "…"), ("…", "..."), ("...", " …"), (" ...", "…"), ("....", "…"), ("......", "……")]
+
+
 def with_dots(rng: random.Random, text: Text) -> Made | None:
     """Three dots of the chunk are one sign in the quote, or the other way round, with or without a space before."""
     found = passage(rng, text)
     if not found:
         return None
-    dots, quoted = rng.choice([("...", "…"), ("…", "..."), ("...", " …"), (" ...", "…"), ("....", "…"), ("......", "……")])
+    dots, quoted = rng.choice(DOTS)
     chunk = text.text.replace(found[0] + found[1], found[0] + dots + found[1])
     words = found[0].split(" ")
     short = " ".join(words[-rng.choice([2, 3, len(words)]) :])
-    return Made(short + quoted, chunk) if len(short) > 5 else None
+    return Made(short + quoted, chunk) if len(short) > 5 and short[0].isalpha() else None
 
 
 def with_dots_for_words(rng: random.Random, text: Text) -> Made | None:
     """Dots at the end excuse no other word, number or half of a word."""
     found = passage(rng, text)
-    if not found:
+    if not found or text.language in WITHOUT_SPACES:
         return None
     other = rng.choice([found[0][:-1], found[0] + " not", found[0] + "s", found[0] + " 7", found[0][1:]])
     chunk = text.text.replace(found[0] + found[1], found[0] + "..." + found[1])
@@ -390,12 +397,13 @@ def with_parts_out_of_order(rng: random.Random, text: Text) -> Made | None:
 
 # --- numbers cut at the end of a line -----------------------------------------------------------
 
+NUMBERS = [("25", "000"), ("1", "250"), ("340", "000"), ("7", "050"), ("12 500", "000"), ("٢٥", "٠٠٠")]
 BREAKS = ["\n", "\r\n", " \n", "\n   ", "\u2028"]
 
 
 def with_a_number_cut(rng: random.Random, text: Text) -> Made | None:
     """A quote ends or begins inside a number that goes on in the next line."""
-    head, tail = rng.choice([("25", "000"), ("1", "250"), ("340", "000"), ("7", "050"), ("12 500", "000"), ("٢٥", "٠٠٠")])
+    head, tail = rng.choice(NUMBERS)
     chunk, before, after = plant(rng, text, f"some {head}{rng.choice(BREAKS)}{tail} of them")
     cut = rng.choice([f"{before}some {head}", f"{tail} of them{after}", f"{before}some {head}."])
     return Made(rng.choice([cut, cut.upper(), cut.replace(" ", "\n")]), chunk)
@@ -403,7 +411,7 @@ def with_a_number_cut(rng: random.Random, text: Text) -> Made | None:
 
 def with_a_number_over_lines(rng: random.Random, text: Text) -> Made | None:
     """The whole number, in one line or in two."""
-    head, tail = rng.choice([("25", "000"), ("1", "250"), ("340", "000"), ("7", "050"), ("12 500", "000"), ("٢٥", "٠٠٠")])
+    head, tail = rng.choice(NUMBERS)
     chunk, before, after = plant(rng, text, f"some {head}{rng.choice(BREAKS)}{tail} of them")
     return Made(f"{before}some {head}{rng.choice([' ', *BREAKS])}{tail} of them{after}", chunk)
 
@@ -411,23 +419,24 @@ def with_a_number_over_lines(rng: random.Random, text: Text) -> Made | None:
 # --- columns that look like one number ----------------------------------------------------------
 
 
-def table(rng: random.Random, text: Text, columns: int, between: str) -> list[list[str]]:
+def table(rng: random.Random, text: Text) -> list[list[str]]:
     """Rows of numbers with a name before each, one of which is no number when read as one."""
-    names = [word for word in re.findall(r"[^\W\d_]{3,}", text.text)[:40]] or ["row"]
-    rows = [[rng.choice(names), *(str(rng.randint(100, 999)) for _ in range(columns))] for _ in range(rng.randint(2, 4))]
-    rows.insert(rng.randrange(len(rows)), [rng.choice(names), *(str(rng.randint(10, 99)) for _ in range(columns))])
-    return rows
+    names = re.findall(r"[^\W\d_]{3,}", text.text)[:40] or ["row"]
+    numbers = [[rng.randint(100, 999) for _ in range(3)] for _ in range(rng.randint(2, 4))]
+    numbers.insert(rng.randrange(len(numbers)), [rng.randint(10, 99) for _ in range(3)])
+    return [[rng.choice(names), *map(str, row)] for row in numbers]
 
 
 def with_columns(rng: random.Random, text: Text) -> Made | None:
     """A quote begins or ends between two columns."""
     between = rng.choice([" ", "\t", "   ", " | "])
-    rows = table(rng, text, 3, between)
+    rows = table(rng, text)
     lines = [between.join(row) for row in rows]
     i = rng.randrange(len(rows))
     chunk = f"{text.text}\n\n" + "\n".join(lines) + "\n"
-    above = lines[i - 1] + "\n" if i else ""
-    return Made(rng.choice([above + between.join(rows[i][:3]), between.join(rows[i][2:]) + "\n" + "".join(lines[i + 1 : i + 2])]), chunk)
+    above, below = lines[i - 1] + "\n" if i else "", "".join(lines[i + 1 : i + 2])
+    quote = rng.choice([above + between.join(rows[i][:3]), between.join(rows[i][2:]) + "\n" + below])
+    return Made(quote, chunk)
 
 
 def with_columns_of_one(rng: random.Random, text: Text) -> Made | None:
@@ -440,7 +449,7 @@ def with_columns_of_one(rng: random.Random, text: Text) -> Made | None:
 
 def with_columns_changed(rng: random.Random, text: Text) -> Made | None:
     """A digit more, fewer or another, or two columns exchanged."""
-    rows = table(rng, text, 3, " ")
+    rows = table(rng, text)
     between = rng.choice([" ", "\t", "   ", " | "])
     chunk = f"{text.text}\n\n" + "\n".join(between.join(row) for row in rows) + "\n"
     row = rng.choice(rows)

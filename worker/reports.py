@@ -95,7 +95,7 @@ def conflicts_table(answer: Citations) -> Table:
     caption = f"{more} more are in the citations document" if more else None
     table = Table(title="conflicts", caption=caption, title_justify="left", expand=True)
     table.add_column("conflict", max_width=14)
-    table.add_column("citation", style="cyan", overflow="fold", max_width=ID_WIDTH)
+    table.add_column("citation", style="cyan", **ID_COLUMN)
     table.add_column("characters", no_wrap=True)
     table.add_column("differs by", overflow="fold", max_width=14)
     table.add_column("what it says", ratio=1)

@@ -73,7 +73,7 @@ TASKS = (
 
 _SPACES = "".join(map(chr, WHITE_SPACE))
 _NOT_BLANK = {"pattern": f"^[{_SPACES}]*[^{_SPACES}]"}
-_BESIDE_RESUME = ["principal", "principal_token", "resume", "stop_after"]
+_BESIDE_RESUME = ["principal", "principal_token", "require_model", "resume", "stop_after"]
 
 
 _CITATION: Schema = {
@@ -99,6 +99,7 @@ _DOCUMENT: Schema = {
         "all_citations": _CITATIONS,
         "total_count": {"type": "integer"},
         "source_ids": {"type": "array", "items": {"type": "string"}},
+        "conflicts": {"type": "array"},
     },
     "required": ["by_section", "all_citations", "total_count", "source_ids"],
     "additionalProperties": False,

@@ -329,11 +329,21 @@ def sic(rng: random.Random, source: Source) -> Made | None:
     return Made(" ".join(words))
 
 
+def names_in(text: str) -> list[str]:
+    """Words with a capital within a sentence."""
+    return sorted(set(re.findall(r"(?<=[a-z] )[A-Z][a-z]{3,}(?= [a-z])", text)))
+
+
 @honest("elided")
 def insertion(rng: random.Random, source: Source) -> Made | None:
     """An editor's words in brackets between two words."""
     words = source.passage.split()
-    put_in = ["[the mayor]", "[his emphasis]", "[of Lübeck]", "[that is, the desk]", "[emphasis added]"]
+    put_in = [
+        "[his emphasis]",
+        "[emphasis added]",
+        "[my translation]",
+        *(f"[{name}]" for name in names_in(source.text)),
+    ]
     words.insert(rng.randint(1, len(words) - 1), rng.choice(put_in))
     return Made(" ".join(words))
 
@@ -342,7 +352,8 @@ def insertion(rng: random.Random, source: Source) -> Made | None:
 def pronoun_explained(rng: random.Random, source: Source) -> Made | None:
     """[Who or what is meant] instead of a pronoun."""
     pattern = r"(?<=\s)(?:it|he|she|they|them|this|these|those|its|their|er|sie|es)(?=\s)"
-    quote = some(rng, pattern, source.passage, lambda _: "[the engineer]")
+    names = names_in(source.text)
+    quote = some(rng, pattern, source.passage, lambda _: f"[{rng.choice(names)}]") if names else source.passage
     return Made(quote) if quote != source.passage else None
 
 

@@ -8,10 +8,9 @@ The verdict is the first of these that holds, in the chunk named:
     but for what a quote survives on its way: see `differences.KINDS`, and which of them were needed. The quote has at
     least two words, four letters and digits, or six characters of any kind.
 ``elided``
-    with honest marks of what was left out (``…``, ``...``, ``[...]``) or put in (``[sic]``, ``[the mayor]``,
-    ``[T]he``): the parts stand there in this order, verbatim or normalised, and each has at least three words or twelve
-    letters and digits. Words in brackets are put in between two words, or stand for up to three. What denies, limits or
-    counts (not, may, only, ten, ...) is neither put in nor replaced.
+    with honest marks of what was left out (``…``, ``...``, ``[...]``) or put in (``[sic]``, ``[she]``, ``[T]he``): the
+    parts stand there in this order, verbatim or normalised, and each has at least three words or twelve letters and
+    digits. What may be put in, and what it may stand for, says `insertions`.
     Dots and brackets that the chunk has itself are no marks: nothing is left out beside its dots, nor put in where it
     has brackets. How much a mark of omission leaves out is its writer's; what each left out or put in, and whether that
     denies, is said (`LeftOut`, `PutIn`).
@@ -31,11 +30,13 @@ is eight times the text passed: where a text repeats itself at every few signs a
 What to read, each importing only from those before it:
 
 - `characters`, `units`: what a character is, and which units letter case alone tells apart.
+- `word_lists`, `limits`: words by language, as data; what denies, limits or counts.
 - `forms`: a text folded, with the way back to its own characters.
+- `letter_case`: where letter case is the meaning.
 - `differences`: how two texts that fold to the same differ.
 - `searching`: where a text stands in another.
-- `limits`: words that nobody may put in.
 - `marks`: what a quote says of itself: what was left out, what was put in.
+- `insertions`: what may be put in.
 - `findings`, `placing`: what became of a quote; where one quote stands in one chunk.
 """
 

@@ -119,7 +119,7 @@ class WordLists:
         words = words_of(text[:_ENOUGH])
         found = Counter(i for word in words for i in self._common.get(word, ()))
         most = max(found.values(), default=0)
-        least = max(2, len(words) * _SHARE, most * _OF_THE_MOST)
+        least = max(_FEWEST, len(words) * _SHARE, most * _OF_THE_MOST)
         return tuple(language for i, language in enumerate(self.languages) if found[i] >= least)
 
     @functools.cached_property
@@ -133,6 +133,8 @@ class WordLists:
 
 _ENOUGH = 4_000
 """Characters of a text that tell its language."""
+_FEWEST = 3
+"""Common words of a text of a language."""
 _SHARE, _OF_THE_MOST = 0.05, 0.6
 """The share of common words in a text of a language; and how many it has at least of the language that has most."""
 

@@ -162,7 +162,7 @@ def test_the_chunk_may_have_dots_of_its_own() -> None:
         "Well... I think we",
         "whatever the weather does",
     ]
-    assert check("should go on [as agreed] to the [old] harbour", text).verdict == "elided"
+    assert check("should go on [as agreed] to the harbour [emphasis added]", text).verdict == "elided"
 
 
 def test_dots_of_the_chunk_hide_no_lost_word() -> None:

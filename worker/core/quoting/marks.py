@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
+from worker.core.quoting.insertions import is_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
     found = dict.fromkeys(
         _with_doubts(
-            tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces),
+            _said_parts([part(way, text, mark) for text, mark in split]),
             doubts if whole is not quote else (),
         )
         for way in ways
@@ -107,6 +108,13 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
         for reading in found
         if reading and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
     )
+
+
+def _said_parts(parts: Sequence[Part]) -> Reading:
+    """The parts that say something; none at all where words are put in beside none of the chunk's."""
+    if any(not is_note(insertion.text) for part in parts if not part.pieces for insertion in part.insertions):
+        return ()
+    return tuple(part for part in parts if part.pieces)
 
 
 def _with_doubts(reading: Reading, doubts: tuple[Insertion, ...]) -> Reading:

@@ -111,14 +111,15 @@ def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[
         for part, matches in zip(reading, parts, strict=True)
         for insertion in part.insertions
     ]
-    left_out = [_left_out((one[-1].span[1], other[0].span[0]), text) for one, other in itertools.pairwise(parts)]
+    left_out = [_left_out((one[-1].span[1], other[0].span[0]), chunk.text) for one, other in itertools.pairwise(parts)]
     place = _place(i, chunk, "elided", [match for matches in parts for match in matches])
     return replace(place, left_out=tuple(left_out), put_in=tuple(put_in))
 
 
-def _left_out(span: Span, text: str) -> LeftOut:
-    between = text[slice(*span)]
-    return LeftOut(span, prepare(between).words, denies(between) or counts(between))
+def _left_out(span: Span, chunk: Prepared) -> LeftOut:
+    between = chunk.text[slice(*span)]
+    denied = denies(between, chunk.languages) or counts(between, chunk.languages)
+    return LeftOut(span, prepare(between).words, denied)
 
 
 def _gaps(matches: Sequence[Match], text: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 
 _PREFIXED = "m|g|s|A|V|W|N|J|Pa|Hz|F|T|Ω|Ω|B|bit|b|bps|Wh|Ah|VA|eV|L|l|mol|lm|lx|Gy|Sv|Bq|cal|bar|sec"
 _ALONE = (
-    "°C|°F|°|℃|℉|%|‰|″|′|K|C|F|h|hr|hrs|min|mins|d|dB[A-Za-z]{0,2}|rpm|ppm|ppb|dpi|fps|ips|px|pt|ft|lb|lbs|oz|mph|mmHg"
+    "°C|°F|°|℃|℉|%|‰|ª|K|C|F|h|hr|hrs|min|mins|d|dB[A-Za-z]{0,2}|rpm|ppm|ppb|dpi|fps|ips|px|pt|ft|lb|lbs|oz|mph|mmHg"
     "|IU|kn|bn|mn|M|k|am|pm|a\\.m|p\\.m|€|£|¥|\\$|₽|₹|₩|zł|kr"
     "|(?:[кмМГ]|мк|н|п)?(?:г|м|с|В|А|Вт|Гц|Ф|Ом|Па|л|Дж|Н)|дБ|ч|мин|сек|руб|кВт|мкФ"
 )

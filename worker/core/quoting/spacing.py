@@ -10,13 +10,13 @@ _ALONE = (
     "|IU|kn|bn|mn|M|k|am|pm|a\\.m|p\\.m|€|£|¥|\\$|₽|₹|₩|zł|kr"
     "|(?:[кмМГ]|мк|н|п)?(?:г|м|с|В|А|Вт|Гц|Ф|Ом|Па|л|Дж|Н)|дБ|ч|мин|сек|руб|кВт|мкФ"
 )
-# After a number: a unit, whole, in whatever case; a Korean counter. "1990s" is no measure.
+# After a number: a unit, whole, in whatever case; a per cent sign; a Korean counter. "1990s" is no measure.
 _GLUED_UNIT = re.compile(
     rf"""
     (?<![^\W_])(?<![\d][.,])
     \d++(?:[.,]\d++)*+
     (?: (?<![12]\d\d0)(?=s(?![^\W_])) | (?!s(?![^\W_]))
-        (?=(?:(?:da|[pnµμmcdhkMGTP])?(?:{_PREFIXED})|{_ALONE})[²³⁻⁰-⁹¹]{{0,3}}(?![^\W_])) | (?=[가-힣]) )
+        (?=(?:(?:da|[pnµμmcdhkMGTP])?(?:{_PREFIXED})|{_ALONE})[²³⁻⁰-⁹¹]{{0,3}}(?![^\W_])) | (?=[%‰가-힣]) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )

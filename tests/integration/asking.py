@@ -65,4 +65,4 @@ def ids(answer: dict[str, Any]) -> list[str]:
 
 def repeated(answer: dict[str, Any]) -> str:
     """What a repeat repeats: everything but trace and costs, as JSON."""
-    return json.dumps({name: value for name, value in answer.items() if name not in {"trace", "costs"}})
+    return json.dumps({name: value for name, value in answer.items() if name not in {"trace", "costs", "costs_total"}})

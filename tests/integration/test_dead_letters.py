@@ -57,7 +57,7 @@ def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker:
     worker = bury(
         url,
         b"\xff" + CANARY.encode(),
-        envelope("unknown-1", task=CANARY),
+        envelope("unknown-1", task="unknown", shadow=CANARY),
         envelope("expired-1", expires=gone),
         envelope("limits-1", timelimit=[1, 1]),
     )

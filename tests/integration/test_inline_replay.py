@@ -363,7 +363,7 @@ def test_inline_needs_no_principal_and_no_database(settings: Settings, stack: An
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"sources": [{"id": "s"}]}, "sources[0].chunks"),
+        ({"sources": [{"id": "s", "chunks": None}]}, "sources[0].chunks"),
         ({"sources": [{"id": "s", "chunks": A}]}, "sources[0].chunks"),
         ({"sources": [{"id": "s", "chunks": [], "extra": 1}]}, "sources[0].extra"),
         ({"sources": [{"id": "s", "chunks": [], "weight": 1.5}]}, "sources[0].weight"),
@@ -372,7 +372,7 @@ def test_inline_needs_no_principal_and_no_database(settings: Settings, stack: An
         ({"sources": None}, "sources"),
         ({"required_chunk_hashes": ["sha256:ABC"]}, "required_chunk_hashes[0]"),
         ({"required_chunk_hashes": [hash_chunk(A) + "\n"]}, "required_chunk_hashes[0]"),
-        ({"top_k": 1.0}, "top_k"),
+        ({"top_k": 1.5}, "top_k"),
         ({"fill": "random"}, "fill"),
     ],
 )

@@ -10,13 +10,16 @@ _ALONE = (
     "|IU|kn|bn|mn|M|k|am|pm|a\\.m|p\\.m|€|£|¥|\\$|₽|₹|₩|zł|kr"
     "|(?:[кмМГ]|мк|н|п)?(?:г|м|с|В|А|Вт|Гц|Ф|Ом|Па|л|Дж|Н)|дБ|ч|мин|сек|руб|кВт|мкФ"
 )
+# What a number or a unit may not touch: letters, but those of scripts without spaces and Hangul.
+_LETTER = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff가-힣]"
+
 # After a number: a unit, whole, in whatever case; a per cent sign; a Korean counter. "1990s" is no measure.
 _GLUED_UNIT = re.compile(
     rf"""
-    (?<![^\W_])(?<![\d][.,])
+    (?<!{_LETTER})(?<![\d][.,])
     \d++(?:[.,]\d++)*+
-    (?: (?<![12]\d\d0)(?=s(?![^\W_])) | (?!s(?![^\W_]))
-        (?=(?:(?:da|[pnµμmcdhkMGTP])?(?:{_PREFIXED})|{_ALONE})[²³⁻⁰-⁹¹]{{0,3}}(?![^\W_])) | (?=[%‰가-힣]) )
+    (?: (?<![12]\d\d0)(?=s(?!{_LETTER})) | (?!s(?!{_LETTER}))
+        (?=(?:(?:da|[pnµμmcdhkMGTP])?(?:{_PREFIXED})|{_ALONE})[²³⁻⁰-⁹¹]{{0,3}}(?!{_LETTER})) | (?=[%‰가-힣]) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )

@@ -75,7 +75,7 @@ def test_a_sentence_that_stands_in_its_source_is_a_quote(answer: str, verdict: s
 
 DENIALS = {
     "S1": "The pump may run only by day in the cold season.",
-    "S2": "The pump may run at any hour in the cold season.",
+    "S2": "The pump may run at high speed in the cold season.",
     "S3": "The pump may run, but not by day, in the cold season.",
 }
 

@@ -90,7 +90,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
     found = dict.fromkeys(
         _with_doubts(
-            tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces),
+            tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces or one.insertions),
             doubts if whole is not quote else (),
         )
         for way in ways
@@ -100,7 +100,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     return tuple(
         reading
         for reading in found
-        if reading and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
+        if _has_parts(reading) and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
     )
 
 
@@ -130,6 +130,11 @@ _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『�
 
 # Nobody begins a quote with the end of a sentence and then leaves something out.
 _ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
+
+
+def _has_parts(reading: Reading) -> bool:
+    """Whether there are parts, and none is nothing but words in brackets: those would stand nowhere."""
+    return bool(reading) and all(part.pieces for part in reading)
 
 
 def _parts_long_enough(reading: Reading) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from worker.core.quoting.characters import CLASSES
 from worker.core.quoting.differences import FINAL_STOP, KINDS
 from worker.core.quoting.findings import LeftOut, Place, PutIn
 from worker.core.quoting.forms import Prepared, prepare
@@ -74,7 +75,7 @@ class AskedQuote:
     def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Where and how it stands in a chunk, if a writer may end a sentence after it: of a question nobody may."""
         place = self._place(i, chunk) if self._long_enough else None
-        if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]):
+        if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]) or _goes_on(chunk, place.spans[-1][1]):
             return None
         how: Verdict = "normalised" if place.how == "verbatim" else place.how
         return replace(place, how=how, normalised=(*place.normalised, FINAL_STOP))
@@ -92,6 +93,13 @@ class AskedQuote:
         return None
 
 
+def _goes_on(chunk: QuotedChunk, end: int) -> bool:
+    """Whether a text in a script without spaces goes on without a break: nobody can tell where its words end."""
+    around = chunk.text.text[max(0, end - 1) : end + 1].translate(CLASSES)
+    return _BOTH_SIGNS.fullmatch(around) is not None
+
+
+_BOTH_SIGNS = re.compile("[CNM][CN]")
 _STOP = re.compile(r"(?<=[^\s.…⋯,，。、،।۔։።．｡])[.,，。、،।۔։።．｡]\s*\Z")
 # A Greek question ends with a semicolon.
 _ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\u03ff\u1f00-\u1fff])["'’”»)\]]{0,2};""")

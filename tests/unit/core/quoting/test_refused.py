@@ -123,7 +123,7 @@ CUTS = [
     ("this is un\u200bsafe to use", "safe to use"),
     ("the ﬁnd of the day", "ind of the day"),
     ("in F# minor it is", "in F"),
-    ("the résume\u0301 is here", "the résume"),
+    ("the old pin\u0303 is here", "the old pin"),
     ("共25公里的路程在此", "共25"),
     ("第二十五公里的路程", "五公里的路程"),
     ("it is -5 or so now", "5 or so now"),

@@ -10,19 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from worker.core.quoting.budget import spend
 from worker.core.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.quoting.forms import BRACKETS, Prepared, prepare
-from worker.core.quoting.insertions import is_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHORTEST_PART = (3, 12)
 """Words, or letters and digits, of each part of a quote with something left out."""
-
-_READING = 80
-"""Steps (`worker.core.quoting.budget`) a character of a quote takes to be split in every way."""
 
 LONGEST_REPLACED = (3, 60)
 """Words, and characters, that an insertion in brackets may stand for."""
@@ -81,7 +76,6 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     """
     if not (_ANY_MARK.search(quote) or _INSERTION.search(quote)):
         return ()
-    spend(_READING * len(quote))
     texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
     doubts = tuple(Insertion(match[0][1:-1], 0) for match in _SIC.finditer(quote))
     splits = [(text, split) for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
@@ -96,7 +90,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     # What is only punctuation is no part: the quotation marks around a quote that begins with dots.
     found = dict.fromkeys(
         _with_doubts(
-            _said_parts([part(way, text, mark) for text, mark in split]),
+            tuple(one for one in (part(way, text, mark) for text, mark in split) if one.pieces or one.insertions),
             doubts if whole is not quote else (),
         )
         for way in ways
@@ -106,15 +100,8 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     return tuple(
         reading
         for reading in found
-        if reading and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
+        if _has_parts(reading) and _parts_long_enough(reading) and reading != (Part((prepare(quote.strip()),), ""),)
     )
-
-
-def _said_parts(parts: Sequence[Part]) -> Reading:
-    """The parts that say something; none at all where words are put in beside none of the chunk's."""
-    if any(not is_note(insertion.text) for part in parts if not part.pieces for insertion in part.insertions):
-        return ()
-    return tuple(part for part in parts if part.pieces)
 
 
 def _with_doubts(reading: Reading, doubts: tuple[Insertion, ...]) -> Reading:
@@ -143,6 +130,11 @@ _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『�
 
 # Nobody begins a quote with the end of a sentence and then leaves something out.
 _ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
+
+
+def _has_parts(reading: Reading) -> bool:
+    """Whether there are parts, and none is nothing but words in brackets: those would stand nowhere."""
+    return bool(reading) and all(part.pieces for part in reading)
 
 
 def _parts_long_enough(reading: Reading) -> bool:
@@ -229,7 +221,6 @@ def is_left_out(gap: str, mark: str) -> bool:
     >>> is_left_out(" for a week ", "…"), is_left_out(" Sunday ... ", "..."), is_left_out(" ... ", "...")
     (True, False, True)
     """
-    spend(len(gap))
     dots = list(_ANY_MARK.finditer(gap))
     if not dots or mark[0] in _OPENING:
         return True

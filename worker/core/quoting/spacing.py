@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-_PREFIXED = "m|g|s|A|V|W|N|J|Pa|Hz|F|T|Ω|Ω|B|bit|b|bps|Wh|Ah|VA|eV|L|l|mol|lm|lx|Gy|Sv|Bq|cal|bar|sec"
+_PREFIXED = "m|g|s|V|W|N|J|Pa|Hz|F|T|Ω|Ω|B|bit|b|bps|Wh|Ah|VA|eV|L|l|mol|lm|lx|Gy|Sv|Bq|cal|bar|sec"
 _ALONE = (
-    "°C|°F|°|℃|℉|%|‰|ª|K|C|F|h|hr|hrs|min|mins|d|dB[A-Za-z]{0,2}|rpm|ppm|ppb|dpi|fps|ips|px|pt|ft|lb|lbs|oz|mph|mmHg"
+    "[mknµμ]A|°C|°F|°|℃|℉|%|‰|K|C|F|h|hr|hrs|min|mins|d|dB[A-Za-z]{0,2}|rpm|ppm|ppb|dpi|fps|ips|px|pt|ft|lb|lbs|oz|mph|mmHg"
     "|IU|kn|bn|mn|M|k|am|pm|a\\.m|p\\.m|€|£|¥|\\$|₽|₹|₩|zł|kr"
     "|(?:[кмМГ]|мк|н|п)?(?:г|м|с|В|А|Вт|Гц|Ф|Ом|Па|л|Дж|Н)|дБ|ч|мин|сек|руб|кВт|мкФ"
 )
-# What a number or a unit may not touch: letters, but those of scripts without spaces and Hangul.
+# Not of the scripts without spaces, nor Hangul: those may stand beside a number.
 _LETTER = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff가-힣]"
-
 # After a number: a unit, whole, in whatever case; a per cent sign; a Korean counter. "1990s" is no measure.
 _GLUED_UNIT = re.compile(
     rf"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,7 @@ class _Open:
         self._text = text
         self._stack: list[Bracket] = []
         # How many are open of each kind, inside each square bracket that is open.
-        self._counts: list[Counter[str]] = [Counter()]
+        self._counts: list[dict[str, int]] = [{}]
 
     def close_all(self, start: int, end: int) -> Iterator[Bracket]:
         """Read a paragraph."""
@@ -111,13 +111,13 @@ class _Open:
             return
         self._stack.append(Bracket(kind, place, parent=self._stack[-1] if self._stack else None))
         if kind == SQUARE:
-            self._counts.append(Counter())
+            self._counts.append({})
         else:
-            self._counts[-1][kind] += 1
+            self._counts[-1][kind] = self._counts[-1].get(kind, 0) + 1
 
     def _close(self, kind: str, place: int) -> Bracket | None:
         """Close the innermost bracket of a kind; what was opened in it and not closed is text of its own."""
-        if len(self._counts) == 1 if kind == SQUARE else not self._counts[-1][kind]:
+        if len(self._counts) == 1 if kind == SQUARE else not self._counts[-1].get(kind):
             return None
         unclosed: list[Bracket] = []
         while self._stack[-1].kind != kind:

@@ -124,7 +124,10 @@ def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
     start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
     before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
-    if _is_code(before, after) or _is_beside_number(own, before, after) or _is_other_i(quoted, own, chunk.text):
+    if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
+        return True
+    # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
+    if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
         return True
     is_word_too = len(own) == 1 or frozenset((quoted, own)) in word_lists().told_apart_by_case
     return is_word_too and not begins and not _is_in_capitals(words, i)

@@ -151,7 +151,7 @@ def test_the_result_has_the_contracts_fields(ask: Callable[..., dict[str, Any]])
     """The result is the contract's, field by field."""
     answer = ask("alice", k=3)
     assert set(answer) == {
-        *("schema_version", "status", "short_reason", "k_requested", "k", "corpus", "chunks", "trace")
+        *("schema_version", "degraded", "status", "short_reason", "k_requested", "k", "corpus", "chunks", "trace")
     }
     assert (answer["schema_version"], answer["status"], answer["short_reason"]) == (1, "ok", None)
     assert (answer["k_requested"], answer["k"], answer["corpus"]) == (3, 10, "documents")

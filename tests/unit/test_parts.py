@@ -96,7 +96,6 @@ def test_the_shipped_settings_lack_nothing(make_settings: Make, tmp_path: Path) 
         ({"queues": ["retrieval", "pipeline"]}, {"retrieval", "pipeline"}),
         ({"queues": None, "exclude_queues": ["pipeline"]}, {"retrieval"}),
     ],
-    ids=str,
 )
 def test_the_queues_of_a_worker_are_those_of_its_options(options: dict[str, Any], queues: set[str]) -> None:
     """As `celery worker` has them: a list or names with commas, all where none is given."""

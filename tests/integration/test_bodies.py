@@ -111,7 +111,7 @@ def test_a_packed_answer_is_unpacked_up_to_its_limit(site: Site, path: str, stat
         ("br", b"x"),
         ("zstd", b"x"),
         ("deflate", zlib.compress(b"{}")),
-        ("gzip, gzip", gzip.compress(gzip.compress(b"{}"))),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0)),
     ],
 )
 @pytest.mark.parametrize("path", PATHS)

@@ -82,7 +82,7 @@ class Pair:
         values = read_values() | {
             "database_connection_string": self.dsn("primary"),
             "database_read_connection_string": self.dsn("prefer-standby"),
-            "broker_url": "redis://not-used",
+            "broker_url": "redis://127.0.0.1:1",
             "trust_queue": True,
         }
         return from_values(values | changes)

@@ -115,7 +115,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Parted]:
             {
                 **read_values(),
                 "database_connection_string": server.dsn(user="retrieval_worker"),
-                "broker_url": "redis://not-used",
+                "broker_url": "redis://127.0.0.1:1",
                 "corpora": corpora,
                 "modes": {},
                 "hybrid": {},

@@ -301,6 +301,7 @@ class QuietConsumer(Consumer):
         """Have the loop watched; anew after each connection, because timers end with it."""
         super().register_with_event_loop(hub)
         watch = LoopWatch(time.monotonic, getattr(self.app, "note_stall", lambda _: None))
+        hub.call_soon(watch.beat)  # the loop's first turn, from which on it is watched
         hub.call_repeatedly(BEAT_SECONDS, watch.beat)
 
     def on_send_event_buffered(self) -> None:

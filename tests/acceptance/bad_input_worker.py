@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 import redis
 from celery import Celery
+from tests.waiting import PATIENCE
 
 from worker import devstack
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
-SILENCE_SECONDS = 15.0
+SILENCE_SECONDS = 60.0
 ANSWERED = {"SUCCESS", "FAILURE", "REVOKED", "REJECTED", "IGNORED"}
 
 
@@ -162,7 +163,7 @@ class Events:
         self._thread.join()
         self._connection.release()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
         """Until what was seen fulfils a condition."""
         with self._arrived:
             return self._arrived.wait_for(condition, seconds)

@@ -80,7 +80,7 @@ def outcome(worker: Worker) -> Outcome:
     texts = {IDS[case.name]: message(IDS[case.name], case.raw, case.headers) for case in CASES}
     with Events(worker.app) as events:
         states = worker.answers(texts)
-        events.wait_for(lambda: events.ended() >= set(texts), 10)
+        events.wait_for(lambda: events.ended() >= set(texts))
         return Outcome(states, events.seen)
 
 

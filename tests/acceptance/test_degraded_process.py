@@ -75,13 +75,13 @@ def environment(worker_environment: Environment, provider: Provider) -> dict[str
 
 def hybrid(client: Client, **fields: Any) -> Hybrid:
     job = RetrieveHybrid.model_validate({"principal": ALICE, "query": QUERY, **fields})
-    answer = client.call(job, timeout=60)
+    answer = client.call(job, timeout=180)
     assert isinstance(answer, Hybrid)
     return answer
 
 
 def pipeline(client: Client, **fields: Any) -> PipelineAnswer:
-    answer = client.call(RunPipeline.model_validate({"principal": ALICE, "question": HUM, **fields}), timeout=60)
+    answer = client.call(RunPipeline.model_validate({"principal": ALICE, "question": HUM, **fields}), timeout=180)
     assert isinstance(answer, PipelineAnswer)
     return answer
 

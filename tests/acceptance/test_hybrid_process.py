@@ -40,7 +40,7 @@ def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
 
 
 def call(client: Client, job: RetrieveHybrid) -> Hybrid:
-    answer = client.call(job, timeout=30)
+    answer = client.call(job, timeout=180)
     assert isinstance(answer, Hybrid)
     return answer
 
@@ -53,7 +53,7 @@ def test_a_message_written_by_hand_is_answered(
     job = {"query": "add hi-hats", "context": EDITOR, "transform": "glossary", "legs": ["primary", "contextual"]}
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         broker.lpush("retrieval", raw_message(job, "retrieve_hybrid", task_id))
-        answer = client.result(task_id, timeout=30)
+        answer = client.result(task_id, timeout=180)
     assert isinstance(answer, Hybrid)
     assert (answer.transformed_query, answer.context_keywords) == (
         "hi-hat, percussion, drums, rhythm",
@@ -76,11 +76,11 @@ def test_a_run_replays_in_another_worker_to_one_digest(
     for _ in range(2):
         with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
             answer = call(client, job)
-            replay = client.call(PinnedReplay(run=run, principal=ALICE), timeout=30)
+            replay = client.call(PinnedReplay(run=run, principal=ALICE), timeout=180)
             assert isinstance(replay, Replay)
             replayed.append((answer.model_dump(exclude={"trace"}), replay.digest, replay.matched))
             with pytest.raises(InvalidJob, match="no such run"):
-                client.call(PinnedReplay(run=run, principal={"user_id": "bob"}), timeout=30)
+                client.call(PinnedReplay(run=run, principal={"user_id": "bob"}), timeout=180)
     assert replayed[0] == replayed[1]
     assert replayed[0][2] == 10
 
@@ -121,7 +121,7 @@ def test_bad_jobs_fail_once_and_odd_ones_are_answered(
             task_id = str(uuid.uuid4())
             broker.lpush("retrieval", raw_message(job, "retrieve_hybrid", task_id))
             with pytest.raises(InvalidJob) as caught:
-                client.result(task_id, timeout=30)
+                client.result(task_id, timeout=180)
             assert said in caught.value.message, job.keys()
             assert CANARY not in caught.value.message
         documents = {"query": CANARY, "searches": [{"corpus": "documents"}]}

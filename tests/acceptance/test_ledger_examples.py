@@ -22,6 +22,7 @@ import pytest
 import redis
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import encode_embedding
@@ -57,7 +58,7 @@ class Example:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
@@ -87,7 +88,7 @@ class Example:
         """As the kernel would: nothing of it gets to tidy up."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=180)
 
     def row(self, task_id: str) -> dict[str, Any]:
         """What the ledger knows of a job."""
@@ -216,14 +217,6 @@ def worker(worker_environment: Environment, worker_log: Path) -> Callable[..., A
     return start
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
-
-
 def stands(results: redis.Redis, task_id: str) -> str | None:
     """The record in Redis, byte for byte."""
     record = results.get(f"celery-task-meta-{task_id}")
@@ -277,7 +270,7 @@ def test_a_worker_that_is_killed_with_the_job_in_hand_loses_nothing(
         for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.kill()
-        process.wait(30)
+        process.wait(180)
         assert not any(stands(results, task_id) for task_id in jobs)
         wait_for(lambda: all(example.row(task_id)["sends"] > 1 for task_id, example in jobs.items()))
     with worker():
@@ -516,7 +509,7 @@ def test_a_line_that_is_no_job_is_refused_in_one_sentence(example: Example, line
     lines = json.dumps({**ASKED, "id": "first"}) + "\n" + line + "\n"
     done = subprocess.run(
         [*example.command, "add"],
-        input=lines, env=example.environment, capture_output=True, text=True, timeout=60, check=False,
+        input=lines, env=example.environment, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == 'ledger: line 2: expected {"task": "…", "job": {…}, "claims": {…}, "id": "a UUID"}\n'

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 import redis
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
-SECONDS = 45.0
+SECONDS = 180.0
 
 
 @pytest.fixture
@@ -38,14 +39,6 @@ def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def logged(log: Path, event: str) -> list[dict[str, Any]]:

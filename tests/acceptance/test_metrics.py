@@ -12,6 +12,7 @@ import psutil
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName, encode_embedding
@@ -55,16 +56,8 @@ def port() -> int:
     return free_port()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
-
-
 def exposition(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=180) as answer:
         return answer.read().decode()
 
 
@@ -90,7 +83,7 @@ def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stac
         wait_for(lambda: waiting_sessions(admin) == 2)
         locking.rollback()
     for task_id in sent:
-        client.result(task_id, timeout=30)
+        client.result(task_id, timeout=180)
 
 
 def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
@@ -247,7 +240,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
         client.call(TOP_K)
         client.call(HYBRID)
         on_the_other_queue(client)
-        with urllib.request.urlopen(url + "/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(url + "/metrics", timeout=180) as answer:
             text = answer.read().decode()
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 2
     assert value(text, "retrieval_jobs_total", task="retrieve_hybrid", outcome="ok") == 1
@@ -260,7 +253,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
 def on_the_other_queue(client: Client) -> None:
     """The same job for whoever serves the queue `pipeline`."""
     sent = client._app.send_task("retrieve_top_k", (TOP_K.model_dump(exclude_none=True),), queue="pipeline")
-    client.result(sent.id, timeout=30)
+    client.result(sent.id, timeout=180)
 
 
 @pytest.mark.parametrize("options", ["--pool=solo", "--pool=threads", "--max-tasks-per-child=1"])
@@ -295,7 +288,7 @@ def test_every_try_of_a_job_counts(
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable):
-            client.call(TOP_K, timeout=60)
+            client.call(TOP_K, timeout=180)
         text = exposition(port)
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT -1")
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="delayed") == 2

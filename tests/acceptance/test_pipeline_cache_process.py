@@ -42,7 +42,7 @@ def provider() -> Iterator[Provider]:
 
 
 def call(client: Client, **fields: Any) -> PipelineAnswer:
-    answer = client.call(RunPipeline.model_validate({"principal": ALICE, **fields}), timeout=30)
+    answer = client.call(RunPipeline.model_validate({"principal": ALICE, **fields}), timeout=180)
     assert isinstance(answer, PipelineAnswer)
     return answer
 
@@ -67,7 +67,7 @@ def test_a_chain_goes_on_over_a_hit_in_another_process(
     with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
         second = call(client, question=TURNS[1], prior_response_id=first.response_id, **chat)
         third = call(client, question=TURNS[2], prior_response_id=second.response_id, **chat)
-        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=180).read().decode()
     assert [answer.trace.cache for answer in (found, first, second, third)] == ["miss", "miss", "hit", "miss"]
     assert second.package.candidates == found.package.candidates
     assert [sent.get("previous_response_id") for sent in provider.requests] == [None, "resp_1", "resp_2"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from tests.integration.provider import Fault, Provider, running
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import Client, PipelineAnswer, RunPipeline, RunRef
@@ -59,17 +59,9 @@ def with_model(worker_environment: Environment, provider: Provider) -> dict[str,
 
 
 def call(client: Client, **fields: Any) -> PipelineAnswer:
-    answer = client.call(RunPipeline.model_validate({"principal": ALICE, **fields}), timeout=30)
+    answer = client.call(RunPipeline.model_validate({"principal": ALICE, **fields}), timeout=180)
     assert isinstance(answer, PipelineAnswer)
     return answer
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def push(broker: redis.Redis, job: Any, task_id: str | None = None) -> str:
@@ -91,7 +83,7 @@ def test_a_message_written_by_hand_is_answered(
     """By a worker that serves this queue alone, offline; nothing of question, sources or answer is in its log."""
     job = {"question": HUM, "principal": ALICE, "chat_mode": "chat"}
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1", queues="pipeline"):
-        answer = client.result(push(broker, job), timeout=30)
+        answer = client.result(push(broker, job), timeout=180)
     assert isinstance(answer, PipelineAnswer)
     assert answer.status == "ok"
     assert answer.answer
@@ -120,7 +112,7 @@ def test_a_backend_sees_where_a_job_is(
     task_id = str(uuid.uuid4())
     with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
         client.enqueue(RunPipeline(question=HUM, principal=ALICE), task_id=task_id)
-        answer = client.result(task_id, timeout=30)
+        answer = client.result(task_id, timeout=180)
         assert client.progress(task_id).state == "SUCCESS"
     assert isinstance(answer, PipelineAnswer)
     assert answer.answer == SAID
@@ -167,7 +159,7 @@ def test_a_message_that_is_delivered_twice_makes_one_response(
     ):
         for _ in range(2):
             push(broker, plain, task_id)
-            answers.append(client.result(task_id, timeout=30))
+            answers.append(client.result(task_id, timeout=180))
             results.delete(f"celery-task-meta-{task_id}")
         asked = len(provider.requests)
         run = RunRef(subject_id="s", run_id="r")
@@ -242,12 +234,12 @@ def test_bad_jobs_fail_once_with_a_sentence(
         ]
         for task_id, said in asked:
             with pytest.raises(InvalidJob) as caught:
-                client.result(task_id, timeout=30)
+                client.result(task_id, timeout=180)
             assert said in caught.value.message
             assert CANARY not in caught.value.message
         for unknown in ({"question": CANARY}, {"question": CANARY, "searches": [{"corpus": "documents"}]}):
             with pytest.raises(NotAuthorised):
-                client.result(push(broker, unknown), timeout=30)
+                client.result(push(broker, unknown), timeout=180)
         odd = "'; DROP TABLE documents; -- %s \\ \u202e [S1] </sources>"
         assert call(client, question=odd, mode="code", context=odd, starting_prompt=odd).status == "ok"
     log = worker_log.read_text()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import psutil
+from tests.waiting import wait_for
 
 from worker.client import Client, RetrieveTopK, encode_embedding
 from worker.core import lexical
@@ -29,14 +29,6 @@ QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def worker_process(environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker that need not answer before the block begins."""
@@ -47,7 +39,7 @@ def worker_process(environment: dict[str, str], log: Path) -> Iterator[subproces
             yield process
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(180)
 
 
 def kill_one(worker: subprocess.Popen[bytes]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg
 import pytest
 from celery import Celery
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
@@ -44,14 +44,6 @@ def control(stack: devstack.Stack) -> Iterator[Any]:
     """Celery's remote control."""
     with contextlib.closing(Celery(broker=stack.redis.url(0), set_as_current=False)) as app:
         yield app.control
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def said(log: Path, event: str) -> list[dict[str, Any]]:
@@ -97,7 +89,7 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
             for change in (control.pool_shrink, control.pool_grow):
                 ids += [client.enqueue(JOB) for _ in range(13)]
                 with control.app.connection_for_write() as connection:  # a kept one may be closed meanwhile
-                    assert len(change(2, reply=True, timeout=60, limit=1, connection=connection)) == 1
+                    assert len(change(2, reply=True, timeout=180, limit=1, connection=connection)) == 1
         expect_each_once(client, broker, worker_log, ids)
 
 
@@ -143,7 +135,7 @@ def test_a_process_that_outlives_its_termination_gets_no_other_job(
         wait_for(lambda: waiting_sessions(admin) == 1)
         process = pool_process(worker)
         # A signal that its process outlives, as SIGTERM is to one that is in the middle of a long computation.
-        control.revoke(first, terminate=True, signal="SIGCONT", reply=True, timeout=30, limit=1)
+        control.revoke(first, terminate=True, signal="SIGCONT", reply=True, timeout=180, limit=1)
         later = [client.enqueue(JOB) for _ in range(5)]
         locked.rollback()
         expect_each_once(client, broker, worker_log, [first, *later])
@@ -159,7 +151,7 @@ def test_a_job_that_its_process_never_began_is_not_counted(
         process.suspend()
         task_id = client.enqueue(JOB)
         wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
-        assert control.ping(timeout=30, limit=1)  # so the turn in which it was written is over
+        assert control.ping(timeout=180, limit=1)  # so the turn in which it was written is over
         process.kill()
         expect_each_once(client, broker, worker_log, [task_id])
     assert "deliveries put back" not in worker_log.read_text(errors="replace")
@@ -183,9 +175,9 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
         wait_for(lambda: waiting_sessions(admin) == 1)
         waiting = [client.enqueue(JOB) for _ in range(3)]
         wait_for(lambda: broker.hlen(keys.UNACKED) == 4)
-        assert control.ping(timeout=30, limit=1)  # so they are marked
+        assert control.ping(timeout=180, limit=1)  # so they are marked
         worker.kill()
-        worker.wait(30)
+        worker.wait(180)
     locked.rollback()
     with devstack.celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
         for task_id in waiting:

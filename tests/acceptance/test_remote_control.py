@@ -44,7 +44,7 @@ class Operator:
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """The worker's answer."""
-        (replies,) = self.app.control.broadcast(command, arguments, reply=True, timeout=60, limit=1)
+        (replies,) = self.app.control.broadcast(command, arguments, reply=True, timeout=180, limit=1)
         (answer,) = replies.values()
         return answer
 
@@ -55,7 +55,7 @@ class Operator:
     def assert_well(self) -> None:
         """The worker answers, on the connection that it had."""
         assert self.ask("ping") == {"ok": "pong"}
-        assert self.client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+        assert self.client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
         log = self.log.read_text(errors="replace")
         assert "Traceback (most recent" not in log
         assert "onnection to broker lost" not in log
@@ -217,7 +217,7 @@ def test_jobs_have_their_turn_while_remote_control_is_flooded(operator: Operator
         for question in questions:
             pipe.publish(CHANNEL, question)
         pipe.execute()
-    assert operator.client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
+    assert operator.client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     assert operator.ask("ping") == {"ok": "pong"}, "it comes after them"
     assert "main loop stood still" not in operator.log.read_text(errors="replace")
 

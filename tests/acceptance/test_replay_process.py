@@ -33,7 +33,7 @@ TIMES = 200
 def replays(client: Client, times: int) -> list[Replay]:
     """So many replays of the run, sent at once."""
     sent = [client.enqueue(REPLAY) for _ in range(times)]
-    answers = [client.result(task_id, timeout=60) for task_id in sent]
+    answers = [client.result(task_id, timeout=180) for task_id in sent]
     assert all(isinstance(answer, Replay) for answer in answers)
     return answers  # type: ignore[return-value] # asserted in the line above
 
@@ -62,7 +62,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
             if start == 1:
                 _load(stack)
             else:
-                kept = client.result(task_id, timeout=10)
+                kept = client.result(task_id, timeout=180)
                 assert isinstance(kept, Replay)
                 digests.add(kept.digest)
             environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
@@ -72,7 +72,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
                     assert isinstance(first, TopK)
                 answers = replays(client, TIMES)
                 task_id = client.enqueue(REPLAY)
-                client.result(task_id, timeout=30)
+                client.result(task_id, timeout=180)
             client.close()
         digests |= {answer.digest for answer in answers}
         assert [chunk.chunk_id for chunk in answers[-1].chunks] == [chunk.chunk_id for chunk in first.chunks]
@@ -146,7 +146,7 @@ def test_every_edge_case_shows_in_its_own_line_of_the_log(
     usual = {"required_chunk_hashes": [hash_chunk(A)], "sources": [SOURCE]}
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         for fields, _ in EDGE_CASES.values():
-            client.call(PinnedReplay.model_validate({**usual, **fields}), timeout=30)
+            client.call(PinnedReplay.model_validate({**usual, **fields}), timeout=180)
     client.close()
     lines = [counted(line) for line in done(worker_log)]
     assert dict(zip(EDGE_CASES, lines, strict=True)) == {
@@ -174,7 +174,7 @@ def test_a_foreign_pin_is_logged_as_a_hash_of_nothing(
 
     def ask(pinned: str, who: dict[str, str]) -> dict[str, Any]:
         job = PinnedReplay(required_chunk_hashes=[pinned], principal=who)
-        (pin,) = client.call(job, timeout=30).pins  # type: ignore[union-attr] # a replay
+        (pin,) = client.call(job, timeout=180).pins  # type: ignore[union-attr] # a replay
         return pin.model_dump(exclude={"chunk_hash"})
 
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):

@@ -6,16 +6,14 @@ import json
 import os
 import secrets
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tests.waiting import wait_for
 
 from worker.devstack.processes import free_port
 from worker.devstack.redis import USERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROJECT_FOLDER = Path(__file__).parents[2]
 SERVICES = ("redis", "postgres", "worker", "flower")
@@ -28,7 +26,7 @@ def unavailable() -> str | None:
         (["docker", "compose", "version"], "the engine's client has no `docker compose`"),
     ):
         try:
-            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+            done = subprocess.run(command, capture_output=True, timeout=180, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return missing
         if done.returncode:
@@ -41,14 +39,6 @@ def docker(*arguments: str, timeout: float = 120) -> str:
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, f"docker {' '.join(arguments)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.1)
 
 
 @dataclass(frozen=True)
@@ -118,7 +108,7 @@ class Site:
     def kill(self, container: str) -> None:
         """`kill -9` of a container's first process, and with it of all."""
         docker("kill", "--signal", "KILL", container)
-        wait_for(lambda: not self.state(container)["Running"], 30)
+        wait_for(lambda: not self.state(container)["Running"])
 
     def redis_url(self, database: int, user: str = "admin") -> str:
         """How one of Redis' users reaches it from this machine."""

@@ -72,7 +72,7 @@ def searching(site: Site) -> set[str]:
 def assert_answered(site: Site, client: Client, sent: list[str]) -> None:
     """Every job has the answer that it has in quiet times, and nothing is left of it in Redis."""
     answers = [client.result(task_id, timeout=150) for task_id in sent]
-    quiet = client.call(JOB, timeout=60)
+    quiet = client.call(JOB, timeout=180)
     assert isinstance(quiet, TopK)
     assert quiet.status == "ok"
     assert [answer.chunks for answer in answers if isinstance(answer, TopK)] == [quiet.chunks] * JOBS

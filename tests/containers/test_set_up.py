@@ -83,14 +83,14 @@ def test_redis_wants_its_password_and_keeps_what_it_took(site: Site) -> None:
 def test_flower_shows_the_worker_to_those_who_may_see_it(site: Site) -> None:
     """Health for everybody, the API with the password alone."""
     url = f"http://127.0.0.1:{site.variables['FLOWER_PORT']}"
-    assert urllib.request.urlopen(f"{url}/healthcheck", timeout=30).status == 200
+    assert urllib.request.urlopen(f"{url}/healthcheck", timeout=180).status == 200
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(f"{url}/api/workers", timeout=30)
+        urllib.request.urlopen(f"{url}/api/workers", timeout=180)
     manager = urllib.request.HTTPPasswordMgrWithPriorAuth()
     user, password = site.variables["FLOWER_BASIC_AUTH"].split(":")
     manager.add_password(None, url, user, password, is_authenticated=True)
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
-    workers = json.load(opener.open(f"{url}/api/workers?refresh=1", timeout=30))
+    workers = json.load(opener.open(f"{url}/api/workers?refresh=1", timeout=180))
     assert {name.partition("@")[0] for name in workers} == {"worker"}
 
 
@@ -107,6 +107,6 @@ def test_a_password_that_is_not_set_stops_the_start(site: Site, name: str) -> No
         "config",
     ]
     environment = {**os.environ, **site.variables, name: ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode != 0
     assert name in done.stderr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import redis
 from kombu import Connection, Consumer, Queue
+from tests.waiting import PATIENCE, wait_for
 
 from worker.transport import TRANSPORT, keys
 from worker.transport.inspection import Rules
@@ -87,9 +88,9 @@ class Worker:
     def claim(self) -> Claim:
         return self.channel._claims[QUEUE]
 
-    def drain(self, until: Callable[[], bool], seconds: float = 15.0) -> None:
+    def drain(self, until: Callable[[], bool]) -> None:
         """Do what an event loop does, until something holds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while not until():
             assert time.monotonic() < deadline, "it did not come true in time"
             with contextlib.suppress(TimeoutError):
@@ -144,12 +145,9 @@ class Proxy:
         self._open: list[Any] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def await_connections(self, count: int, seconds: float = 15.0) -> None:
+    def await_connections(self, count: int) -> None:
         """Until so many have been made."""
-        deadline = time.monotonic() + seconds
-        while len(self._open) < 2 * count:
-            assert time.monotonic() < deadline, "nobody connected in time"
-            time.sleep(0.01)
+        wait_for(lambda: len(self._open) >= 2 * count)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -183,6 +181,6 @@ def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )

@@ -235,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = {"path": self.path, "auth": self.headers["Authorization"], **sent}
         fault = self.server.note(asked)
         if fault.stalls:
-            self.server.over.wait(60)
+            self.server.over.wait(180)
             return
         kind, body = self._body(fault, sent, asked)
         self.send_response(fault.status)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from tests.acceptance.half_open import Link, socket_link
+from tests.waiting import wait_for
 
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from worker.devstack import Postgres
 
-SECONDS = 60.0
+SECONDS = 180.0
 PORT = ".s.PGSQL.5432"
 
 
@@ -103,14 +103,6 @@ class Pair:
         written = self.primary.execute("SELECT pg_current_wal_lsn()")
         wait_for(lambda: self.standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'"))
         wait_for(lambda: self.standby.execute(LAG[0].decode()) == 0)
-
-
-def wait_for(condition: Any) -> None:
-    """Poll something that nobody announces, until a deadline."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ def leads(to: str, status: int = 302) -> Page:
 
 def stalls(visit: Visit) -> None:
     """Takes the request, and says nothing."""
-    visit.server.over.wait(60)
+    visit.server.over.wait(180)
 
 
 def drips(visit: Visit) -> None:

@@ -187,7 +187,7 @@ def test_a_public_corpus_needs_no_policies_and_no_principal(
 
 @pytest.fixture
 def one_connection(make_settings: Callable[..., Settings], database: str) -> Settings:
-    return make_settings(database, pool={"max_size": 1}, search={"statement_timeout_seconds": 0.5})
+    return make_settings(database, pool={"max_size": 1}, search={"statement_timeout_seconds": 4})
 
 
 def documents_of(corpus: Corpus, engine: Database, user: str) -> frozenset[str]:
@@ -213,7 +213,7 @@ def test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection
         if turn % 100 == 50:
             failing(engine, user, b"SELECT 1/0")
         elif turn % 1000 == 500:
-            failing(engine, user, b"SELECT pg_sleep(2)")
+            failing(engine, user, b"SELECT pg_sleep(60)")
         else:
             assert documents_of(corpus, engine, user) == expected[user]
     engine.close()
@@ -224,7 +224,7 @@ def test_nothing_of_a_caller_stays_on_its_connection(one_connection: Settings, a
     engine = Database(one_connection)
     engine.read(asker("alice"), [(b"SELECT 1", {})])
     with pytest.raises(TimedOut):
-        engine.read(asker("alice"), [(b"SELECT pg_sleep(2)", {})])
+        engine.read(asker("alice"), [(b"SELECT pg_sleep(60)", {})])
     failing(engine, "alice", b"SELECT 1/0")
     state = b"SELECT coalesce(current_setting('app.user_id', true), ''), current_setting('transaction_read_only')"
     with engine._pool.connection() as connection:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import orjson
 import psycopg
 import pytest
+from tests.waiting import PATIENCE
 
 from worker import devstack
 from worker.adapters.cache import LARGEST, PREFIX
@@ -55,7 +56,6 @@ ALICE = {"user_id": "alice"}
 EDITOR = 'sound("bd").fast(2)'
 SEARCHES = [{"corpus": "documents", "top_k": 9}, {"corpus": "docs", "top_k": 4}]
 NOWHERE = "redis://127.0.0.1:1/0"
-PATIENCE = 30.0
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def app(module_settings: Settings) -> Iterator[Celery]:
     with contextlib.closing(Engine(module_settings, time.perf_counter)) as engine, setup_default_app(served):
         served.loader.override_backends = results.OVERRIDES
         tasks.register(served, module_settings, lambda: engine, Metrics(module_settings.metrics))
-        with start_worker(served, queues=("retrieval",), perform_ping_check=False, shutdown_timeout=30):
+        with start_worker(served, queues=("retrieval",), perform_ping_check=False, shutdown_timeout=180):
             yield served
 
 
@@ -66,7 +66,7 @@ def send(app: Celery, *args: Any, **kwargs: Any) -> Any:
 
 def test_a_job_is_answered_through_redis(app: Celery) -> None:
     """A stock Celery producer sends a dictionary and gets a dictionary."""
-    answer = send(app, {"query_embedding": QUESTION, "principal": ALICE}).get(timeout=20)
+    answer = send(app, {"query_embedding": QUESTION, "principal": ALICE}).get(timeout=180)
     assert (answer["status"], len(answer["chunks"])) == ("ok", 15)
 
 
@@ -75,7 +75,7 @@ def test_a_repeat_is_byte_identical_but_for_its_trace(app: Celery) -> None:
     stored = []
     for _ in range(3):
         sent = send(app, {"query_embedding": QUESTION, "principal": ALICE})
-        sent.get(timeout=20)
+        sent.get(timeout=180)
         record = json.loads(app.backend.client.get(app.backend.get_key_for_task(sent.id)))
         record["result"].pop("trace")
         stored.append(json.dumps(record["result"]))
@@ -96,7 +96,7 @@ def test_a_wrong_job_fails_once_as_the_contract_says(
 ) -> None:
     """`exc_type` is the error's name, `exc_message` a list of one sentence, and there is no stack trace."""
     sent = send(app, *args, **kwargs)
-    sent.get(timeout=20, propagate=False)
+    sent.get(timeout=180, propagate=False)
     record = json.loads(app.backend.client.get(app.backend.get_key_for_task(sent.id)))
     assert record["status"] == "FAILURE"
     assert record["result"]["exc_type"] == "InvalidJob"
@@ -108,6 +108,6 @@ def test_a_wrong_job_fails_once_as_the_contract_says(
 def test_results_expire(app: Celery) -> None:
     """A result that nobody fetches goes by itself."""
     sent = send(app, {"query_embedding": QUESTION, "principal": ALICE})
-    sent.get(timeout=20)
+    sent.get(timeout=180)
     left = app.backend.client.ttl(app.backend.get_key_for_task(sent.id))
     assert 0 < left <= 3600

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import wait_for
 
 from chaos.corpus import Corpus
 from chaos.jobs import QUEUE, Questions
@@ -47,10 +47,7 @@ def producer(server: RedisServer, ledger: Ledger) -> Iterator[Producer]:
 
 def held_back(producer: Producer) -> int:
     """How many jobs it has submitted once it submits no more."""
-    deadline = time.monotonic() + 30
-    while not producer.is_held_back:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: producer.is_held_back)
     return producer.acknowledged
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import NotOurs, RedisServer, connect, fill, folders
@@ -84,17 +85,19 @@ def test_what_was_sent_into_a_half_open_connection_is_gone(
         assert answers(client) or answers(client)  # its old connection is dead, its next one is not
 
 
-def test_latency_holds_back(link: Proxy, client: redis.Redis) -> None:
-    link.latency(0.1)
-    started = time.monotonic()
-    client.ping()
-    assert time.monotonic() - started >= 0.2  # there and back
-    link.latency(0)
+def test_latency_holds_back(link: Proxy) -> None:
+    with connect(link.port, timeout=PATIENCE) as patient:
+        patient.ping()  # connected
+        link.latency(0.1)
+        started = time.monotonic()
+        patient.ping()
+        assert time.monotonic() - started >= 0.2  # there and back
+        link.latency(0)
 
 
 def test_a_reset_ends_all_connections(link: Proxy, client: redis.Redis) -> None:
     """Also one that waits for an answer; the next one works."""
-    with connect(link.port, timeout=30) as other:
+    with connect(link.port, timeout=180) as other:
         blocked = other.connection_pool.get_connection()
         blocked.send_command("BRPOP", "nothing", 0)
         link.reset()

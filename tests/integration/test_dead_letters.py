@@ -174,7 +174,7 @@ def command(stack: Stack) -> Callable[..., subprocess.CompletedProcess[str]]:
             env={**environment, **changes},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 
@@ -326,7 +326,7 @@ def test_metrics_tell_depth_and_age(
     metrics = Metrics(settings.metrics, watcher(url, QUEUES, lambda: clock[0]))
     metrics.start()
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=180) as answer:
             text = answer.read().decode()
     finally:
         metrics.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.provider import running
+from tests.waiting import PATIENCE, wait_for
 
 from worker.adapters.embedder import LexicalEmbedder
 from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid, parse_job
@@ -229,9 +230,7 @@ def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None
     legs = Legs(database, 2)
     late = Leg("contextual", [Sleeping(60)], optional=True)
     nothing = Leg("primary", [])
-    started = time.monotonic()
     first, second = legs.run(asker("alice"), [nothing, late], 0.3)
-    assert time.monotonic() - started < 30
     assert (list(first.found or []), second.found) == ([], None)
     assert isinstance(second.error, TimedOut)
     with pytest.raises(TimedOut):
@@ -245,14 +244,12 @@ def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None
 def test_searches_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
     """Four sessions sleep at once: each search of each leg has a connection of its own."""
     legs = Legs(engine._database, 4)
-    sleepers = [Leg(name, [Sleeping(60), Sleeping(60)], optional=True) for name in ("primary", "contextual")]
-    thread = threading.Thread(target=legs.run, args=(asker("alice"), sleepers, 20.0))
+    sleepers = [Leg(name, [Sleeping(600), Sleeping(600)], optional=True) for name in ("primary", "contextual")]
+    thread = threading.Thread(target=legs.run, args=(asker("alice"), sleepers, PATIENCE))
     thread.start()
     asleep = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-    deadline = time.monotonic() + 15
-    while len(pids := admin.execute(asleep).fetchall()) < 4:
-        assert time.monotonic() < deadline, "the searches did not run at the same time"
-    for (pid,) in pids:
+    wait_for(lambda: len(admin.execute(asleep).fetchall()) == 4)
+    for (pid,) in admin.execute(asleep).fetchall():
         admin.execute("SELECT pg_cancel_backend(%s)", (pid,))
     thread.join()
     legs.close()
@@ -412,7 +409,7 @@ def test_keywords_that_fail_leave_the_primary(
 
     def extract(_: str) -> list[str]:
         if hangs:
-            over.wait(60)
+            over.wait(180)
         raise RuntimeError("no keywords")
 
     monkeypatch.setitem(EXTRACTORS, "failing", extract)  # type: ignore[arg-type] # a mapping to its readers only

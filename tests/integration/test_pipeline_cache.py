@@ -14,6 +14,7 @@ import pytest
 from tests.integration.asking import HUM, Delivered, ask, asker, ids, repeated
 from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
+from tests.waiting import PATIENCE
 
 from worker.adapters.cache import PREFIX
 from worker.contract import RunPipeline, parse_job
@@ -44,7 +45,6 @@ BEAT = "add hi-hats to the beat"
 EDITOR = 'sound("bd").fast(2)'
 SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
 RUN = {"subject_id": "song-1", "run_id": "r1"}
-PATIENCE = 30.0
 MODELS = ["hyde_hybrid", "multi_query", "llm_rerank", "worded"]
 """Profiles that ask a language model."""
 

@@ -48,7 +48,7 @@ def test_a_job_that_began_before_its_process_died_is_not_given_to_another(tmp_pa
         while job._write_to is None:
             assert time.monotonic() < deadline
             next(loop)
-        process._popen.wait(timeout=30)
+        process._popen.wait(timeout=180)
         assert not job._accepted, "the loop was to read it later"
         pool.on_job_process_down(job, process.pid)
         assert job._accepted

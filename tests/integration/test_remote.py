@@ -200,12 +200,12 @@ def test_services_are_asked_at_the_same_time_and_answer_in_their_order(site: Sit
     both, second_done = threading.Barrier(2), threading.Event()
 
     def slow(visit: Visit) -> None:
-        both.wait(20)
-        second_done.wait(20)
+        both.wait(180)
+        second_done.wait(180)
         says({"results": [ONE]})(visit)
 
     def quick(visit: Visit) -> None:
-        both.wait(20)
+        both.wait(180)
         says({"results": [TWO, ONE]})(visit)
         second_done.set()
 
@@ -310,7 +310,7 @@ def test_a_name_server_that_stalls_is_not_waited_for(site: Site) -> None:
     released = threading.Event()
 
     def stalling(host: str, port: int) -> Sequence[str]:
-        released.wait(60)
+        released.wait(180)
         return resolve(host, port)
 
     started = time.monotonic()

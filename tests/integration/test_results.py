@@ -115,7 +115,7 @@ def test_a_success_stands_and_is_told_once(
 
 def told_next(heard: redis.client.PubSub) -> str:
     """The next message of a subscription, waited for."""
-    while (message := heard.get_message(timeout=10)) is None:
+    while (message := heard.get_message(timeout=180)) is None:
         pass
     return str(message["data"].decode())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import redis
 from kombu.asynchronous import Hub
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.waiting import wait_for
 
 from worker.devstack.redis import redis_server
 from worker.transport import keys, owners, unacked
@@ -110,10 +110,7 @@ def test_a_new_worker_looks_for_the_dead_at_once(
     hub = Hub()
     with Worker(url, unacked_restore_interval=3600) as worker:
         worker.connection.register_with_event_loop(hub)
-        deadline = time.monotonic() + 15
-        while worker.ids != ["job"]:
-            assert time.monotonic() < deadline
-            hub.run_once()
+        wait_for(lambda: hub.run_once() or worker.ids == ["job"])
         hub.close()
 
 
@@ -331,12 +328,7 @@ def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis
     with Worker(url) as worker:
         worker.drain(lambda: worker.claim.since is not None)
         broker.expire(keys.owner_key(worker.claim.owner), 5)
-        renewed = threading.Event()
-        deadline = time.monotonic() + 10
-        while not renewed.wait(0.1) and time.monotonic() < deadline:
-            if broker.ttl(keys.owner_key(worker.claim.owner)) > 6:
-                renewed.set()
-        assert renewed.is_set()
+        wait_for(lambda: int(str(broker.ttl(keys.owner_key(worker.claim.owner)))) > 6)
 
 
 def test_a_renewal_that_failed_is_tried_again_at_once(
@@ -409,10 +401,7 @@ def test_a_half_open_connection_loses_nothing(stack: Stack, broker: redis.Redis)
             first = worker.claim.owner
             proxy.mute.set()  # open connections hear no answer any more; new ones do
             broker.lpush(QUEUE, envelope("job"))
-            deadline = time.monotonic() + 5
-            while places(broker) != {"inflight": 1} and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert places(broker) == {"inflight": 1}
+            wait_for(lambda: places(broker) == {"inflight": 1})
             worker.channel.connection.cycle.maybe_check_brpop_health()
             assert worker.claim.owner == first, "an answer may take its time"
             worker.claim.since -= 60

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.growth import assert_linear
 
 from worker.core.answering import check_answer
 from worker.core.context import Labelled, Source
@@ -224,9 +223,5 @@ def test_code_stays_inside_its_block(code: str) -> None:
     "unit", ["ribbon ", "A ribbon hums. ", "[S1] ribbon. ", "ribbon\n\n", "```\nribbon\n", "`", "# "]
 )
 def test_any_text_takes_linear_time(unit: str) -> None:
-    """Seconds at most; squared it would be minutes."""
-    text = unit * (50_000 // len(unit))
-    start = time.process_time()
-    answer(QUESTION, labelled(text, text))
-    code_answer(QUESTION, labelled(text, text))
-    assert time.process_time() - start < 5
+    assert_linear(lambda text: answer(QUESTION, labelled(text, text)), unit, 3_000)
+    assert_linear(lambda text: code_answer(QUESTION, labelled(text, text)), unit, 3_000)

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.growth import assert_linear
 
 from worker.core.labels import classify
 from worker.core.statements import read_statements, without_marker
@@ -116,7 +115,4 @@ def test_sentences_are_in_order_and_apart(answer: str) -> None:
     "unit", ["[", "[S1]", "[S1]. ", "It hums. [S1] ", "- a [S1]\n", "\n\n[S1]", "```\n", ". ", "# a\n"]
 )
 def test_any_text_takes_linear_time(unit: str) -> None:
-    """Seconds at most; squared it would be minutes."""
-    start = time.process_time()
-    read_statements(unit * (50_000 // len(unit)), GIVEN)
-    assert time.process_time() - start < 5
+    assert_linear(lambda text: read_statements(text, GIVEN), unit, 3_000)

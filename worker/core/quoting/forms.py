@@ -43,6 +43,12 @@ class Form:
         """Some of the folded characters."""
         return Form(self.text[start:stop], self.starts[start:stop], self.ends[start:stop])
 
+    def trimmed(self) -> Form:
+        """Without the white space around it."""
+        stripped = self.text.lstrip(" ")
+        start = len(self.text) - len(stripped)
+        return self.slice(start, start + len(stripped.rstrip(" ")))
+
     def opens(self, i: int) -> bool:
         """Whether folded character ``i`` is the first of what it was folded from (the f of ﬁ, not the i)."""
         if i in (0, len(self.text)) or self.starts[i] != self.starts[i - 1]:
@@ -92,6 +98,16 @@ class Prepared:
         """The same with each word in one script; None where each is anyway."""
         text = one_script(self._visible)
         return None if text == self._visible else self._form(text)
+
+    @cached_property
+    def core(self) -> Form:
+        """The text folded, without the white space around it: what is searched for."""
+        return self.form.trimmed()
+
+    @cached_property
+    def one_script_core(self) -> Form | None:
+        """The same of the form with each word in one script."""
+        return self.one_script_form and self.one_script_form.trimmed()
 
     @cached_property
     def unmarked(self) -> tuple[Prepared, Unmarked] | None:

@@ -40,6 +40,9 @@ SHORTEST_NORMALISED = (2, 4, 6)
 # most so far away.
 _TRIED, _WINDOW = 8, 200
 
+# So many characters at the end of a quote may be folded in another way once its full stop is gone.
+_END = 8
+
 
 class AskedQuote:
     """A quote, with what is made of it once for all chunks."""
@@ -50,10 +53,14 @@ class AskedQuote:
         self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
 
     @cached_property
-    def _without_stop(self) -> AskedQuote | None:
-        """The quote without a full stop or comma at its end, which its writer may have added; None if it has none."""
+    def _stop(self) -> int | None:
+        """Where the full stop or comma at its end stands, which its writer may have added."""
         match = _STOP.search(self.text.text)
-        return AskedQuote(self.text.text[: match.start()]) if match else None
+        return match and match.start()
+
+    @cached_property
+    def _without_stop(self) -> AskedQuote:
+        return AskedQuote(self.text.text[: self._stop])
 
     def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
         own = self._bracketed & chunk.bracketed if self._bracketed else self._bracketed
@@ -61,7 +68,7 @@ class AskedQuote:
             self._read[own] = readings(self.text.text, own)
         return self._read[own]
 
-    @property
+    @cached_property
     def _long_enough(self) -> bool:
         words, letters, signs = SHORTEST_NORMALISED
         return self.text.words >= words or self.text.letters >= letters or self.text.signs >= signs
@@ -70,7 +77,16 @@ class AskedQuote:
         """Where and how it stands in a chunk."""
         if place := self._place(i, chunk):
             return place
-        return self._without_stop.place_before_stop(i, chunk) if self._without_stop else None
+        if self._stop is None or not self._begins_in(chunk.text):
+            return None
+        return self._without_stop.place_before_stop(i, chunk)
+
+    def _begins_in(self, chunk: Prepared) -> bool:
+        """Whether its beginning may stand there: cheaper than to look for all of it once more without its stop."""
+        if len(ways_to_normalise(chunk, self.text)) > 1:
+            return True
+        firsts = [next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk)]
+        return any(one.core.text[:-_END].strip("-") in chunk.form.text for one in (self.text, *firsts))
 
     def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Where and how it stands in a chunk, if a writer may end a sentence after it: of a question nobody may."""
@@ -84,7 +100,7 @@ class AskedQuote:
         if verbatim := find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
             return _place(i, chunk, "verbatim", [verbatim])
         if self._long_enough:
-            for find in ways_to_normalise(chunk.text, [self.text]):
+            for find in ways_to_normalise(chunk.text, self.text):
                 if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
                     return _place(i, chunk, "normalised", [match])
         for reading in self._readings(chunk.text):
@@ -151,7 +167,7 @@ def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
     pieces = [piece for part in reading for piece in part.pieces]
-    ways = (*ways_to_normalise(chunk, pieces), find_verbatim)
+    ways = (*ways_to_normalise(chunk, *pieces), find_verbatim)
     return next((parts for find in ways if (parts := _find_in_order(reading, chunk, find))), [])
 
 

@@ -13,7 +13,7 @@ from worker.core.quoting.differences import SAME, Kinds, dash_kinds, kinds_neede
 from worker.core.quoting.forms import Passage, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from worker.core.quoting.forms import Form
 
@@ -50,12 +50,12 @@ def find_verbatim(quote: Prepared, chunk: Prepared, after: int, before: int) -> 
 
 
 def _find_normalised(quote: Prepared, chunk: Prepared, after: int, before: int) -> Match | None:
-    return _find_form(quote, quote.form, chunk, chunk.form, (after, before))
+    return _find_form(quote, quote.core, chunk, chunk.form, (after, before))
 
 
 def _find_look_alike(quote: Prepared, chunk: Prepared, after: int, before: int) -> Match | None:
-    forms = quote.one_script_form or quote.form, chunk.one_script_form or chunk.form
-    return _find_form(quote, forms[0], chunk, forms[1], (after, before))
+    core = quote.one_script_core or quote.core
+    return _find_form(quote, core, chunk, chunk.one_script_form or chunk.form, (after, before))
 
 
 def _find_unmarked(quote: Prepared, chunk: Prepared, after: int, before: int) -> Match | None:
@@ -78,17 +78,27 @@ def _find_unmarked(quote: Prepared, chunk: Prepared, after: int, before: int) ->
 Find = Callable[[Prepared, Prepared, int, int], Match | None]
 
 
-def ways_to_normalise(chunk: Prepared, quotes: Sequence[Prepared]) -> tuple[Find, ...]:
-    """How to find quotes by normalising; look-alikes only where there are any."""
-    look_alikes = chunk.one_script_form is not None or any(quote.one_script_form is not None for quote in quotes)
-    ways = (_find_normalised, _find_look_alike) if look_alikes else (_find_normalised,)
-    marked = chunk.unmarked is not None or any(quote.unmarked is not None for quote in quotes)
-    return (*ways, _find_unmarked) if marked else ways
+def ways_to_normalise(chunk: Prepared, *quotes: Prepared) -> tuple[Find, ...]:
+    """How to find quotes by normalising; look-alikes and Markdown only where there are any."""
+    look_alikes = chunk.one_script_form is not None
+    marked = chunk.unmarked is not None
+    for quote in quotes:
+        look_alikes = look_alikes or quote.one_script_form is not None
+        marked = marked or quote.unmarked is not None
+    return _WAYS[look_alikes, marked]
 
 
-def _find_form(quote: Prepared, asked: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:
+_WAYS: dict[tuple[bool, bool], tuple[Find, ...]] = {
+    (False, False): (_find_normalised,),
+    (False, True): (_find_normalised, _find_unmarked),
+    (True, False): (_find_normalised, _find_look_alike),
+    (True, True): (_find_normalised, _find_look_alike, _find_unmarked),
+}
+"""By whether there are look-alikes, and Markdown."""
+
+
+def _find_form(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:
     """The first place where the folded quote stands, whole words, with differences that may be normalised."""
-    core = _trimmed(asked)
     text = core.text
     before, after = int(text[:1] == "-"), int(text[-1:] == "-")
     found = _find_core(quote, core, chunk, form, within)
@@ -116,7 +126,7 @@ def _with_dashes(match: Match, edges: tuple[str, str], chunk: Prepared) -> Match
 
 
 def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:
-    begin, end = map(form.position, within)
+    begin, end = form.position(within[0]), form.position(within[1])
     compared = 0
     for start in _occurrences(form.text, core.text, begin, end):
         stop = start + len(core.text)
@@ -131,13 +141,6 @@ def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within:
         if compared > _PATIENCE * (stop - begin):
             break
     return None
-
-
-def _trimmed(form: Form) -> Form:
-    """Without the white space around it."""
-    stripped = form.text.lstrip(" ")
-    start = len(form.text) - len(stripped)
-    return form.slice(start, start + len(stripped.rstrip(" ")))
 
 
 def _whole(chunk: Prepared, form: Form, start: int, stop: int) -> bool:
@@ -162,18 +165,25 @@ def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
 # --- searching ----------------------------------------------------------------------------------
 
 
-def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:
+def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterable[int]:
     """Where a string stands in a part of a text, overlapping places too, in linear time; an empty one nowhere."""
-    for _ in range(_TRIED if wanted else 0):
-        spend(_FINDING)
-        begin, start = start, text.find(wanted, start, stop)
-        spend(((start if start >= 0 else stop) - begin) // _PASSED)
-        if start < 0:
+    first = _find(text, wanted, start, stop) if wanted else -1
+    return () if first < 0 else _occurrences_from(first, text, wanted, stop)
+
+
+def _find(text: str, wanted: str, start: int, stop: int) -> int:
+    found = text.find(wanted, start, stop)
+    spend(_FINDING + ((stop if found < 0 else found) - start) // _PASSED)
+    return found
+
+
+def _occurrences_from(place: int, text: str, wanted: str, stop: int) -> Iterator[int]:
+    for _ in range(_TRIED):
+        yield place
+        start, place = place + 1, _find(text, wanted, place + 1, stop)
+        if place < 0:
             return
-        yield start
-        start += 1
-    if wanted:
-        yield from _all_occurrences(text, wanted, start, stop)
+    yield from _all_occurrences(text, wanted, start, stop)
 
 
 def _all_occurrences(text: str, wanted: str, start: int, stop: int) -> Iterator[int]:

@@ -22,6 +22,8 @@ _GLUED_UNIT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+# Over classes: whether there may be one at all.
+_GLUED = re.compile(r"D[^Dsn.,]")
 _GLUED_CURRENCY = re.compile(r"[€£¥₽₹₩$](?=\d)")
 # Over classes: Han, Kana, Thai, ... beside letters and digits of other scripts.
 _GLUED_SCRIPTS = re.compile(r"(?:[CN]M{0,4}+(?=[ULDPBF%]))|[ULDPBF%]M{0,4}+(?=[CN])")
@@ -33,7 +35,7 @@ def optional_spaces(text: str, classes: str) -> list[int]:
     >>> optional_spaces("5dB or €5", "DLUsLLs$D"), optional_spaces("用GPU", "CUUU")
     ([1, 8], [1])
     """
-    places = [match.end() for match in _GLUED_UNIT.finditer(text)] if "D" in classes else []
+    places = [match.end() for match in _GLUED_UNIT.finditer(text)] if _GLUED.search(classes) else []
     if "$" in classes:
         places += [match.end() for match in _GLUED_CURRENCY.finditer(text)]
     if "C" in classes or "N" in classes:

@@ -28,7 +28,7 @@ _BLUR = 0.002
 """How much farther a chunk may be than another that an index over halfvec takes for farther (cosine distance), where
 the column itself is of vectors: of each number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query
 likewise."""
-_CHOICE = 5
+_CHOICE = 6
 """Columns of `Statements.nearest` that say how it searched; a chunk's follow them."""
 _FIELDS = 8
 """Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
@@ -205,13 +205,18 @@ class Corpus:
         not reach), and where a tie at the cut reaches past what was fetched (which of the tied chunks were seen
         would be the plan's choice).
         """
-        corpus_rows, ef_search, exact, fetched, farthest = rows[0][:_CHOICE]
+        corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
         candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
         if exact:
             return Found(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
         complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
-        return Found(candidates, _INDEX, fetched, corpus_rows, ef_search) if complete else None
+        if not complete:
+            return None
+        # Without an index Postgres compared every row, whatever was planned.
+        return Found(
+            candidates, *((_INDEX, fetched, corpus_rows, ef_search) if indexed else (_EXACT, fetched, corpus_rows, 0))
+        )
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
         """Whether a chunk as near as a candidate may be among those that the index did not give."""

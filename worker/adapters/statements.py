@@ -258,7 +258,7 @@ class Statements:
                 FROM (SELECT * FROM few UNION ALL SELECT * FROM near) AS either
                ORDER BY distance + 0, id {collate} LIMIT %(k)s
             )
-            SELECT rows, ef_search, exact, coalesce(fetched, 0), farthest, {outputs}
+            SELECT rows, ef_search, exact, ({has_index}) AS indexed, coalesce(fetched, 0), farthest, {outputs}
               FROM tuned CROSS JOIN choice LEFT JOIN hits ON true
             """,
             tuned=self._tuned(filters),
@@ -267,6 +267,7 @@ class Statements:
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
             nearness=sql.SQL(_NEARNESS[self.index]).format(**self.names),
             over_fetch=sql.Literal(over_fetch),
+            has_index=_has_index(self._types.storage, self.index),
             columns=self._columns(vectors),
             **self.names,
         )
@@ -414,6 +415,19 @@ SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
 def estimated_rows(storage: Sequence[int]) -> sql.Composed:
     """A query for the rows of some tables, by oid, as Postgres estimates them."""
     return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
+
+
+# Over all rows, and of the distance that is asked for: another one Postgres does not use.
+_HAS_INDEX = """
+SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
+                WHERE i.indrelid = ANY ({oids}::oid[]) AND i.indisvalid AND i.indpred IS NULL
+                  AND o.opcname = {operators})
+"""
+
+
+def _has_index(storage: Sequence[int], kind: str) -> sql.Composed:
+    """A query for whether Postgres has an index of nearest neighbours, of a kind (``vector``, ``halfvec``)."""
+    return sql.SQL(_HAS_INDEX).format(oids=sql.Literal(list(storage)), operators=sql.Literal(f"{kind}_cosine_ops"))
 
 
 def render(template: str, **parts: sql.Composable) -> bytes:

@@ -110,6 +110,7 @@ EXCEPTIONS = {
     "finite": r"^query_embedding\[\d+\]: expected a finite number within float32's range",
     "once": r"^searches: expected each one once",
     "document": r"^citations\.(by_section|total_count|source_ids): expected what follows from all_citations",
+    "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
 }
 """What `worker.schemas.registry.UNSAID` names, in the worker's words."""

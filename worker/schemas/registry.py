@@ -157,6 +157,7 @@ UNSAID: dict[type[Part], dict[str, str]] = {
     BuildCitations: {
         "folder": "With `run`, unless `store` is false: a `subject_id` or `run_id` that can't be the name of a folder: "
         "`.`, `..`, more than 255 bytes of UTF-8, a character that can't be printed, or one of `/\\:\"<>|`.",
+        "forms": "One hash of `sections` twice, in two forms (with `sha256:` and without, in capitals and not).",
     },
 }
 """What a type is refused for that JSON Schema cannot say, or not for every validator: name → sentence."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import psycopg
 
 # A time limit here decides when a broken test ends, never whether a slow machine passes.
 PATIENCE = 180.0
@@ -27,3 +29,13 @@ def wait_for(condition: Callable[[], object], tell: Callable[[], str] = lambda: 
     while not condition():
         assert time.monotonic() < deadline, f"it did not come true in {seconds:g} s {tell()}"
         time.sleep(0.02)
+
+
+def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
+    """How many of the workers' sessions wait for a lock in this database."""
+    row = admin.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])

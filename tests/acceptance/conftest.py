@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from worker import devstack
+from worker.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,15 @@ def tls_stack(servers: devstack.Stack, tmp_path_factory: pytest.TempPathFactory)
         return
     with devstack.redis_server(tmp_path_factory.mktemp("redis"), tls=True) as secure:
         yield replace(servers, redis=secure)
+
+
+@pytest.fixture
+def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+    """A backend, as the producer that is shipped; it goes past the links that a test may put before its worker."""
+    del broker  # emptied
+    made = Client(*stack.redis.urls("producer"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(autouse=True)

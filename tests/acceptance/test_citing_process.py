@@ -52,14 +52,6 @@ REELS = "May reels marked with a blue dot be baked at the low setting?"
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def provider() -> Iterator[Provider]:
     with running() as server:
         server.text = SONG

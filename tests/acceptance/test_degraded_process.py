@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import redis
-
     Environment = Callable[..., dict[str, str]]
 
 ALICE = {"user_id": "alice"}
@@ -41,14 +39,6 @@ FAILURES: dict[str, Fault] = {
     "too many dimensions": Fault(body={"data": [{"index": 0, "embedding": [1.0] * 4096}]}),
     "a redirect": Fault(302),
 }
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

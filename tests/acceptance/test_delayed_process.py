@@ -36,14 +36,6 @@ LIBRARIES = [*Path("/usr/lib").glob("**/faketime/libfaketime.so.1")] if shutil.w
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def app(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Celery]:
     """A stock sender."""
     del broker  # emptied

@@ -14,7 +14,7 @@ from worker.demo import raw_message
 from worker.errors import InvalidJob, NotAuthorised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import redis
@@ -29,14 +29,6 @@ CANARY = "canary-4711"
 @pytest.fixture(scope="module")
 def stack(tls_stack: devstack.Stack) -> devstack.Stack:
     return tls_stack
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    broker.flushall()
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
 
 
 def call(client: Client, job: RetrieveHybrid) -> Hybrid:

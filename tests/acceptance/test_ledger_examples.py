@@ -22,7 +22,7 @@ import pytest
 import redis
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker import devstack
 from worker.client import encode_embedding
@@ -282,16 +282,6 @@ def assert_as_it_stands(jobs: dict[str, Example], results: redis.Redis) -> None:
     """What each ledger holds is what Redis holds, byte for byte."""
     for task_id, example in jobs.items():
         assert example.row(task_id)["record"] == stands(results, task_id)
-
-
-def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
-    """How many of the worker's sessions wait for a lock in this database."""
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def test_a_message_that_was_lost_is_sent_again(

@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-import pytest
 import redis
 from tests.waiting import wait_for
 
@@ -22,7 +21,7 @@ from worker.devstack.redis import redis_server
 from .half_open import socket_link, tcp_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Environment = Callable[..., dict[str, str]]
@@ -30,15 +29,6 @@ if TYPE_CHECKING:
 QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 SECONDS = 180.0
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    """Sends and reads past the links, which only the worker uses."""
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
 
 
 def logged(log: Path, event: str) -> list[dict[str, Any]]:

@@ -32,15 +32,6 @@ JOBS = 40
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    """Sends and reads past the network, which only the worker uses."""
-    del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def link(stack: devstack.Stack) -> Iterator[Proxy]:
     """The worker's way to its broker."""
     with network() as loop, proxy(loop, stack.redis.port) as way:

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker import devstack
 from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName, encode_embedding
@@ -23,10 +23,8 @@ from worker.metrics import DEFINITIONS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-    import redis
 
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -41,14 +39,6 @@ HYBRID = RetrieveHybrid(
     searches=[HybridSearch(corpus="docs", top_k=4), HybridSearch(corpus="examples", top_k=3)],
     principal=ASKER,
 )
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -84,15 +74,6 @@ def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stac
         locking.rollback()
     for task_id in sent:
         client.result(task_id, timeout=180)
-
-
-def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def pool(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:

@@ -36,14 +36,6 @@ SEED = 20_261_121
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def results(stack: devstack.Stack) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.redis.url(1)) as connection:
         yield connection

@@ -17,21 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import redis
-
     Environment = Callable[..., dict[str, str]]
 
 SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
 ALICE = {"user_id": "alice"}
 TURNS = ["What causes the 50 Hz hum on channel 18?", "Which capacitor is it?", "And what does it cost?"]
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -31,14 +31,6 @@ CANARY = "canary-4711"
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def provider() -> Iterator[Provider]:
     with running() as server:
         server.text = SAID

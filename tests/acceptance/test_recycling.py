@@ -10,7 +10,7 @@ import psutil
 import psycopg
 import pytest
 from celery import Celery
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 
 QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
-
-
-@pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(stack.redis.url(0), stack.redis.url(1))
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -101,16 +93,6 @@ def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[ps
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         yield connection
         connection.rollback()
-
-
-def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
-    """How many of the worker's sessions wait for a lock in this database."""
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 import redis
 from celery import Celery
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker import devstack
 from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
@@ -39,30 +39,12 @@ JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
-    del broker  # emptied
-    made = Client(*stack.redis.urls("producer"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
     """A transaction that keeps every search waiting until it is rolled back."""
     with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         yield connection
         connection.rollback()
-
-
-def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
-    """How many of the worker's sessions wait for a lock in this database."""
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def log_events(log: Path, event: str) -> list[dict[str, Any]]:

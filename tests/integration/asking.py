@@ -1,4 +1,4 @@
-"""Callers of `run_pipeline`, without a queue between."""
+"""Callers, and those of `run_pipeline` without a queue between."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ def _there_and_back(value: Any) -> Any:
     again = from_json(type(value), to_json(value))
     assert again == value
     return again
+
+
+def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
+    """What a repeat of other tasks repeats."""
+    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 def ids(answer: dict[str, Any]) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 import redis
+
+from worker.engine import Engine
 
 from .large import Large, large_corpus
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.devstack import Stack
+    from worker.settings import Settings
 
 
 @pytest.fixture(scope="session", params=[16, 18])
@@ -21,6 +25,21 @@ def large(request: pytest.FixtureRequest) -> Iterator[Large]:
     """50,000 rows, on PostgreSQL 16 and 18."""
     with large_corpus(request.param) as filled:
         yield filled
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    """What runs jobs, on the fresh database, without a queue before it."""
+    made = Engine(settings, time.perf_counter)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def url(stack: Stack, broker: redis.Redis) -> str:
+    """Where the emptied Redis is."""
+    del broker  # emptied
+    return stack.redis.url(0)
 
 
 @pytest.fixture

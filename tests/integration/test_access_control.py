@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker
 
 from worker.adapters.postgres import Database, check
 from worker.adapters.search import Corpus
@@ -14,7 +15,7 @@ from worker.core import lexical
 from worker.doctor import examine
 from worker.engine import Engine
 from worker.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
-from worker.model import NO_FILTERS, Principal
+from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 QUESTION = lexical.embed(["channel 18"])[0]
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
 
 
 # --- refusing to start --------------------------------------------------------------------------

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker
 
 from worker.contract import BuildCitations, Citations, PinnedReplay, RetrieveTopK, parse_job
 from worker.core import lexical
 from worker.core.hashing import hash_chunk
 from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised
-from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 RUN = {"subject_id": "song-1", "run_id": "r1"}
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
 
 
 @pytest.fixture

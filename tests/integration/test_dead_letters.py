@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 CANARY = "canary-4711"
 
 
-@pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    del broker  # emptied
-    return stack.redis.url(0)
-
-
 def bury(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
     """A worker's verdict on messages that can't be run."""
     with redis.Redis.from_url(url) as client:
@@ -90,7 +84,7 @@ def test_what_is_given_up_is_capped_too(url: str, broker: redis.Redis) -> None:
     """Nor does a sender whose jobs kill their workers."""
     with Worker(url, rules=replace(RULES, max_deliveries=0, dead_entries=1)) as worker:
         broker.lpush(QUEUE, *(envelope(f"job-{number}") for number in range(60)))
-        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"}, seconds=60)
+        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
     assert broker.xlen(keys.dead(QUEUE)) < 40  # Redis cuts whole nodes, of 4 kB
 
 

@@ -22,15 +22,8 @@ from .claims import QUEUE, Worker, declare_dead, envelope, ids, places, run_scri
 if TYPE_CHECKING:
     import redis
 
-    from worker.devstack import Stack
 
 PLACE = keys.inflight(QUEUE, "me")
-
-
-@pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    del broker  # emptied
-    return stack.redis.url(0)
 
 
 def later(task_id: str, seconds: float = 300.0, **headers: str) -> bytes:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker
 
 from worker.adapters.feedback import Judgements
 from worker.adapters.postgres import Database
@@ -17,7 +18,6 @@ from worker.engine import Engine
 from worker.errors import InvalidJob
 from worker.exchange import RunFile
 from worker.feedback import ENOUGH
-from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 NAME = RunName(subject_id="song-1", run_id="r1")
 DOCS: dict[str, Any] = {"query": "add hi-hats", "context": 'sound("bd").fast(2)', "searches": [{"corpus": "docs"}]}
 ONLY_CONTEXT = {"primary": 0.0, "contextual": 1.0}
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pgvector.psycopg import register_vector
+from tests.integration.asking import asker
 
 from worker.adapters.fulltext import MAX_CHARACTERS, Matching
 from worker.adapters.fulltext_sql import best_matching
@@ -21,7 +22,7 @@ from worker.contract import Hybrid, RetrieveHybrid, parse_job
 from worker.core import lexical
 from worker.doctor import LEAKPROOF, examine
 from worker.engine import Engine
-from worker.model import NO_FILTERS, FilterSet, Principal
+from worker.model import NO_FILTERS, FilterSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     MakeSettings = Callable[..., Settings]
 
 QUERY = lexical.embed(["zither"])[0]
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
 
 
 class Asked:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker, without_trace
 from tests.integration.provider import running
 from tests.waiting import PATIENCE, wait_for
 
@@ -19,10 +20,9 @@ from worker.core.keywords import EXTRACTORS
 from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.legs import Leg, Legs
-from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import psycopg
 
@@ -38,17 +38,6 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 NOWHERE = "http://127.0.0.1:1/v1"
 
 
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
-
-
 def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveHybrid, {"query": query, **fields})
     answer = engine.hybrid.retrieve(job, lambda: asker(user) if user else None)
@@ -58,10 +47,6 @@ def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", 
 
 def ids(answer: dict[str, Any], corpus: str = "docs") -> list[str]:
     return [chunk["chunk_id"] for chunk in answer["results"][corpus]["chunks"]]
-
-
-def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 # --- the two searches ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.integration.asking import without_trace
 
 from worker.contract import PinnedReplay, Replay, parse_job
 from worker.core.citations import CitationRecord, create_citations_json
@@ -23,8 +24,6 @@ from worker.errors import InvalidJob
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from worker.settings import Settings
 
 A, B, C, D = "chunk A", "chunk B", "chunk C", "chunk D"
@@ -34,13 +33,6 @@ SOURCES: list[dict[str, Any]] = [
 ]
 IN_ORDER = [("s1", C), ("s1", D), ("s2", A), ("s2", B)]
 NOTHING = hash_chunk("no such text anywhere")
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 def nobody() -> Principal | None:
@@ -80,10 +72,6 @@ def said(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 def counts(answer: dict[str, Any]) -> dict[str, int]:
     return {name: answer[name] for name in ("matched", "missing", "filled", "truncated", "skipped")}
-
-
-def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 # --- the seeds' two phases ----------------------------------------------------------------------

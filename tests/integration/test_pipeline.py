@@ -37,13 +37,6 @@ REVOKE = "DELETE FROM document_chunks WHERE id = %s"
 
 
 @pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def open_engine(make_settings: MakeSettings, database: str) -> Iterator[Callable[..., Engine]]:
     """Opens engines on the fresh database with settings of their own."""
     made: list[Engine] = []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from worker.transport import keys
 from worker.transport.dead_letters import every
 from worker.transport.inspection import Rules
@@ -17,16 +15,9 @@ from .claims import QUEUE, Worker, envelope, ids
 if TYPE_CHECKING:
     import redis
 
-    from worker.devstack import Stack
 
 LIST = f"{QUEUE}\x06\x163"
 RULES = Rules(tasks=("retrieve_top_k",), dead_entries=100)
-
-
-@pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    del broker  # emptied
-    return stack.redis.url(0)
 
 
 def with_priority(task_id: str) -> bytes:

@@ -22,7 +22,7 @@ from worker.loader import load, migrate
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from worker.adapters.durability import Finding
@@ -34,13 +34,6 @@ TABLES = {
     "docs": ("public.doc_embeddings", "content", "section_title"),
     "examples": ("public.example_strudels", "content", "title"),
 }
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 def ask(engine: Engine, corpus: str, question: str, who: Principal | None = None, **fields: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker, without_trace
 
 from worker.contract import PinnedReplay, Replay, RetrieveTopK, parse_job
 from worker.core import lexical
@@ -17,7 +18,7 @@ from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
@@ -27,17 +28,6 @@ if TYPE_CHECKING:
 
 QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 RUN = {"subject_id": "song-1", "run_id": "r1"}
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 def search(engine: Engine, user: str = "alice", run: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -50,10 +40,6 @@ def replay(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[st
     if "chunks" in answer:
         Replay.model_validate(answer)
     return answer
-
-
-def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 def verdicts(answer: dict[str, Any]) -> list[str]:

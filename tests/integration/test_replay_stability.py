@@ -11,6 +11,7 @@ from benchmarks.many_chunks import TENANT, chunk_text, load_many
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from tests.integration.asking import asker
 
 from worker.adapters.embedder import LexicalEmbedder
 from worker.contract import PinnedReplay, RetrieveTopK, parse_job
@@ -19,30 +20,19 @@ from worker.core.hashing import hash_chunk
 from worker.corpus_files import SAMPLES, CorpusFile, read
 from worker.engine import Engine
 from worker.loader import load
-from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
+    from worker.model import Principal
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
 
 QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 RUN = {"subject_id": "song-1", "run_id": "r1"}
-
-
-def asker(user: str = "alice", tenant: str = "") -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", tenant), ("app.roles", "")), user)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -53,7 +43,7 @@ def recorded(engine: Engine) -> list[dict[str, Any]]:
 
 
 def replay(engine: Engine, who: Principal | None = None, **fields: Any) -> dict[str, Any]:
-    return engine.replay.pinned(parse_job(PinnedReplay, fields or {"run": RUN}), lambda: who or asker())
+    return engine.replay.pinned(parse_job(PinnedReplay, fields or {"run": RUN}), lambda: who or asker("alice"))
 
 
 def ids(chunks: list[dict[str, Any]]) -> list[str]:
@@ -66,7 +56,7 @@ def ids(chunks: list[dict[str, Any]]) -> list[str]:
 def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(engine: Engine, recorded: list[dict[str, Any]]) -> None:
     """Counted at ten, at a hundred and at ten thousand; each is the run's own chunks."""
     job = parse_job(PinnedReplay, {"run": RUN})
-    who = asker()
+    who = asker("alice")
     digests: set[str] = set()
     seen = {}
     for n in range(1, 10_001):
@@ -150,7 +140,7 @@ def test_a_run_has_one_digest_inside_a_corpus_of_a_hundred_thousand(
     assert ids(after["chunks"]) == ids(recorded)
     rows = random.Random(7).sample(range(100_000), 1_000)
     hashes = [hash_chunk(chunk_text(row)) for row in rows]
-    member = asker("somebody", TENANT)
+    member = asker("somebody", tenant_id=TENANT)
     many = replay(engine, member, required_chunk_hashes=hashes)
     assert ids(many["chunks"]) == [f"c{row:08d}" for row in rows]
     admin.execute("REINDEX TABLE document_chunks")

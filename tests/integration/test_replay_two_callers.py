@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from benchmarks.many_chunks import OWNER, TENANT, chunk_text, load_many
 from psycopg.pq import Trace
+from tests.integration.asking import asker
 
 from worker.contract import PinnedReplay, parse_job
 from worker.core.hashing import hash_chunk
 from worker.engine import Engine
-from worker.model import Principal
 from worker.replay import MISSING_SECONDS
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from worker.devstack import Stack
+    from worker.model import Principal
     from worker.settings import Settings
 
 FOREIGN = hash_chunk(chunk_text(15))  # in a document that the owner of one percent does not own
@@ -32,11 +33,7 @@ NOTHING = hash_chunk("no such text anywhere")
 SEEN = hash_chunk(chunk_text(1_005))
 
 
-def asker(user: str, tenant: str = "") -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", tenant), ("app.roles", "")), user)
-
-
-ONE_PERCENT, EVERYTHING, STRANGER = asker(OWNER), asker("member", TENANT), asker("stranger")
+ONE_PERCENT, EVERYTHING, STRANGER = asker(OWNER), asker("member", tenant_id=TENANT), asker("stranger")
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker, without_trace
 
 from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
 from worker.core import lexical
 from worker.engine import Engine
 from worker.errors import InvalidJob
 from worker.exchange import RunFile
-from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 RUN = {"subject_id": "song-1", "run_id": "r1"}
 NAME = RunName(subject_id="song-1", run_id="r1")
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
 
 
 @pytest.fixture
@@ -57,10 +53,6 @@ def replay(engine: Engine, user: str = "alice") -> dict[str, Any]:
 def events(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.glob("*/runs/song-1/r1/events.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 # --- files and events ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.asking import HUM, asker
+from tests.integration.asking import HUM, asker, without_trace
 from tests.integration.asking import ask as ask_pipeline
 from tests.integration.replicated import SECONDS, Pair, pair, wait_for
 
@@ -149,10 +149,6 @@ def rested(reads: Standby, clock: Clock) -> bool:
     """Whether it answers after a rest: its pool of connections tries again in its own time."""
     clock.now += REST_SECONDS
     return on_standby(reads)
-
-
-def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name != "trace"}
 
 
 # --- who reads where ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
@@ -27,13 +27,6 @@ QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0]
 def asker(user: str, tenant: str = "", roles: str = "") -> Principal:
     settings = (("app.user_id", user), ("app.tenant_id", tenant), ("app.roles", roles))
     return Principal({"user_id": user}, settings, user)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.devstack import Stack
-
-
-@pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    del broker  # emptied
-    return stack.redis.url(0)
-
 
 # --- the usual way ----------------------------------------------------------------------------------
 
@@ -162,7 +154,7 @@ def test_failures_that_can_not_be_stored_are_tried_one_by_one(url: str, broker: 
     with Worker(url) as worker:
         worker.connection.transport.answer = particular
         worker.claim.settled(taken=len(refused), refused=len(refused))
-        worker.drain(lambda: len(worker.failures) == len(refused) - 1, seconds=60)
+        worker.drain(lambda: len(worker.failures) == len(refused) - 1)
         worker.drain(lambda: places(broker) == {"queue": 1, "dead": len(refused) - 1})
         assert ids(broker) == ["odd"]
 

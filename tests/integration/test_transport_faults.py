@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from worker.devstack import Stack
 
 
-@pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    del broker  # emptied
-    return stack.redis.url(0)
-
-
 STEPS = ("claimed, unread", "claimed", "written down", "told", "answered")
 
 # Claims one message in steps, and kills itself after one of them. Its owner is registered before the first.
@@ -96,7 +90,7 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monke
     assert 0 < broker.ttl(key) <= owners.LIFE_SECONDS
     monkeypatch.setattr("worker.transport.channel.MAINTENANCE_SECONDS", 0.2)
     with Worker(url) as worker:
-        worker.drain(lambda: worker.ids == ["job"], seconds=60)
+        worker.drain(lambda: worker.ids == ["job"])
 
 
 def test_a_new_worker_looks_for_the_dead_at_once(

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.integration.asking import asker
 
 from worker.contract import RetrieveTopK, parse_job
 from worker.core import lexical
-from worker.engine import Engine
 from worker.errors import NotAuthorised, SettingsError
-from worker.model import Principal
 from worker.verifying import PAGE, watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
+    from worker.engine import Engine
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
 
 QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
-
-
-def asker(user: str) -> Principal:
-    return Principal({"user_id": user}, (("app.user_id", user), ("app.tenant_id", ""), ("app.roles", "")), user)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[Engine]:
-    made = Engine(settings, time.perf_counter)
-    yield made
-    made.close()
 
 
 def record(engine: Engine, user: str, run_id: str) -> list[dict[str, Any]]:

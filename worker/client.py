@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from celery.result import AsyncResult
+
+    Claims = Mapping[str, Any] | None
+    Replays = Replay | ReplayBatch
 
 __all__ = [
     "Answer",
@@ -242,7 +245,21 @@ class Client:
             raise _as_error(value)
         return _read_answer(value)
 
-    def call(self, job: Job, *, claims: Mapping[str, Any] | None = None, timeout: float | None = 30.0) -> Answer:
+    @overload
+    def call(self, job: RetrieveTopK, *, claims: Claims = None, timeout: float | None = 30.0) -> TopK | TopKBatch: ...
+    @overload
+    def call(self, job: RetrieveHybrid, *, claims: Claims = None, timeout: float | None = 30.0) -> Hybrid: ...
+    @overload
+    def call(self, job: RunPipeline, *, claims: Claims = None, timeout: float | None = 30.0) -> PipelineAnswer: ...
+    @overload
+    def call(
+        self, job: PinnedReplay, *, claims: Claims = None, timeout: float | None = 30.0
+    ) -> Replay | ReplayBatch: ...
+    @overload
+    def call(self, job: BuildCitations, *, claims: Claims = None, timeout: float | None = 30.0) -> Citations: ...
+    @overload
+    def call(self, job: Job, *, claims: Claims = None, timeout: float | None = 30.0) -> Answer: ...
+    def call(self, job: Job, *, claims: Claims = None, timeout: float | None = 30.0) -> Answer:
         """Enqueue a job and wait for its answer; a job nobody waits for any more expires."""
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 

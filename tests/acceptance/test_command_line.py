@@ -335,7 +335,7 @@ def test_migrate_gives_up_on_a_lock_that_somebody_holds(stack: Stack, admin: Any
 def test_retrieve_cite_change_replay(
     stack: Stack, database: str, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any
 ) -> None:
-    """The main flow as the README types it; the diff shows, word by word, what was edited, and what is gone."""
+    """The main flow as docs/runs.md types it; the diff shows, word by word, what was edited, and what is gone."""
     broker.flushall()
     environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
     document = tmp_path / "citations.json"

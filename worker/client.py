@@ -309,6 +309,11 @@ class Client:
 
     def close(self) -> None:
         """Close the connections to Redis."""
+        consumer = getattr(self._app.backend, "result_consumer", None)
+        if consumer is not None:
+            consumer.stop()
+            # A result that is collected as garbage later would connect again, to unsubscribe.
+            consumer.subscribed_to.clear()
         self._app.close()
 
     def _result(self, task_id: str) -> AsyncResult[Any]:

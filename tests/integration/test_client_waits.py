@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import threading
 import time
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import wait_for
 
+from worker import devstack
 from worker.client import Client
 from worker.errors import InvalidJob, TimedOut
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import redis
 
     from worker.devstack import Stack
@@ -63,3 +67,15 @@ def test_no_answer_names_the_place_that_was_looked_at(stack: Stack, broker: redi
     assert f"in the results at {address}, database {number}: " in raised.value.message
     assert "compare this with their CELERY_RESULT_BACKEND" in raised.value.message
     assert not [user for user, password in stack.redis.passwords.items() if password in raised.value.message]
+
+
+def test_a_result_that_outlives_its_client_asks_for_nothing(tmp_path: Path) -> None:
+    """Held by an error's traceback, it is collected when its Redis may be long gone."""
+    with devstack.redis_server(tmp_path, users=False) as server:
+        client = Client(server.url(0), server.url(1))
+        with pytest.raises(TimedOut) as held:
+            client.result("job", timeout=0.1)
+        client.close()
+    gc.collect()
+    del held
+    gc.collect()

@@ -136,6 +136,7 @@ class Audit:
         twice: jobs with two answers that differ.
         revoked: jobs that ended as `REVOKED`, which nobody asked for.
         dead: ids of jobs that became a dead letter: none of them may.
+        given_up: jobs that became one after as many deaths of their processes as a job may have.
         wrong: ids of wrong answers, with the reasons.
     """
 
@@ -150,6 +151,7 @@ class Audit:
     twice: int
     revoked: int
     dead: tuple[str, ...]
+    given_up: int
     wrong: tuple[tuple[str, str], ...]
 
     @property
@@ -158,13 +160,16 @@ class Audit:
         return not (self.lost or self.stuck or self.wrong or self.dead)
 
 
-def audit(entries: list[Entry], still_in_redis: set[str], dead_letters: Collection[str] = ()) -> Audit:
+def audit(
+    entries: list[Entry], still_in_redis: set[str], dead_letters: Collection[str] = (), given_up: Collection[str] = ()
+) -> Audit:
     """Balance a ledger at the end of a run.
 
     Args:
         entries: all jobs.
         still_in_redis: ids that are found anywhere in Redis but among the results, with no worker running.
         dead_letters: ids of which Redis keeps a dead letter, whatever was answered.
+        given_up: ids that a worker may give up: they began as often as a job may, and each time it was killed.
     """
     sure = [entry for entry in entries if entry.submitted is not None]
     unsure = [entry for entry in entries if entry.submitted is None]
@@ -183,7 +188,9 @@ def audit(entries: list[Entry], still_in_redis: set[str], dead_letters: Collecti
         dead=tuple(
             entry.question.task_id
             for entry in entries
-            if entry.verdict is Verdict.DEAD or entry.question.task_id in dead_letters
+            if entry.question.task_id in dead_letters or entry.verdict is Verdict.DEAD
+            if not (entry.verdict is Verdict.DEAD and entry.question.task_id in given_up)
         ),
+        given_up=sum(entry.verdict is Verdict.DEAD and entry.question.task_id in given_up for entry in entries),
         wrong=tuple((e.question.task_id, "; ".join(e.reasons)) for e in entries if e.verdict is Verdict.WRONG),
     )

@@ -49,6 +49,7 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
         ("**answers with a row of another caller**", f"**{audit.foreign}**"),
         ("jobs answered twice, and not the same", str(audit.twice)),
         ("**dead-lettered without cause**", f"**{len(audit.dead)}**"),
+        ("given up, killed with their workers as often as a job may be", str(audit.given_up)),
         ("ended as REVOKED", str(audit.revoked)),
         ("right answers", str(audit.verdicts.get("right", 0))),
         ("failed, and said so", _counts(audit.failures)),

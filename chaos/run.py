@@ -18,6 +18,7 @@ from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
 from worker.errors import SettingsError
+from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,7 +250,7 @@ class _Run:
         ran = executions(fleet.logs)
         return Outcome(
             order=self.order,
-            audit=audit(entries, waiting | held, dead_letters(self.scene.redis)),
+            audit=audit(entries, waiting | held, dead_letters(self.scene.redis), self._given_up()),
             happened=self.happened,
             left_out=self.left_out,
             started=self.started,
@@ -263,6 +264,11 @@ class _Run:
             crashes=fleet.crashes,
             unclean=fleet.unclean,
         )
+
+    def _given_up(self) -> set[str]:
+        """Jobs that sleep for long are killed with their worker again and again: at some time they are given up."""
+        sleepers = self.scene.sleepers
+        return sleepers.began_often(Rules().max_deliveries) if sleepers else set()
 
     def _denied(self) -> set[str]:
         servers = {self.scene.redis, self.scene.results}

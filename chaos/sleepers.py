@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from chaos.jobs import Questions
@@ -54,6 +55,11 @@ class Sleepers:
         ended = read_diary(self._diary, "ended")
         return {i: pid for i, pid in read_diary(self._diary, "began").items() if i in ids and ended.get(i) != pid}
 
+    def began_often(self, times: int) -> set[str]:
+        """Those that have begun so often."""
+        counts = Counter(task_id for task_id, _ in _lines(self._diary, "began"))
+        return {task_id for task_id, count in counts.items() if count >= times}
+
     def _wait(self, ready: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while not ready():
@@ -65,5 +71,9 @@ class Sleepers:
 
 def read_diary(diary: Path, what: str) -> dict[str, int]:
     """The process in which each job began, or ended, for the last time."""
+    return dict(_lines(diary, what))
+
+
+def _lines(diary: Path, what: str) -> Iterator[tuple[str, int]]:
     lines = (line.split() for line in diary.read_text().splitlines()) if diary.exists() else ()
-    return {task_id: int(pid) for said, task_id, pid in lines if said == what}
+    return ((task_id, int(pid)) for said, task_id, pid in lines if said == what)

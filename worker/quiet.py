@@ -294,6 +294,7 @@ class QuietConsumer(Consumer):
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
             connection.transport.answer = self.app.backend.answer
+            connection.transport.is_answered = self.app.backend.is_answered
             connection.transport.deliveries = self._deliveries
         return connection
 

@@ -7,6 +7,7 @@ do, and the worker's log says where it broke.
 from __future__ import annotations
 
 import logging
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,11 @@ redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PUBLISH', KEYS[1], ARGV[2])
 return 1
 """
+
+
+_ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
+_HEAD = 40
+"""Bytes of a record that hold its status."""
 
 
 class Results(RedisBackend):
@@ -126,6 +132,14 @@ class Results(RedisBackend):
         except redis.RedisError:
             self._owed.note_away()
             raise
+
+    def is_answered(self, task_id: str) -> bool:
+        """Whether a job has ended, by its record.
+
+        Raises:
+            redis.RedisError: the results' Redis is away.
+        """
+        return _ENDED.match(self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)) is not None
 
     def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
         """Store failures in one try, unless their jobs have succeeded.

@@ -132,6 +132,20 @@ def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis
     assert not broker.exists(keys.deliveries(QUEUE))
 
 
+def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis) -> None:
+    """Each time, only its acknowledgement was lost: its answer stands, and nobody hears of it again."""
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("answered")), RULES.max_deliveries)
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
+    broker.lpush(QUEUE, envelope("answered"), envelope("poison"), envelope("good"))
+    with Worker(url) as worker:
+        worker.connection.transport.is_answered = "answered".__eq__
+        worker.drain(lambda: worker.ids == ["good"])
+        assert worker.failures.keys() == {"poison"}
+    assert [letter.task_id for letter in dead_letters.every(broker, QUEUE)] == ["poison"]
+    assert places(broker) == {"dead": 1, "queue": 1}
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
 def test_nothing_that_a_consumer_raises_ends_it(url: str, broker: redis.Redis) -> None:
     """The last line of defence: a message that Celery stumbles over is a dead letter."""
 

@@ -139,3 +139,19 @@ def test_a_state_that_can_not_be_stored_is_let_go(make_app: Callable[..., Celery
     """How far a job is, is worth one try and no failure."""
     app = make_app(result_backend=NOWHERE)
     app.backend.store_result(str(uuid.uuid4()), {"stage": "search"}, "PROGRESS")
+
+
+@pytest.mark.parametrize(
+    ("end", "answered"),
+    [
+        (lambda backend, task_id: backend.mark_as_failure(task_id, InvalidJob("wrong", "k")), True),
+        (lambda backend, task_id: backend.mark_as_done(task_id, {"status": "ok"}), True),
+        (lambda backend, task_id: backend.store_result(task_id, {"stage": "search"}, "PROGRESS"), False),
+        (lambda _backend, _task_id: None, False),
+    ],
+    ids=["failed", "succeeded", "runs", "unknown"],
+)
+def test_a_job_is_answered_once_it_has_ended(make_app: Callable[..., Celery], end: Any, answered: bool) -> None:
+    app, task_id = make_app(), str(uuid.uuid4())
+    end(app.backend, task_id)
+    assert app.backend.is_answered(task_id) is answered

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from worker.errors import RetrievalError
 
     Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
+    IsAnswered: TypeAlias = Callable[[str], bool]
 
 log = observe.logger("worker.transport")
 
@@ -266,6 +267,9 @@ class Channel(kombu_redis.Channel):
             delayed.delay(client, taken.tag, queue, found.due)
             return True
         if isinstance(found, Refusal):
+            if found.reason == "max_deliveries" and self._is_answered(found.id):
+                self._forget(taken, client)
+                return True
             count = taken.count if found.reason == "max_deliveries" else taken.count - 1
             return self._give_up(taken.tag, queue, found, client, count)
         taken.claim.deliveries += 1
@@ -410,6 +414,22 @@ class Channel(kombu_redis.Channel):
             self._paused_until = time.monotonic() + PAUSE_SECONDS
             return False
         return True
+
+    def _is_answered(self, task_id: str | None) -> bool:
+        """Whether a job that was delivered too often was answered, and only its acknowledgement was lost each time."""
+        is_answered: IsAnswered | None = self.connection.is_answered
+        try:
+            return bool(is_answered and task_id and is_answered(task_id))
+        except Exception as error:  # noqa: BLE001 -- of any result backend; then its sender can't be told, either
+            log.warning("results not read", error=type(error).__name__)
+            return False
+
+    def _forget(self, taken: Taken, client: redis.Redis) -> None:
+        """Acknowledge a job that was answered."""
+        with client.pipeline() as pipe:
+            unacked.forget(pipe, taken.tag, taken.claim.queue, keys.digest(taken.raw))
+            pipe.execute()
+        log.warning("message of an answered job forgotten", queue=taken.claim.queue, deliveries=taken.count)
 
     def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
         """From this owner's list to the dead letters; to the end of the queue if their senders can't be told now.

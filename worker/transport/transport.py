@@ -11,7 +11,7 @@ from worker.transport.channel import OVERDUE_SECONDS, PROMOTE_SECONDS, Channel
 from worker.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
-    from worker.transport.channel import Answer
+    from worker.transport.channel import Answer, IsAnswered
     from worker.transport.qos import QoS
 
 
@@ -20,11 +20,13 @@ class Transport(kombu_redis.Transport):
 
     Attributes:
         answer: stores failures, each under its task's id; set by whoever consumes.
+        is_answered: whether a task has ended already; set by whoever consumes.
         deliveries: what its consumer was delivered; set by whoever connects again after `leave`.
     """
 
     Channel = Channel
     answer: Answer | None = None
+    is_answered: IsAnswered | None = None
     deliveries: QoS | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:

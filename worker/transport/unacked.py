@@ -204,7 +204,7 @@ def taking(queue: str, tag: str, done: Done = NOTHING, *, longest: int = 2**31) 
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
-    """The same as a part of a larger step: it is a dead letter now."""
+    """The same as a part of a larger step: it is a dead letter now, or was answered."""
     pipe.zrem(keys.UNACKED_INDEX, tag)
     pipe.hdel(keys.UNACKED, tag)
     pipe.hdel(keys.deliveries(queue), digest)

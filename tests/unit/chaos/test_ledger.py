@@ -69,6 +69,8 @@ def test_a_healthy_job_that_is_given_up_is_a_fault_of_its_own() -> None:
     ledger = filled("abc")
     ledger.answered("a", 2.0, Verdict.DEAD, ["DeadLettered"], b"")
     ledger.answered("b", 2.0, Verdict.RIGHT, [], b"")
+    after_five_deaths = audit(ledger.entries(), set(), {"a", "b", "c"}, {"a", "b"})
+    assert (after_five_deaths.dead, after_five_deaths.given_up) == (("b", "c"), 1)
     balance = audit(ledger.entries(), set(), {"b", "c", "another"})
     assert balance.dead == ("a", "b", "c")
     assert not balance.lost

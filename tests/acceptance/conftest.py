@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from tests.acceptance.records import assert_as_the_contract_says
 
 from worker import devstack
 from worker.client import Client
@@ -42,6 +43,8 @@ def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     made = Client(*stack.redis.urls("producer"))
     yield made
     made.close()
+    with redis.Redis.from_url(stack.redis.url(1)) as results:
+        assert_as_the_contract_says(results)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ that a busy moment of the machine is nobody's advantage.
 
 from __future__ import annotations
 
+import copy
 import statistics
 import sys
 import time
@@ -23,14 +24,9 @@ from benchmarks.stage import steps
 from benchmarks.two_corpora import queries, two_corpora
 
 from worker.adapters.embedder import LexicalEmbedder
-from worker.adapters.postgres import Database
-from worker.adapters.runs import Runs
 from worker.contract import RetrieveHybrid, parse_job
-from worker.corpora import Corpora
-from worker.hybrid import HybridRetrieval
-from worker.legs import Legs
-from worker.recording import Recording
-from worker.transforms import Transforms
+from worker.embeddings import Embeddings
+from worker.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from benchmarks.data import Progress, Vectors
 
     from worker.adapters.embedder import Embedder
-    from worker.settings import Settings
+    from worker.hybrid import HybridRetrieval
 
 GOAL = 2.5
 CONTEXT = 'sound("bd").fast(2)'
@@ -55,8 +51,9 @@ class Precomputed:
     def __init__(self, vectors: Mapping[str, Vectors]) -> None:
         self._vectors = vectors
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str], paid: object = None, seconds: float | None = None) -> Vectors:
         """The vectors of texts that are known."""
+        del paid, seconds
         return np.stack([self._vectors[text] for text in texts])
 
 
@@ -114,7 +111,7 @@ def jobs_of(text: str, vectors: tuple[Vectors, Vectors] | None) -> list[Retrieve
     return [*alone, job(text, primary, searches=list(SEARCHES), context=CONTEXT)]
 
 
-def cases(settings: Settings, database: Database, legs: Legs, rows: int, count: int) -> list[Case]:
+def cases(engine: Engine, rows: int, count: int) -> list[Case]:
     """Vectors that come with the job, and texts that the lexical embedder makes vectors of."""
     pairs = queries(rows, count)
     texts = [f"how do I filter the delay of part {i}" for i in range(len(pairs))]
@@ -124,23 +121,19 @@ def cases(settings: Settings, database: Database, legs: Legs, rows: int, count: 
     return [
         Case(
             name,
-            _hybrid(settings, database, legs, embedder),
+            _hybrid(engine, embedder),
             [jobs_of(text, vectors[text] if embedder is known else None) for text in texts],
         )
         for name, embedder in embedders.items()
     ]
 
 
-def _hybrid(settings: Settings, database: Database, legs: Legs, embedder: Embedder) -> HybridRetrieval:
-    return HybridRetrieval(
-        Corpora(settings, database),
-        legs,
-        embedder,
-        Transforms(settings, None),
-        Recording(Runs(database)),
-        settings.hybrid,
-        time.perf_counter,
-    )
+def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
+    """The engine's own, with another embedder."""
+    hybrid = copy.copy(engine.hybrid)
+    # Settings know no embedder that knows the answers.
+    hybrid._embeddings = Embeddings(embedder, engine._side_calls)  # noqa: SLF001
+    return hybrid
 
 
 def measure(case: Case, rounds: int, progress: Progress) -> Iterator[Round]:
@@ -203,15 +196,13 @@ def main(
 ) -> None:
     """Measure four searches beside one; exit code 1 where they take more than 2.5 times as long."""
     with two_corpora(rows, postgres_version=postgres, keep=keep) as (settings, versions):
-        database = Database(settings)
-        legs = Legs(database, settings.pool.max_size)
+        engine = Engine(settings, time.perf_counter)
         try:
             with steps() as progress:
-                asked = cases(settings, database, legs, rows, count)
+                asked = cases(engine, rows, count)
                 results = [(case, [*measure(case, rounds, progress)]) for case in asked]
         finally:
-            legs.close()
-            database.close()
+            engine.close()
     title = f"2 × {rows:,} × 768 chunks, {2 * count} queries, {rounds} rounds, {versions}; ef_search as shipped"
     headings = ["queries", "one, ms", "four, ms", "ratio", "lowest–highest", "embedding one, ms", "embedding four, ms"]
     show(title, headings, [line(case, measured) for case, measured in results])

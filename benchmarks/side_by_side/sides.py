@@ -177,7 +177,7 @@ def bare(site: Site, queries: Path) -> Iterator[Side]:
 
 
 def _close(loop: subprocess.Popen[str]) -> None:
-    stop(loop, signal.SIGTERM)  # type: ignore[arg-type]  # of text, where `stop` says bytes: it reads neither
+    stop(loop, signal.SIGTERM)  # of text, where `stop` says bytes: it reads neither
     for pipe in (loop.stdin, loop.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install demo up test test-rest test-all test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -27,8 +27,15 @@ up: $(INSTALLED)  ## keep Postgres, Redis, a worker and Flower running until Ctr
 # Each process has servers of its own. The slowest files come first, in the order of their names.
 TEST_PROCESSES ?= logical
 
-test: $(INSTALLED)  ## the whole suite, real Postgres and Redis included; TEST_PROCESSES=1
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test: $(INSTALLED)  ## what to run after a change, real Postgres, Redis and workers included; TEST_PROCESSES=1
+	$(PYTEST) -m 'not full'
+
+test-rest: $(INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, containers
+	$(PYTEST) -m full
+
+test-all: test test-rest  ## everything, in an hour or so
 
 test-fast: $(INSTALLED)  ## what needs no servers
 	$(BIN)/python -m pytest tests/unit

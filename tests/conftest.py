@@ -10,6 +10,7 @@ import hypothesis
 import psycopg
 import pytest
 import redis
+from tests.lanes import is_full
 
 from worker import devstack
 from worker.adapters.embedder import LexicalEmbedder
@@ -38,6 +39,13 @@ def pytest_report_header() -> list[str]:
     binary = find_redis()
     said = f"Redis: {'.'.join(map(str, version(binary)))} ({binary})"
     return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := devstack.lacks(tls=tls)))]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what only `make test-all` runs."""
+    for item in items:
+        if is_full(item.nodeid):
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 def recorded(engine: Engine) -> list[dict[str, Any]]:
     """The chunks of a recorded run."""
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN, "k": 10})
-    return engine.retrieval.top_k(job, asker)["chunks"]
+    return engine.retrieval.top_k(job, lambda: asker("alice"))["chunks"]
 
 
 def replay(engine: Engine, who: Principal | None = None, **fields: Any) -> dict[str, Any]:

@@ -176,7 +176,9 @@ class Results(RedisBackend):
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
         """A result's record; the trace stays in the worker's log."""
         del traceback
-        return super()._get_result_meta(result, state, None, request, **options)
+        meta = super()._get_result_meta(result, state, None, request, **options)
+        # The main process, which stores what no job's process can, runs no task and so knows of no children.
+        return {**meta, "children": meta.get("children") or []}
 
 
 def _back_to_the_queue() -> Exception:

@@ -31,7 +31,12 @@ def faults(record: dict[str, Any]) -> list[str]:
     if kind is None:
         return []
     found = [error.message for error in _validator(kind).iter_errors(record)]
-    if kind == "success" and not any(_validator(name).is_valid(record["result"]) for name in _results()):
+    # Of a task that is none of the contract's (`verify_runs`) the record is checked, not what it holds.
+    if (
+        kind == "success"
+        and "trace" in record["result"]
+        and not any(_validator(name).is_valid(record["result"]) for name in _results())
+    ):
         nearest = min(_results(), key=lambda name: len([*_validator(name).iter_errors(record["result"])]))
         found += [f"{nearest}: {error.message[:200]}" for error in _validator(nearest).iter_errors(record["result"])]
     return found
@@ -41,4 +46,5 @@ def assert_as_the_contract_says(results: Redis) -> None:
     """Every record that is there, of jobs that have ended."""
     keys = sorted(results.scan_iter("celery-task-meta-*"))
     records = [json.loads(text) for text in results.mget(keys) if text] if keys else []
-    assert [fault for record in records for fault in faults(record)] == []
+    found = [fault for record in records for fault in faults(record)]
+    assert not found, found

@@ -34,7 +34,7 @@ def faults(record: dict[str, Any]) -> list[str]:
     # Of a task that is none of the contract's (`verify_runs`) the record is checked, not what it holds.
     if (
         kind == "success"
-        and "trace" in record["result"]
+        and "trace" in (record["result"] or ())
         and not any(_validator(name).is_valid(record["result"]) for name in _results())
     ):
         nearest = min(_results(), key=lambda name: len([*_validator(name).iter_errors(record["result"])]))

@@ -131,8 +131,7 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
 def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
     """The engine's own, with another embedder."""
     hybrid = copy.copy(engine.hybrid)
-    # Settings know no embedder that knows the answers.
-    hybrid._embeddings = Embeddings(embedder, engine._side_calls)  # noqa: SLF001
+    hybrid._embeddings = Embeddings(embedder, engine._side_calls)  # noqa: SLF001 -- settings know no such embedder
     return hybrid
 
 

@@ -134,12 +134,19 @@ class Results(RedisBackend):
             raise
 
     def is_answered(self, task_id: str) -> bool:
-        """Whether a job has ended, by its record.
+        """Whether a job has ended, by its record; not tried while it is known that it would fail.
 
         Raises:
             redis.RedisError: the results' Redis is away.
         """
-        return _ENDED.match(self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)) is not None
+        if self._owed.is_away:
+            raise redis.ConnectionError("the results' Redis is away")
+        try:
+            head = self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)
+        except redis.RedisError:
+            self._owed.note_away()
+            raise
+        return _ENDED.match(head) is not None
 
     def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
         """Store failures in one try, unless their jobs have succeeded.

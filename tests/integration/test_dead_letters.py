@@ -100,6 +100,11 @@ class Away:
             raise redis.ConnectionError
         self.told.update(failures)
 
+    def has_ended(self, task_id: str) -> bool:
+        if self.away:
+            raise redis.ConnectionError
+        return task_id in self.told
+
 
 def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
     """Nothing is removed before its failure is stored, and it does not stop those behind it."""
@@ -121,6 +126,7 @@ def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis
     broker.lpush(QUEUE, envelope("poison"))
     with Worker(url) as worker:
         worker.connection.transport.answer = answer
+        worker.connection.transport.is_answered = answer.has_ended
         worker.drain(lambda: worker.channel._paused_until > 0)
         assert places(broker) == {"queue": 1}
         answer.away = False

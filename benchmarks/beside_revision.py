@@ -22,7 +22,7 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
-from worker.devstack import redis_server
+from worker.cli.devstack import redis_server
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -33,9 +33,9 @@ from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
 from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
-from worker.corpus_files import SAMPLES, read
-from worker.loader import load, migrate
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.loader import load, migrate
 
 figures = Figures()
 queue, results = sys.argv[2:]

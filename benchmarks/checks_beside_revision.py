@@ -25,7 +25,7 @@ from benchmarks.quotes import ALTERED, HONEST, make, read_texts, texts_of
 from rich.console import Console
 from rich.table import Table
 
-from worker.corpus_files import SAMPLES
+from worker.cli.corpus_files import SAMPLES
 
 HERE = Path(__file__).resolve().parents[1]
 SOURCES = 8
@@ -34,10 +34,10 @@ SOURCES = 8
 # Runs in either checkout, so it may use only what both have.
 SIDE = """
 import json, sys, time
-from worker.core.answering import check_answer
-from worker.core.labels import classify
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.answering import check_answer
+from worker.core.citations.labels import classify
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 with open(sys.argv[1], encoding="utf-8") as file:
     cases = json.load(file)

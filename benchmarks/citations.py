@@ -21,12 +21,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from worker.core.citations import CitationRecord, create_citations_json, is_intact, read_citations_json
-from worker.core.conflicts import find_conflicts
-from worker.core.disagreement import find_disagreements
-from worker.core.hashing import hash_chunk
-from worker.core.labels import classify
-from worker.corpus_files import SAMPLES
+from worker.cli.corpus_files import SAMPLES
+from worker.core.citations.conflicts import find_conflicts
+from worker.core.citations.disagreement import find_disagreements
+from worker.core.citations.document import (
+    CitationRecord,
+    create_citations_json,
+    is_intact,
+    read_citations_json,
+)
+from worker.core.citations.labels import classify
+from worker.core.pins.hashing import hash_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,9 +16,9 @@ import typer
 from benchmarks.citations import make_records
 from benchmarks.pins import TENANT, load, settings_for
 
-from worker import devstack
+from worker.cli import devstack
 from worker.contract import BuildCitations, parse_job
-from worker.engine import Engine, spare_collections
+from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal
 
 

@@ -22,8 +22,8 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from worker.cli.loader import migrate
 from worker.errors import SettingsError
-from worker.loader import migrate
 from worker.model import DIMENSIONS
 from worker.settings import config_folder
 

@@ -18,10 +18,10 @@ from benchmarks.data import CHUNKS_PER_DOCUMENT, LOTS, Dataset, Index
 from benchmarks.recall import show
 from benchmarks.stage import CORPUS, stage
 
-from worker.adapters.fulltext import Matching
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus, search
-from worker.doctor import LEAKPROOF
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.search import Corpus, search
+from worker.cli.doctor import LEAKPROOF
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import psycopg
 import typer
 from benchmarks.command import as_command
 
-from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.loader import load, migrate
 from worker.contract import PinnedReplay, parse_job
-from worker.corpus_files import SAMPLES, read
-from worker.engine import Engine
-from worker.loader import load, migrate
-from worker.principal import as_principal
+from worker.jobs.engine import Engine
+from worker.jobs.principal import as_principal
 from worker.settings import from_values, read_values
 
 if TYPE_CHECKING:

@@ -23,18 +23,18 @@ from benchmarks.recall import show
 from benchmarks.stage import steps
 from benchmarks.two_corpora import queries, two_corpora
 
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract import RetrieveHybrid, parse_job
-from worker.embeddings import Embeddings
-from worker.engine import Engine
+from worker.jobs.engine import Engine
+from worker.jobs.query_embeddings import Embeddings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from benchmarks.data import Progress, Vectors
 
-    from worker.adapters.embedder import Embedder
-    from worker.hybrid import HybridRetrieval
+    from worker.adapters.providers.embedder import Embedder
+    from worker.jobs.hybrid import HybridRetrieval
 
 GOAL = 2.5
 CONTEXT = 'sound("bd").fast(2)'

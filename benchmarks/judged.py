@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from worker.contract import RetrieveHybrid, parse_job
-from worker.core.measures import mean, ndcg, recall
+from worker.core.ranking.measures import mean, ndcg, recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from worker.engine import Engine
+    from worker.jobs.engine import Engine
     from worker.model import Principal
 
 LABELLED = Path(__file__).parent / "labelled" / "queries.json"

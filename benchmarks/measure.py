@@ -13,8 +13,8 @@ from benchmarks.data import build
 from benchmarks.stage import CORPUS, Stage, steps
 from benchmarks.truth import brute_force, leaked, recall_against, recall_by_distance
 
-from worker.adapters.search import Corpus
-from worker.calibrating import STEPS, Calibrating, Caller, as_toml, calibration
+from worker.adapters.postgres.search import Corpus
+from worker.cli.calibration import STEPS, Calibrating, Caller, as_toml, calibration
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from benchmarks.data import Progress, Vectors
 
-    from worker.adapters.search import Found
-    from worker.core.calibration import Goal
+    from worker.adapters.postgres.search import Found
+    from worker.core.ranking.calibration import Goal
 
 K = 15
 SHIPPED, EXACT, CALIBRATED = "", "exact", "calibrated"

@@ -25,13 +25,13 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
-from worker import devstack
-from worker.adapters.postgres import Database
+from worker.adapters.postgres.database import Database
+from worker.cli import devstack
+from worker.cli.loader import migrate
 from worker.contract import PinnedReplay, parse_job
-from worker.core.hashing import format_hash, hash_chunk
-from worker.corpora import Corpora
-from worker.engine import Engine, spare_collections
-from worker.loader import migrate
+from worker.core.pins.hashing import format_hash, hash_chunk
+from worker.jobs.corpora import Corpora
+from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal
 from worker.settings import Settings, config_folder, from_values
 

@@ -36,10 +36,10 @@ from benchmarks.judged import (
 )
 from benchmarks.stage import settings_for, steps
 
-from worker import corpus_files, devstack
-from worker.adapters.embedder import LexicalEmbedder
-from worker.engine import Engine
-from worker.loader import load, migrate
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import corpus_files, devstack
+from worker.cli.loader import load, migrate
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from benchmarks import data, judged
 from rich.console import Console
 from rich.table import Table
 
-from worker import demo, devstack
+from worker.cli import demo, devstack
 from worker.contract import RunPipeline, parse_job
-from worker.engine import Engine
+from worker.jobs.engine import Engine
+from worker.jobs.pipeline.types import QueryRequest
 from worker.model import Principal
-from worker.pipeline.types import QueryRequest
 from worker.settings import from_values, read_values
 
 if TYPE_CHECKING:

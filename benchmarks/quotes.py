@@ -25,10 +25,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from worker.core.hashing import hash_chunk
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk, QuoteFinding
-from worker.corpus_files import SAMPLES, read
+from worker.cli.corpus_files import SAMPLES, read
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
+from worker.core.pins.hashing import hash_chunk
 from worker.errors import RetrievalError, SettingsError
 
 # Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.

@@ -21,7 +21,7 @@ from benchmarks.stage import changed_search, stage
 from rich.console import Console
 from rich.table import Table
 
-from worker.core.calibration import Goal
+from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
 from worker.settings import SearchSettings
 

@@ -15,9 +15,9 @@ from pydantic import SecretStr, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from worker import devstack
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.search import Corpus
+from worker.cli import devstack
 from worker.errors import SettingsError
 from worker.model import Principal
 from worker.settings import SearchSettings, Settings, config_folder, from_values

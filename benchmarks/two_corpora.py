@@ -16,8 +16,8 @@ from benchmarks.stage import server_settings, settings_for, steps
 from pgvector.psycopg import register_vector
 from psycopg import sql
 
-from worker import devstack
-from worker.loader import migrate
+from worker.cli import devstack
+from worker.cli.loader import migrate
 from worker.settings import config_folder
 
 if TYPE_CHECKING:

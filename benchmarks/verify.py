@@ -15,8 +15,8 @@ import typer
 from benchmarks.pins import TENANT, load, settings_for
 from rich.console import Console
 
-from worker import devstack
-from worker.engine import Engine
+from worker.cli import devstack
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 # Runs of 15 chunks each from all over the table, every run other ones.

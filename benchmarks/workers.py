@@ -22,11 +22,11 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
-from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.loader import load, migrate
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.corpus_files import SAMPLES, read
-from worker.loader import load, migrate
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector.psycopg import register_vector
 
-from worker.loader import migrate
+from worker.cli.loader import migrate
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:

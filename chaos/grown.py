@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from chaos.shapes import FORMS, UNITS
 from worker.errors import InvalidJob
-from worker.quiet import summarise
-from worker.transport.dead_letters import compose
-from worker.transport.inspection import Refusal, Rules, arguments, inspect
+from worker.queue.request import summarise
+from worker.queue.transport.dead_letters import compose
+from worker.queue.transport.inspection import Refusal, Rules, arguments, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable

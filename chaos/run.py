@@ -18,7 +18,7 @@ from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
 from worker.errors import SettingsError
-from worker.transport.inspection import Rules
+from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker import devstack
-from worker.devstack.processes import free_port
+from worker.cli import devstack
+from worker.cli.devstack.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

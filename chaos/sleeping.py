@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.jobs import DIARY, sleep_of
-from worker.retrieval import Retrieval
+from worker.jobs.top_k import Retrieval
 
 if TYPE_CHECKING:
     from worker.contract import RetrieveTopK

@@ -13,7 +13,7 @@ from chaos.fleet import Fleet
 from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.servers import PostgresServer, RedisServer, folders
-from worker.devstack import lacks
+from worker.cli.devstack import lacks
 from worker.settings import PREFIX, WorkerSettings
 
 if TYPE_CHECKING:

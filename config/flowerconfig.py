@@ -7,9 +7,9 @@ without it Flower refuses its API, and shows its pages to whoever reaches the po
 import os
 import time
 
-from worker.metrics import show_shared
+from worker.queue.metrics import show_shared
+from worker.queue.transport.dead_letters import watcher
 from worker.settings import QUEUES, load
-from worker.transport.dead_letters import watcher
 
 address = os.environ.get("FLOWER_ADDRESS", "127.0.0.1")
 port = int(os.environ.get("FLOWER_PORT", "5555"))

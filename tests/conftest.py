@@ -12,11 +12,11 @@ import pytest
 import redis
 from tests.lanes import is_full
 
-from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
-from worker.corpus_files import SAMPLES, read
-from worker.devstack.redis import find_redis, version
-from worker.loader import load, migrate
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.redis import find_redis, version
+from worker.cli.loader import load, migrate
 from worker.settings import Settings, from_values, read_values
 
 if TYPE_CHECKING:

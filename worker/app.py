@@ -13,20 +13,21 @@ from celery import Celery, signals
 from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
-from worker import codec, links, observe, remote_control, results, tasks
 from worker import settings as settings_module
+from worker.adapters import logs
 from worker.adapters.durability import check_redis, warnings
 from worker.adapters.parts import check_parts
-from worker.adapters.postgres import check
-from worker.adapters.replication import check_standby
-from worker.engine import Engine, spare_collections, spare_start_up
+from worker.adapters.postgres.database import check
+from worker.adapters.postgres.replication import check_standby
 from worker.errors import RetrievalError, SettingsError, Unavailable
-from worker.metrics import Metrics
-from worker.principal import check_keys
+from worker.jobs.engine import Engine, spare_collections, spare_start_up
+from worker.jobs.principal import check_keys
+from worker.queue import codec, connections, remote_control, results, tasks
+from worker.queue.metrics import Metrics
+from worker.queue.transport import SECURE_TRANSPORT, TRANSPORT
+from worker.queue.transport.dead_letters import watcher
+from worker.queue.transport.inspection import Rules
 from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
-from worker.transport import SECURE_TRANSPORT, TRANSPORT
-from worker.transport.dead_letters import watcher
-from worker.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -37,16 +38,16 @@ CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
 
 _GREENLETS = ("gevent", "eventlet")
 
-log = observe.logger("worker.app")
+log = logs.logger("worker.app")
 
 
 def create_app(settings: Settings) -> Celery:
     """The Celery app of a worker with these settings."""
     codec.install()
     app = Celery("retrieval-worker", set_as_current=False)
-    app.amqp_cls = links.Amqp
+    app.amqp_cls = connections.Amqp
     app.control_cls = remote_control.Control
-    app.events_cls = "worker.quiet:QuietEvents"
+    app.events_cls = "worker.queue.request:QuietEvents"
     app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
@@ -87,22 +88,22 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_enable_prefetch_count_reduction": False,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        "worker_consumer": "worker.quiet:QuietConsumer",
-        "worker_pool": "worker.prefork:TaskPool",
+        "worker_consumer": "worker.queue.request:QuietConsumer",
+        "worker_pool": "worker.queue.pool:TaskPool",
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
-        "broker_use_ssl": links.tls(broker),
+        "broker_use_ssl": connections.tls(broker),
         "broker_transport": _transport(settings),
         "broker_transport_options": {
-            **links.SOCKETS,
+            **connections.SOCKETS,
             "visibility_timeout": worker.visibility_timeout_seconds,
             "unacked_mutex_expire": 30,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
             "rules": rules(settings),
         },
-        **links.RESULTS,
+        **connections.RESULTS,
     }
 
 
@@ -164,7 +165,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     """Celery's signals are global: only those of our own app are answered."""
 
     def setup_logging(**_: Any) -> None:
-        observe.configure(settings.log)
+        logs.configure(settings.log)
 
     def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
@@ -262,7 +263,7 @@ def _start_metrics(settings: Settings, metrics: Metrics) -> None:
 
 
 def _exit(error: SettingsError) -> None:
-    from worker.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
+    from worker.cli.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
 
     complain(error.message)
     raise SystemExit(CONFIGURATION_EXIT_CODE)

@@ -45,7 +45,7 @@ from worker.contract import (
     TopK,
     TopKBatch,
 )
-from worker.core.canonical import canonical_sha256
+from worker.core.pins.canonical import canonical_sha256
 from worker.errors import NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from benchmarks.stage import Stage, progress_console, server_settings, stage, st
 from benchmarks.truth import brute_force
 from psycopg.conninfo import conninfo_to_dict
 
-from worker.devstack import redis_server
+from worker.cli.devstack import redis_server
 from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from pydantic import Field, FiniteFloat, TypeAdapter
 
-from worker.adapters.search import Nearest
-from worker.adapters.statements import FEW_ROWS_SETTING
-from worker.core.vectors import decode
+from worker.adapters.postgres.search import Nearest
+from worker.adapters.postgres.statements import FEW_ROWS_SETTING
+from worker.core.ranking.vectors import decode
 from worker.model import DIMENSIONS, NO_FILTERS
 
 if TYPE_CHECKING:

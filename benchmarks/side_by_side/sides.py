@@ -22,8 +22,8 @@ from benchmarks.data import TENANT
 from benchmarks.side_by_side.peers import WORKERS
 from celery import Celery
 
-from worker.devstack.processes import spawn_python, stop, wait_until
-from worker.devstack.workers import celery_worker
+from worker.cli.devstack.processes import spawn_python, stop, wait_until
+from worker.cli.devstack.workers import celery_worker
 from worker.errors import RetrievalError
 from worker.settings import PREFIX
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from worker.client import encode_embedding
-from worker.core.lexical import embed
+from worker.core.text.lexical import embed
 
 from .bad_input_worker import body
 

@@ -16,7 +16,7 @@ import redis
 from celery import Celery
 from tests.waiting import PATIENCE
 
-from worker import devstack
+from worker.cli import devstack
 
 if TYPE_CHECKING:
     import subprocess

@@ -9,7 +9,7 @@ import pytest
 import redis
 from tests.acceptance.records import assert_as_the_contract_says
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from celery import Celery
 from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
-from worker.transport import dead_letters, keys
+from worker.core.text import lexical
+from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from worker.devstack import celery_worker
+from worker.cli.devstack import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from .bad_input_worker import Events, Worker, body, connected, database, message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker import devstack
+    from worker.cli import devstack
 
 CASES = cases()
 IDS = {case.name: str(uuid.uuid4()) for case in CASES}

@@ -17,10 +17,10 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.devstack.redis import USERS, redis_server
 from worker.client import Signer, encode_embedding
-from worker.core import lexical
-from worker.devstack.redis import USERS, redis_server
+from worker.core.text import lexical
 
 from .bad_input_worker import Events, body, database, message
 

@@ -13,7 +13,8 @@ import pytest
 from tests.integration.provider import Provider, running
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.demo import raw_message
 from worker.client import (
     BuildCitations,
     Citations,
@@ -28,9 +29,8 @@ from worker.client import (
     TopK,
     encode_embedding,
 )
-from worker.core import lexical
-from worker.core.hashing import hash_chunk
-from worker.demo import raw_message
+from worker.core.pins.hashing import hash_chunk
+from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

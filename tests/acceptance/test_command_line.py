@@ -21,21 +21,21 @@ import psycopg
 import pytest
 from tests.waiting import wait_for
 
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli.corpus_files import SAMPLES
+from worker.cli.devstack import celery_beat, celery_worker
+from worker.cli.devstack.processes import listens
 from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
 from worker.contract import RetrieveHybrid, RunName, parse_job
-from worker.core import lexical
-from worker.corpus_files import SAMPLES
-from worker.devstack import celery_beat, celery_worker
-from worker.devstack.processes import listens
-from worker.engine import Engine
-from worker.feedback import ENOUGH
-from worker.principal import as_principal
+from worker.core.text import lexical
+from worker.jobs.engine import Engine
+from worker.jobs.feedback import ENOUGH
+from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 NO_URLS = ("foo://x", "redis://x:abc/0", "redis://[::1", "redis://x/abc", "redis://x:99999/0", "redis://\udcff/0")

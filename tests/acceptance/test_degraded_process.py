@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import Fault, Provider, running
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
 from worker.errors import Unavailable
 

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from celery import Celery
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
-from worker.transport import keys
+from worker.core.text import lexical
+from worker.queue.transport import keys
 
 from .bad_input_worker import message
 from .test_nothing_lost import wait_for

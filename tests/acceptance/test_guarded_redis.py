@@ -15,9 +15,9 @@ import pytest
 import redis
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
 
 from .conftest import refusals

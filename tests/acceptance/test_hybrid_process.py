@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.demo import raw_message
 from worker.client import Client, Hybrid, HybridSearch, PinnedReplay, Replay, RetrieveHybrid, RunRef
-from worker.demo import raw_message
 from worker.errors import InvalidJob, NotAuthorised
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.waiting import wait_for, waiting_sessions
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.devstack.processes import free_port, stop
 from worker.client import encode_embedding
-from worker.core import lexical
-from worker.devstack.processes import free_port, stop
+from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

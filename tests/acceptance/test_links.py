@@ -13,10 +13,10 @@ import psycopg
 import redis
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.devstack.redis import redis_server
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
-from worker.devstack.redis import redis_server
+from worker.core.text import lexical
 
 from .half_open import socket_link, tcp_link
 

@@ -10,11 +10,11 @@ import pytest
 from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 from worker.errors import TimedOut
-from worker.transport import keys
+from worker.queue.transport import keys
 
 from .slow_killers import FOLDER
 

@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.waiting import wait_for, waiting_sessions
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.devstack.processes import free_port
 from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName, encode_embedding
-from worker.core import lexical
-from worker.devstack.processes import free_port
+from worker.core.text import lexical
 from worker.errors import InvalidJob, Unavailable
-from worker.metrics import DEFINITIONS
+from worker.queue.metrics import DEFINITIONS
 
 if TYPE_CHECKING:
     import subprocess

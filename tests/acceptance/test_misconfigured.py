@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from typer.testing import CliRunner
 
-from worker import devstack
-from worker.cli import cli
+from worker.cli import devstack
+from worker.cli.main import cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import Provider, running
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.devstack.processes import free_port
 from worker.client import Client, PipelineAnswer, RunPipeline
-from worker.core.prompts import prompt_cache_key
-from worker.devstack.processes import free_port
+from worker.core.prompting.prompts import prompt_cache_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

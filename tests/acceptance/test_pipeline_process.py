@@ -11,9 +11,9 @@ import redis
 from tests.integration.provider import Fault, Provider, running
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
+from worker.cli.demo import raw_message
 from worker.client import Client, PipelineAnswer, RunPipeline, RunRef
-from worker.demo import raw_message
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import psutil
 from tests.waiting import wait_for
 
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 
 from .half_open import tcp_link
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker import devstack
+    from worker.cli import devstack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker import devstack
+from worker.cli import devstack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,11 @@ import pytest
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 from worker.errors import DeadLettered
-from worker.transport import keys
+from worker.queue.transport import keys
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,9 +12,9 @@ import pytest
 import redis
 from celery import Celery
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 
 from .test_nothing_lost import wait_for
 

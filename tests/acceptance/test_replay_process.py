@@ -10,13 +10,13 @@ import orjson
 import psycopg
 import pytest
 
-from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.loader import load, migrate
 from worker.client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK, encode_embedding
-from worker.core import lexical
-from worker.core.hashing import hash_chunk
-from worker.corpus_files import SAMPLES, read
-from worker.loader import load, migrate
+from worker.core.pins.hashing import hash_chunk
+from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

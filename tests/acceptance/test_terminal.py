@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer.main
 
-from worker.cli import cli
-from worker.demo import raw_message
-from worker.devstack import celery_worker
+from worker.cli.demo import raw_message
+from worker.cli.devstack import celery_worker
+from worker.cli.main import cli
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 MARKUP = "[/x][bold][link=http://evil.example]here[/link]:bomb:"
 HOSTILE = (

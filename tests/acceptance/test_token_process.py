@@ -12,10 +12,10 @@ import pytest
 import redis
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Signer, encode_embedding
-from worker.core import lexical
-from worker.transport import dead_letters
+from worker.core.text import lexical
+from worker.queue.transport import dead_letters
 
 from .bad_input_worker import body, message
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.transport.dead_letters import DeadLetter
+    from worker.queue.transport.dead_letters import DeadLetter
 
     Environment = Callable[..., dict[str, str]]
 

@@ -22,9 +22,9 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
-from worker.core import lexical
+from worker.core.text import lexical
 from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:

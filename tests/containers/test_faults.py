@@ -11,8 +11,8 @@ import redis
 from celery import Celery
 
 from worker.client import Client, RetrieveTopK, TopK, encode_embedding
-from worker.core import lexical
-from worker.transport import keys
+from worker.core.text import lexical
+from worker.queue.transport import keys
 
 from .site import wait_for
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from worker.devstack.redis import USERS
+from worker.cli.devstack.redis import USERS
 
 from .site import PROJECT_FOLDER, SERVICES, docker
 

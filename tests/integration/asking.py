@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from worker.contract import PipelineAnswer, RunPipeline, parse_job
+from worker.jobs.pipeline.types import QueryRequest, from_json, to_json
 from worker.model import Principal
-from worker.pipeline.types import QueryRequest, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worker.engine import Engine
-    from worker.pipeline.types import ContextPackage, QueryResponse
+    from worker.jobs.engine import Engine
+    from worker.jobs.pipeline.types import ContextPackage, QueryResponse
 
 HUM = "What causes the 50 Hz hum on channel 18?"
 

@@ -17,16 +17,16 @@ import redis
 from kombu import Connection, Consumer, Queue
 from tests.waiting import PATIENCE, wait_for
 
-from worker.transport import TRANSPORT, keys
-from worker.transport.inspection import Rules
+from worker.queue.transport import TRANSPORT, keys
+from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from worker.errors import RetrievalError
-    from worker.transport.channel import Channel
-    from worker.transport.claim import Claim
-    from worker.transport.qos import QoS
+    from worker.queue.transport.channel import Channel
+    from worker.queue.transport.claim import Claim
+    from worker.queue.transport.qos import QoS
 
 QUEUE, OTHER = "retrieval", "pipeline"
 RULES = Rules(tasks=("retrieve_top_k",), max_deliveries=3)

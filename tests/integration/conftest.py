@@ -9,14 +9,14 @@ import psycopg
 import pytest
 import redis
 
-from worker.engine import Engine
+from worker.jobs.engine import Engine
 
 from .large import Large, large_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 

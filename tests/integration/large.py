@@ -11,10 +11,10 @@ import numpy as np
 import psycopg
 from pgvector.psycopg import register_vector
 
-from worker import devstack
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus
-from worker.loader import migrate
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.search import Corpus
+from worker.cli import devstack
+from worker.cli.loader import migrate
 from worker.model import Principal
 from worker.settings import Settings, config_folder, from_values
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from worker.adapters.search import Search
+    from worker.adapters.postgres.search import Search
 
 ROWS, DOCUMENTS = 50_000, 5_000
 HNSW, BTREE, GIN = "document_chunks_embedding_idx", "document_chunks_document_idx", "document_chunks_text_idx"

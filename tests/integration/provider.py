@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from worker.core import lexical, rerank
+from worker.core.ranking import bm25
+from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +100,7 @@ class Provider(ThreadingHTTPServer):
         self.embed: Callable[[list[str]], Sequence[Sequence[float]]] = lambda texts: lexical.embed(texts).tolist()
         self.as_list = False
         self.reranks: Literal["cohere", "jina", "tei"] = "cohere"
-        self.scores: Callable[[str, list[str]], list[Any]] = rerank.scores
+        self.scores: Callable[[str, list[str]], list[Any]] = bm25.scores
         self.status = 200
         self.faults: deque[Fault] = deque()
         self.fault_of: Callable[[dict[str, Any]], Fault | None] = lambda _: None

@@ -10,19 +10,19 @@ import psycopg
 from tests.acceptance.half_open import Link, socket_link
 from tests.waiting import wait_for
 
-from worker import devstack
-from worker.adapters.embedder import LexicalEmbedder
-from worker.adapters.replication import LAG
-from worker.corpus_files import SAMPLES, read
-from worker.devstack.processes import stop
-from worker.loader import load, migrate
+from worker.adapters.postgres.replication import LAG
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.processes import stop
+from worker.cli.loader import load, migrate
 from worker.settings import Settings, from_values, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.devstack import Postgres
+    from worker.cli.devstack import Postgres
 
 SECONDS = 180.0
 PORT = ".s.PGSQL.5432"

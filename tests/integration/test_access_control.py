@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
-from worker.adapters.postgres import Database, check
-from worker.adapters.search import Corpus
-from worker.core import lexical
-from worker.doctor import examine
-from worker.engine import Engine
+from worker.adapters.postgres.database import Database, check
+from worker.adapters.postgres.search import Corpus
+from worker.cli.doctor import examine
+from worker.core.text import lexical
 from worker.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, asker
 
-from worker.adapters.postgres import Database, check
+from worker.adapters.postgres.database import Database, check
+from worker.cli.doctor import examine
 from worker.contract import RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.doctor import examine
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import RetrievalError, SettingsError
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.site import drips, drips_headers, leads, says, serving
 
-from worker.adapters.embedder import OpenAIEmbedder
-from worker.adapters.language_model import OpenAIModel, Prompt
-from worker.adapters.reranker import HttpReranker
+from worker.adapters.providers.embedder import OpenAIEmbedder
+from worker.adapters.providers.language_model import OpenAIModel, Prompt
+from worker.adapters.providers.reranker import HttpReranker
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings import EmbedderSettings, LanguageModelSettings, RerankerSettings
 

@@ -17,16 +17,16 @@ import psycopg
 import pytest
 from tests.waiting import PATIENCE
 
-from worker import devstack
-from worker.adapters.cache import LARGEST, PREFIX
-from worker.adapters.versions import version
-from worker.caching import REST_SECONDS
+from worker.adapters.postgres.versions import version
+from worker.adapters.redis_cache import LARGEST, PREFIX
+from worker.cli import devstack
+from worker.cli.loader import migrate
 from worker.contract import Hybrid, RetrieveHybrid, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import SettingsError, Unavailable
-from worker.loader import migrate
-from worker.principal import as_principal
+from worker.jobs.cache import REST_SECONDS
+from worker.jobs.engine import Engine
+from worker.jobs.principal import as_principal
 from worker.settings import config_folder, from_values
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

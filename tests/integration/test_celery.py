@@ -13,11 +13,11 @@ import pytest
 from celery.contrib.testing.app import TestApp, setup_default_app
 from celery.contrib.testing.worker import start_worker
 
-from worker import codec, results, tasks
 from worker.app import celery_settings
-from worker.core import lexical
-from worker.engine import Engine
-from worker.metrics import Metrics
+from worker.core.text import lexical
+from worker.jobs.engine import Engine
+from worker.queue import codec, results, tasks
+from worker.queue.metrics import Metrics
 from worker.settings import Settings, config_folder, from_values
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 ALICE = {"user_id": "alice"}

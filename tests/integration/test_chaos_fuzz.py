@@ -11,14 +11,14 @@ import redis
 from chaos import fuzz
 from chaos.jobs import QUEUE, envelope
 from worker.errors import InvalidJob
-from worker.transport import keys
-from worker.transport.dead_letters import bury, compose
-from worker.transport.inspection import Refusal, Rules
+from worker.queue.transport import keys
+from worker.queue.transport.dead_letters import bury, compose
+from worker.queue.transport.inspection import Refusal, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 PLACE = keys.inflight(QUEUE, "me")
 

@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import NotOurs, RedisServer, connect, fill, folders
-from worker import devstack
+from worker.cli import devstack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ import pytest
 from tests.integration.asking import asker
 
 from worker.contract import BuildCitations, Citations, PinnedReplay, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.core.hashing import hash_chunk
-from worker.engine import Engine
+from worker.core.pins.hashing import hash_chunk
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

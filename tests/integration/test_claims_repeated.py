@@ -9,15 +9,15 @@ import pytest
 import redis
 
 from chaos.proxy import network, proxy
-from worker.transport import dead_letters, keys, unacked
-from worker.transport.claim import Claim
-from worker.transport.inspection import Rules
-from worker.transport.owners import Heart
+from worker.queue.transport import dead_letters, keys, unacked
+from worker.queue.transport.claim import Claim
+from worker.queue.transport.inspection import Rules
+from worker.queue.transport.owners import Heart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker import devstack
+    from worker.cli import devstack
 
 MESSAGE = b'{"body": "", "headers": {"id": "a"}}'
 PLACE = keys.inflight("retrieval", "me")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import wait_for
 
-from worker import devstack
+from worker.cli import devstack
 from worker.client import Client
 from worker.errors import InvalidJob, TimedOut
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 PLACE = "celery-task-meta-job"
 ANSWER = {"exc_type": "InvalidJob", "exc_message": ["k: wrong"], "exc_module": "worker.errors"}

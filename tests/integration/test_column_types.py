@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.cli.doctor import examine
 from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.doctor import examine
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, ask
 
-from worker.adapters.reranker import CrossEncoderReranker
-from worker.engine import Engine
+from worker.adapters.providers.reranker import CrossEncoderReranker
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 from worker.settings import RerankerSettings
 
 if TYPE_CHECKING:

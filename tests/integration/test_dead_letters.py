@@ -15,19 +15,19 @@ import pytest
 import redis
 from prometheus_client import values
 
-from worker.devstack.processes import free_port
-from worker.metrics import Metrics
+from worker.cli.devstack.processes import free_port
+from worker.queue.metrics import Metrics
+from worker.queue.transport import dead_letters, keys
+from worker.queue.transport.dead_letters import watcher
+from worker.queue.transport.inspection import Rules
 from worker.settings import QUEUES
-from worker.transport import dead_letters, keys
-from worker.transport.dead_letters import watcher
-from worker.transport.inspection import Rules
 
 from .claims import QUEUE, RULES, Worker, envelope, ids, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.errors import RetrievalError
     from worker.settings import Settings
 

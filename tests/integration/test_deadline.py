@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.adapters.deadline import within
+from worker.adapters.providers.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.transport import delayed, keys, unacked
-from worker.transport.clock import ServerClock
+from worker.queue.transport import delayed, keys, unacked
+from worker.queue.transport.clock import ServerClock
 
 from .claims import QUEUE, Worker, declare_dead, envelope, ids, places, run_script
 

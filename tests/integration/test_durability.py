@@ -12,9 +12,9 @@ import pytest
 import redis
 
 from worker.adapters.durability import Finding, check_redis, redis_findings, role_findings, warnings
-from worker.adapters.postgres import Database
-from worker.devstack.redis import Redis, redis_server
-from worker.doctor import examine
+from worker.adapters.postgres.database import Database
+from worker.cli.devstack.redis import Redis, redis_server
+from worker.cli.doctor import examine
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.integration.provider import Fault, running
 
-from worker.adapters.embedder import LexicalEmbedder, OpenAIEmbedder, make
-from worker.core.costs import Tokens
+from worker.adapters.providers.embedder import LexicalEmbedder, OpenAIEmbedder, make
+from worker.core.prompting.costs import Tokens
 from worker.errors import SettingsError, Unavailable
 from worker.settings import EmbedderSettings
 

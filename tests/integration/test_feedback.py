@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
-from worker.adapters.feedback import Judgements
-from worker.adapters.postgres import Database
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.feedback import Judgements
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
-from worker.core import lexical
-from worker.core.canonical import canonical_sha256
-from worker.engine import Engine
+from worker.core.pins.canonical import canonical_sha256
+from worker.core.text import lexical
 from worker.errors import InvalidJob
-from worker.exchange import RunFile
-from worker.feedback import ENOUGH
+from worker.jobs.engine import Engine
+from worker.jobs.feedback import ENOUGH
+from worker.jobs.run_archive import RunFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from pgvector.psycopg import register_vector
 from tests.integration.asking import asker
 
-from worker.adapters.fulltext import MAX_CHARACTERS, Matching
-from worker.adapters.fulltext_sql import best_matching
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus, search
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.fulltext import MAX_CHARACTERS, Matching
+from worker.adapters.postgres.fulltext_sql import best_matching
+from worker.adapters.postgres.search import Corpus, search
+from worker.cli.doctor import LEAKPROOF, examine
 from worker.contract import Hybrid, RetrieveHybrid, parse_job
-from worker.core import lexical
-from worker.doctor import LEAKPROOF, examine
-from worker.engine import Engine
+from worker.core.text import lexical
+from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS, FilterSet
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.adapters.search import Found
+    from worker.adapters.postgres.search import Found
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.adapters.fulltext import Matching
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus, search
-from worker.doctor import LEAKPROOF
-from worker.loader import migrate
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.search import Corpus, search
+from worker.cli.doctor import LEAKPROOF
+from worker.cli.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
 
 from .large import BTREE, GIN, ROWS, SCAN, Large, asker, executed, text

@@ -13,21 +13,21 @@ from tests.integration.asking import asker, without_trace
 from tests.integration.provider import running
 from tests.waiting import PATIENCE, wait_for
 
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid, parse_job
-from worker.core import lexical
-from worker.core.keywords import EXTRACTORS
-from worker.engine import Engine
+from worker.core.text import lexical
+from worker.core.text.keywords import EXTRACTORS
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
-from worker.legs import Leg, Legs
+from worker.jobs.engine import Engine
+from worker.jobs.parallel_search import Leg, Legs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import psycopg
 
-    from worker.adapters.postgres import Row, Statement
-    from worker.adapters.search import Found
+    from worker.adapters.postgres.database import Row, Statement
+    from worker.adapters.postgres.search import Found
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

@@ -15,12 +15,12 @@ from structlog.testing import capture_logs
 from tests.integration.asking import without_trace
 
 from worker.contract import PinnedReplay, Replay, parse_job
-from worker.core.citations import CitationRecord, create_citations_json
-from worker.core.hashing import hash_chunk
-from worker.core.pinning import digest
+from worker.core.citations.document import CitationRecord, create_citations_json
+from worker.core.pins.hashing import hash_chunk
+from worker.core.pins.pinning import digest
 from worker.core.shape import check_shape
-from worker.engine import Engine
 from worker.errors import InvalidJob
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
 
-from worker.adapters.language_model import Completion, OpenAIModel, Prompt, make
-from worker.adapters.provider import Forgotten
-from worker.core.costs import Tokens
+from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, make
+from worker.adapters.providers.openai_api import Forgotten
+from worker.core.prompting.costs import Tokens
 from worker.errors import SettingsError, Unavailable
 from worker.settings import LanguageModelSettings
 

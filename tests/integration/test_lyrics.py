@@ -11,9 +11,9 @@ from tests.integration.asking import ask, asker, repeated
 from tests.integration.provider import Provider, running
 
 from worker.contract import BuildCitations, PinnedReplay, parse_job
-from worker.core.answering import check_answer
-from worker.engine import Engine
+from worker.core.citations.answering import check_answer
 from worker.errors import InvalidJob
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

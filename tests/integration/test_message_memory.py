@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from worker.queue.transport.inspection import Rules
 from worker.settings.serving import Limits
-from worker.transport.inspection import Rules
 
 from .claims import QUEUE, run_script
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 MOST_MEGABYTES = 200
 LIMITS = Limits()
@@ -28,7 +28,7 @@ TAKE = """
 import json, pickle, sys
 import redis
 from claims import QUEUE, Worker, envelope
-from worker.transport.inspection import Rules
+from worker.queue.transport.inspection import Rules
 
 url, rules = sys.argv[1], Rules(**json.loads(sys.argv[2]))
 def peak():

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.contract import RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import SettingsError
-from worker.principal import as_principal
+from worker.jobs.engine import Engine
+from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunPipeline, parse_job
-from worker.core import lexical
-from worker.core.hashing import hash_chunk
-from worker.engine import Engine
+from worker.core.pins.hashing import hash_chunk
+from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from tests.integration.asking import HUM
 from tests.integration.asking import ask as ask_pipeline
 
 from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
-from worker.principal import as_principal
+from worker.jobs.engine import Engine
+from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

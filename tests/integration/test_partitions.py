@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from pgvector.psycopg import register_vector
 
-from worker import devstack
-from worker.adapters.postgres import Database
-from worker.adapters.search import Corpus, Nearest
-from worker.loader import migrate
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.search import Corpus, Nearest
+from worker.cli import devstack
+from worker.cli.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings import from_values, read_values
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from worker.adapters.search import Found
+    from worker.adapters.postgres.search import Found
     from worker.model import Principal
 
     Vector = NDArray[np.float32]

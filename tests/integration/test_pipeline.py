@@ -13,10 +13,10 @@ from tests.integration.provider import running
 from tests.integration.site import says, serving
 
 from worker.contract import RunPipeline, parse_job
-from worker.engine import Engine
 from worker.errors import InvalidJob, NotAuthorised
-from worker.pipeline.sources import STAGES
-from worker.pipeline.types import CorpusSearch, QueryRequest, Turn
+from worker.jobs.engine import Engine
+from worker.jobs.pipeline.sources import STAGES
+from worker.jobs.pipeline.types import CorpusSearch, QueryRequest, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

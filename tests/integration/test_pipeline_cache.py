@@ -16,15 +16,15 @@ from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
 
-from worker.adapters.cache import PREFIX
+from worker.adapters.redis_cache import PREFIX
 from worker.contract import RunPipeline, parse_job
 from worker.core import observations
-from worker.core.hashing import hash_chunk
-from worker.core.prompts import prompt_cache_key
-from worker.engine import Engine
-from worker.pipeline.sources import STAGES
-from worker.pipeline.types import QueryRequest
-from worker.principal import as_principal
+from worker.core.pins.hashing import hash_chunk
+from worker.core.prompting.prompts import prompt_cache_key
+from worker.jobs.engine import Engine
+from worker.jobs.pipeline.sources import STAGES
+from worker.jobs.pipeline.types import QueryRequest
+from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import redis
     from tests.integration.provider import Provider
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

@@ -11,8 +11,8 @@ import pytest
 from tests.integration.asking import HUM, ask
 from tests.integration.provider import Fault, running
 
-from worker.engine import Engine
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

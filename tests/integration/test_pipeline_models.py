@@ -13,11 +13,11 @@ import pytest
 from tests.integration.asking import HUM, ask, asker, ids, repeated
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
 
-from worker.core.hyde import pooled
-from worker.core.lexical import embed
-from worker.core.prompts import prompt_cache_key
-from worker.engine import Engine
+from worker.core.prompting.prompts import prompt_cache_key
+from worker.core.ranking.hyde import pooled
+from worker.core.text.lexical import embed
 from worker.errors import InvalidJob, Unavailable
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

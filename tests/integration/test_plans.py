@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.adapters.search import Nearest
-from worker.core.hashing import hash_chunk
+from worker.adapters.postgres.search import Nearest
+from worker.core.pins.hashing import hash_chunk
 from worker.model import NO_FILTERS, FilterSet
 
 from .large import BTREE, HNSW, ROWS, SCAN, Large, asker, executed, text
@@ -16,7 +16,7 @@ from .large import BTREE, HNSW, ROWS, SCAN, Large, asker, executed, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.adapters.postgres import Statement
+    from worker.adapters.postgres.database import Statement
 
 
 def plan(large: Large, user: str, filters: FilterSet = NO_FILTERS) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kombu.asynchronous import Hub
 
-from worker.prefork import _Pool
+from worker.queue.pool import _Pool
 
 if TYPE_CHECKING:
     from pathlib import Path

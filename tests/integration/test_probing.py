@@ -10,12 +10,12 @@ import pytest
 import redis
 
 from chaos.proxy import Proxy, network, proxy
-from worker.probing import PATIENCE_SECONDS, probed
+from worker.queue.liveness import PATIENCE_SECONDS, probed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 ANSWER_SECONDS = 2.0
 IDLE_SECONDS = 1e-9

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from worker.adapters.postgres import Database
+from worker.adapters.postgres.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 # One row of alice's in each table.

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from worker import devstack
 from worker.adapters.durability import check_redis
+from worker.cli import devstack
 from worker.errors import SettingsError
-from worker.transport import keys
+from worker.queue.transport import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from worker.adapters.embedder import LexicalEmbedder
-from worker.adapters.postgres import check
+from worker.adapters.postgres.database import check
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli.corpus_files import SAMPLES, Example, read
+from worker.cli.doctor import LEAKPROOF, examine
+from worker.cli.loader import load, migrate
 from worker.contract import RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.core.hashing import format_hash, hash_chunk
-from worker.corpus_files import SAMPLES, Example, read
-from worker.doctor import LEAKPROOF, examine
-from worker.engine import Engine
+from worker.core.pins.hashing import format_hash, hash_chunk
+from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError
-from worker.loader import load, migrate
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from worker.adapters.durability import Finding
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 TABLES = {

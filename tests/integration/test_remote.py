@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.integration.site import drips, drips_headers, leads, says, serving, stalls
 
-from worker.adapters.addresses import resolve
-from worker.adapters.remote import LONGEST, RemoteFound, RemoteSources
+from worker.adapters.providers.addresses import resolve
+from worker.adapters.providers.remote_sources import LONGEST, RemoteFound, RemoteSources
 from worker.model import RemoteSource
 from worker.settings import RemoteSettings
 

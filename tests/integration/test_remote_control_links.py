@@ -7,14 +7,14 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from worker import devstack
+    from worker.cli import devstack
 
 # Reads from a subscription on which nothing arrives, as a poll does that was told of its predecessor.
 SCRIPT = """
 import sys
 from kombu import Connection, Exchange, Queue
-import worker.transport
-with Connection(sys.argv[1], transport="worker.transport:Transport") as connection:
+import worker.queue.transport
+with Connection(sys.argv[1], transport="worker.queue.transport:Transport") as connection:
     channel = connection.channel()
     queue = Queue("replies", Exchange("control", type="fanout"), channel=channel)
     queue.declare()

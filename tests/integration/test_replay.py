@@ -9,12 +9,12 @@ import pytest
 from tests.integration.asking import asker, without_trace
 
 from worker.contract import PinnedReplay, Replay, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.core.citations import CitationRecord, create_citations_json
-from worker.core.hashing import NORMALISERS, hash_chunk
-from worker.core.pinning import raw_hash
-from worker.engine import Engine
+from worker.core.citations.document import CitationRecord, create_citations_json
+from worker.core.pins.hashing import NORMALISERS, hash_chunk
+from worker.core.pins.pinning import raw_hash
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from tests.integration.asking import asker
 
-from worker.adapters.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli.corpus_files import SAMPLES, CorpusFile, read
+from worker.cli.loader import load
 from worker.contract import PinnedReplay, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.core.hashing import hash_chunk
-from worker.corpus_files import SAMPLES, CorpusFile, read
-from worker.engine import Engine
-from worker.loader import load
+from worker.core.pins.hashing import hash_chunk
+from worker.core.text import lexical
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,15 +16,15 @@ from psycopg.pq import Trace
 from tests.integration.asking import asker
 
 from worker.contract import PinnedReplay, parse_job
-from worker.core.hashing import hash_chunk
-from worker.engine import Engine
-from worker.replay import MISSING_SECONDS
+from worker.core.pins.hashing import hash_chunk
+from worker.jobs.engine import Engine
+from worker.jobs.replay import MISSING_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 

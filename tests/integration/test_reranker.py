@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import INJECTED, Fault, running
 
-from worker.adapters.bodies import ELSEWHERE
-from worker.adapters.language_model import OpenAIModel
-from worker.adapters.reranker import CrossEncoderReranker, HttpReranker, LexicalReranker, ModelReranker, rerankers
-from worker.core import rerank
-from worker.core.costs import Tokens
+from worker.adapters.providers.bodies import ELSEWHERE
+from worker.adapters.providers.language_model import OpenAIModel
+from worker.adapters.providers.reranker import (
+    CrossEncoderReranker,
+    HttpReranker,
+    LexicalReranker,
+    ModelReranker,
+    rerankers,
+)
+from worker.core.prompting.costs import Tokens
+from worker.core.ranking import bm25
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings import LanguageModelSettings, RerankerSettings, from_values
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.integration.provider import Provider
 
-    from worker.adapters.reranker import Reranker
+    from worker.adapters.providers.reranker import Reranker
     from worker.settings import Settings
 
 KEY = "hunter2-correct-horse-battery"
@@ -65,7 +71,7 @@ def test_all_forms_of_the_api_are_spoken(provider: Provider, form: Any) -> None:
     """The server answers by score; the scores come back in the order of the texts."""
     provider.reranks = form
     scores = http(provider).scores(QUESTION, TEXTS)
-    assert list(scores) == rerank.scores(QUESTION, TEXTS)
+    assert list(scores) == bm25.scores(QUESTION, TEXTS)
     assert max(range(3), key=scores.__getitem__) == 1
     (sent,) = provider.requests
     assert (sent["path"], sent["auth"], sent["model"]) == ("/v1/rerank", f"Bearer {KEY}", "m")
@@ -300,4 +306,4 @@ def test_the_lexical_reranker_needs_nothing() -> None:
     """The scores of the core, in the order of the texts."""
     lexical = LexicalReranker()
     assert lexical.name == "lexical 1"
-    assert lexical.scores(QUESTION, TEXTS) == rerank.scores(QUESTION, TEXTS)
+    assert lexical.scores(QUESTION, TEXTS) == bm25.scores(QUESTION, TEXTS)

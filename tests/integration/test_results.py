@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 CANARY = "canary-4711"

@@ -11,11 +11,11 @@ import pytest
 from tests.integration.asking import HUM, asker
 from tests.integration.asking import ask as ask_pipeline
 
-from worker.adapters.postgres import Database
+from worker.adapters.postgres.database import Database
 from worker.contract import BuildCitations, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

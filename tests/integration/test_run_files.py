@@ -11,10 +11,10 @@ import pytest
 from tests.integration.asking import asker, without_trace
 
 from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import InvalidJob
-from worker.exchange import RunFile
+from worker.jobs.engine import Engine
+from worker.jobs.run_archive import RunFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

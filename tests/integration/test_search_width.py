@@ -10,12 +10,12 @@ import pytest
 from benchmarks.data import Dataset, Index
 from benchmarks.stage import CORPUS, Stage, stage
 
-from worker.adapters.index_advice import index_findings
-from worker.adapters.indexes import hnsw
-from worker.adapters.postgres import connected
-from worker.adapters.search import Corpus, Found, Nearest
-from worker.calibrating import Calibrating, Caller, calibration
-from worker.core.calibration import Goal
+from worker.adapters.postgres.database import connected
+from worker.adapters.postgres.index_advice import index_findings
+from worker.adapters.postgres.indexes import hnsw
+from worker.adapters.postgres.search import Corpus, Found, Nearest
+from worker.cli.calibration import Calibrating, Caller, calibration
+from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings import CalibratedWidth, Calibration

@@ -13,17 +13,17 @@ from tests.integration.asking import HUM, asker, without_trace
 from tests.integration.asking import ask as ask_pipeline
 from tests.integration.replicated import SECONDS, Pair, pair, wait_for
 
-from worker import devstack
-from worker.adapters.postgres import Database
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.read_replica import REST_SECONDS, Standby
 from worker.app import refuse_unsafe_start
+from worker.cli import devstack
+from worker.cli.doctor import examine
 from worker.client import Client, RunRef
 from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
-from worker.core import lexical
-from worker.doctor import examine
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
+from worker.jobs.engine import Engine
 from worker.settings import read_values
-from worker.standby import REST_SECONDS, Standby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,10 @@ import pytest
 from tests.integration.asking import HUM, ask
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from worker.adapters.tokenizer import token_counter
-from worker.core.context import ESTIMATE
-from worker.engine import Engine
+from worker.adapters.providers.tokenizer import token_counter
+from worker.core.prompting.context import ESTIMATE
 from worker.errors import SettingsError
+from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from worker.devstack.redis import redis_server
-from worker.transport import keys
-from worker.transport.claim import Claim
-from worker.transport.dead_letters import every
-from worker.transport.inspection import Rules
+from worker.cli.devstack.redis import redis_server
+from worker.queue.transport import keys
+from worker.queue.transport.claim import Claim
+from worker.queue.transport.dead_letters import every
+from worker.queue.transport.inspection import Rules
 
 from .claims import OTHER, QUEUE, Worker, envelope, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.devstack import Stack
-    from worker.devstack.redis import Redis
+    from worker.cli.devstack import Stack
+    from worker.cli.devstack.redis import Redis
 
 RULES = Rules(tasks=("retrieve_top_k",), max_bytes=65_536)
 MEGABYTES = 40

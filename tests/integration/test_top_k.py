@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from worker.contract import RetrieveTopK, TopK, TopKBatch, parse_job
-from worker.core import lexical
-from worker.engine import Engine
+from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.engine import Engine
 from worker.model import Principal
 
 if TYPE_CHECKING:

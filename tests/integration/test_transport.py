@@ -11,9 +11,9 @@ import pytest
 from kombu import Connection, Producer
 from kombu.asynchronous import Hub
 
-from worker.transport import keys, unacked
-from worker.transport.channel import AT_A_STRETCH, LET_BACK_A_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
-from worker.transport.claim import BURST, BURST_BYTES
+from worker.queue.transport import keys, unacked
+from worker.queue.transport.channel import AT_A_STRETCH, LET_BACK_A_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
+from worker.queue.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
 

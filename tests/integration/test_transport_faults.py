@@ -13,8 +13,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.waiting import wait_for
 
-from worker.devstack.redis import redis_server
-from worker.transport import keys, owners, unacked
+from worker.cli.devstack.redis import redis_server
+from worker.queue.transport import keys, owners, unacked
 
 from .claims import QUEUE, RULES, Proxy, Worker, declare_dead, envelope, ids, places, run_script
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.devstack import Stack
+    from worker.cli.devstack import Stack
 
 
 STEPS = ("claimed, unread", "claimed", "written down", "told", "answered")
@@ -32,7 +32,7 @@ VICTIM = """
 import os, select, signal, sys, time
 import redis
 from claims import *
-from worker.transport import unacked
+from worker.queue.transport import unacked
 url, step = sys.argv[1:]
 
 def die():
@@ -88,7 +88,7 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monke
     victim(url, "claimed")
     (key,) = broker.keys("retrieval-worker.owner.*")
     assert 0 < broker.ttl(key) <= owners.LIFE_SECONDS
-    monkeypatch.setattr("worker.transport.channel.MAINTENANCE_SECONDS", 0.2)
+    monkeypatch.setattr("worker.queue.transport.channel.MAINTENANCE_SECONDS", 0.2)
     with Worker(url) as worker:
         worker.drain(lambda: worker.ids == ["job"])
 
@@ -97,7 +97,7 @@ def test_a_new_worker_looks_for_the_dead_at_once(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any of its timers: where all workers were killed, nobody else looks."""
-    monkeypatch.setattr("worker.transport.transport.OVERDUE_SECONDS", 3600)
+    monkeypatch.setattr("worker.queue.transport.transport.OVERDUE_SECONDS", 3600)
     broker.lpush(QUEUE, envelope("job"))
     victim(url, "written down")
     declare_dead(broker)
@@ -258,7 +258,7 @@ def test_what_a_dead_owner_had_claimed_counts_as_delivered(url: str, broker: red
 READER = """
 import os, signal, sys
 from claims import *
-from worker.transport import inspection
+from worker.queue.transport import inspection
 inspection.inspect = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 Worker(sys.argv[1]).drain(lambda: False)
 """

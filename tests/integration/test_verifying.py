@@ -8,16 +8,16 @@ import pytest
 from tests.integration.asking import asker
 
 from worker.contract import RetrieveTopK, parse_job
-from worker.core import lexical
+from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError
-from worker.verifying import PAGE, watcher
+from worker.jobs.drift import PAGE, watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import psycopg
 
-    from worker.engine import Engine
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

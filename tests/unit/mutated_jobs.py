@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
-from worker import codec
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.registry import TASKS, UNSAID
 from worker.contract import BuildCitations, Job, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
-from worker.core import vectors
-from worker.core.citations import read_citations_json
-from worker.core.hashing import hash_chunk
-from worker.core.labels import classify
+from worker.core.citations.document import read_citations_json
+from worker.core.citations.labels import classify
+from worker.core.pins.hashing import hash_chunk
+from worker.core.ranking import vectors
 from worker.core.shape import check_shape
 from worker.errors import InvalidJob, NotAuthorised
-from worker.principal import as_principal
-from worker.recording import job_digest
-from worker.run_files import run_path
-from worker.schemas import examples, objects
-from worker.schemas.registry import TASKS, UNSAID
+from worker.jobs.principal import as_principal
+from worker.jobs.recording import job_digest
+from worker.jobs.run_files import run_path
+from worker.queue import codec
 from worker.settings import config_folder, from_values
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def schema_takes(schema: str, text: str) -> bool:
 
 
 def worker_refusal(schema: str, text: str) -> InvalidJob | None:
-    """What the worker says against a job, decoded, bounded and parsed as `worker.tasks` does it.
+    """What the worker says against a job, decoded, bounded and parsed as `worker.queue.tasks` does it.
 
     All that needs nothing but the job and the settings as shipped is asked, also what is looked at later.
     """
@@ -113,7 +113,7 @@ EXCEPTIONS = {
     "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
 }
-"""What `worker.schemas.registry.UNSAID` names, in the worker's words."""
+"""What `worker.cli.schemas.registry.UNSAID` names, in the worker's words."""
 
 
 def exception(schema: str, refusal: InvalidJob) -> str | None:

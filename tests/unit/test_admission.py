@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kombu.message import Message
 
-from worker.admission import _problem
+from worker.queue.admission import _problem
 
 GOOD = [[{"k": 12}], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
 CALLED = [[{}], {}, {"callbacks": [{"task": "x"}]}]

@@ -15,9 +15,9 @@ from worker.app import (
     refuse_unsafe_pool,
     refuse_unsafe_start,
 )
-from worker.quiet import QuietConsumer
-from worker.tasks import RetrievalTask
-from worker.transport import SecureTransport, Transport
+from worker.queue.request import QuietConsumer
+from worker.queue.tasks import RetrievalTask
+from worker.queue.transport import SecureTransport, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ def test_the_consumer_and_requests_are_the_quiet_ones(make_settings: Callable[..
     """What Celery would print of a message is replaced wherever it could be printed."""
     app = create_app(make_settings())
     assert app.conf.worker_consumer == f"{QuietConsumer.__module__}:{QuietConsumer.__name__}"
-    assert app.tasks["retrieve_top_k"].Request == "worker.quiet:QuietRequest"
+    assert app.tasks["retrieve_top_k"].Request == "worker.queue.request:QuietRequest"
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss"])

@@ -14,53 +14,20 @@ ROOT = Path(worker.__file__).parent
 PURE_STDLIB_MISSING = {"time", "random", "secrets", "uuid", "datetime", "logging", "os", "io", "pathlib", "socket"}
 PURE_STDLIB_MISSING |= {"subprocess", "threading", "asyncio", "tempfile", "urllib", "http", "importlib", "ctypes"}
 
-# Lowest first. A module may import what stands below it, and modules of its own package.
+# Lowest first. A module may import what stands below it, and modules of its own layer's folder.
 LAYERS = [
     {"errors", "model"},
     {"core"},
-    {"contract", "settings"},
-    {"observe", "codec", "terminal", "owed", "time_limit", "probing"},
-    {"transport", "loop_watch", "side_calls"},
-    {
-        "principal",
-        "adapters",
-        "quiet",
-        "remote_control",
-        "results",
-        "links",
-        "prefork",
-        "client",
-        "schemas",
-        "devstack",
-        "corpus_files",
-        "outcomes",
-    },
-    {
-        "metrics",
-        "admission",
-        "corpora",
-        "recording",
-        "inline_sources",
-        "run_files",
-        "loader",
-        "doctor",
-        "reports",
-        "legs",
-        "embeddings",
-        "standby",
-        "transforms",
-        "calibrating",
-    },
-    {"caching", "searching", "answer_report"},
-    {"retrieval", "exchange", "feedback"},
-    {"replay", "hybrid"},
-    {"citing", "verifying", "pipeline"},
-    {"engine", "trace_report"},
-    {"tasks", "demo"},
-    {"app"},
-    {"commands"},
+    {"contract"},
+    {"settings", "client"},
+    {"adapters"},
+    {"jobs"},
+    {"queue"},
     {"cli"},
+    {"app"},
 ]
+# The same within `core`.
+CORE_LAYERS = [{"text", "pins"}, {"ranking", "citations"}, {"prompting"}]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
@@ -95,6 +62,11 @@ def top(name: str) -> str:
     return name.split(".")[1]
 
 
+def test_the_top_of_the_package_stays_small() -> None:
+    """The composition root, the client, errors and the vocabulary; everything else lives in a wing."""
+    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", "app", "client", "errors", "model"}
+
+
 def users_of(*packages: str) -> set[str]:
     return {name for name in SOURCES if {imported.split(".")[0] for imported in imports(name)} & {*packages}}
 
@@ -105,8 +77,18 @@ def within(*names: str) -> set[str]:
 
 def test_the_sources_are_found() -> None:
     """The other tests read what is there: a path that changed would let them pass on nothing."""
-    assert {"worker.model", "worker.core.ranking", "worker.adapters.postgres", "worker.tasks"} <= SOURCES.keys()
-    assert ours("worker.tasks") >= {"worker.contract", "worker.errors", "worker.principal", "worker.settings"}
+    assert {
+        "worker.model",
+        "worker.core.ranking.total_order",
+        "worker.adapters.postgres.database",
+        "worker.queue.tasks",
+    } <= SOURCES.keys()
+    assert ours("worker.queue.tasks") >= {
+        "worker.contract",
+        "worker.errors",
+        "worker.jobs.principal",
+        "worker.settings",
+    }
 
 
 @pytest.mark.parametrize("name", ["worker.model", "worker.errors"])
@@ -134,7 +116,7 @@ def test_the_core_is_pure(name: str) -> None:
 def test_the_contract_can_be_used_without_the_worker() -> None:
     """A backend imports it: errors, the vocabulary, how paths and hashes are written, nothing else of ours."""
     others = {imported for name in within("contract") for imported in ours(name)} - within("contract")
-    assert others <= {"worker.errors", "worker.model", "worker.core.hashing", "worker.core.shape"}
+    assert others <= {"worker.errors", "worker.model", "worker.core.pins.hashing", "worker.core.shape"}
 
 
 @pytest.mark.parametrize("name", sorted(within("adapters")))
@@ -146,16 +128,13 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
-    shell = within("tasks", "admission", "app", "quiet", "codec", "results", "links", "client", "devstack", "transport")
-    shell |= within("prefork", "time_limit", "remote_control")
+    shell = within("queue", "app", "client") | {"worker.cli.devstack.workers"}
     assert users_of("celery", "kombu", "billiard") <= shell
 
 
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
-    edge = within("adapters", "tasks", "loader", "doctor", "devstack", "demo", "commands", "client", "results")
-    edge |= within("transport", "quiet", "probing")
-    assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= edge
+    assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= within("adapters", "queue", "cli", "client")
 
 
 def test_every_module_has_its_place() -> None:
@@ -174,13 +153,29 @@ def test_nothing_imports_up(name: str) -> None:
     assert up == set()
 
 
+def part(name: str) -> str:
+    """The folder of a module of the core, or nothing for what all of its folders may use."""
+    parts = name.split(".")
+    return parts[2] if len(parts) > 3 else ""
+
+
+@pytest.mark.parametrize("name", sorted(within("core")))
+def test_the_core_has_one_direction(name: str) -> None:
+    """Text below ranking and citations, these below prompting."""
+    rank = {folder: place for place, layer in enumerate(CORE_LAYERS) for folder in layer}
+    for imported in ours(name) & within("core"):
+        folders = part(name), part(imported)
+        if folders[0] and folders[1] and folders[0] != folders[1]:
+            assert rank[folders[1]] < rank[folders[0]], imported
+
+
 def test_only_settings_and_the_command_line_read_the_environment() -> None:
     """Everything else gets a validated value.
 
     `devstack` hands an environment on to the servers it starts; `metrics` sets prometheus_client's only variable.
     """
     readers = {name for name, tree in SOURCES.items() if _reads_environment(tree)}
-    assert readers <= within("settings", "devstack", "cli", "metrics")
+    assert readers <= within("settings", "cli") | {"worker.queue.metrics"}
 
 
 def _reads_environment(tree: ast.Module) -> bool:

@@ -18,8 +18,8 @@ from worker import errors
 from worker.client import Client, RetrieveTopK, Signer, encode_embedding
 from worker.client import _as_error as as_error
 from worker.client import _read_answer as read_answer
-from worker.core.canonical import canonical_sha256
-from worker.core.vectors import decode
+from worker.core.pins.canonical import canonical_sha256
+from worker.core.ranking.vectors import decode
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "contract" / "examples"
 KEY = "a key of 32 bytes or more for HS256"
@@ -42,8 +42,8 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract.results",
         "worker.contract.run_jobs",
         "worker.core",
-        "worker.core.canonical",
-        "worker.core.hashing",
+        "worker.core.pins.canonical",
+        "worker.core.pins.hashing",
         "worker.core.shape",
         "worker.errors",
         "worker.model",

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kombu.exceptions import DecodeError
 
-from worker import codec
-from worker.codec import JobResult, Unreadable, dumps, loads
+from worker.queue import codec
+from worker.queue.codec import JobResult, Unreadable, dumps, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from worker.cli.schemas import objects
 from worker.contract import BuildCitations, PinnedReplay, RunPipeline, parse_job
-from worker.core.hashing import hash_chunk
+from worker.core.pins.hashing import hash_chunk
 from worker.errors import InvalidJob
-from worker.schemas import objects
 
 HASH = hash_chunk("chunk A")
 DIGITS = HASH.removeprefix("sha256:")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.corpus_files import SAMPLES, DocSection, Document, Example, read
+from worker.cli.corpus_files import SAMPLES, DocSection, Document, Example, read
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:

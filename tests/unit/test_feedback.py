@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.feedback import _setting
+from worker.jobs.feedback import _setting
 from worker.model import LEGS
 
 

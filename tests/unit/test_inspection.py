@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.transport.dead_letters import compose
-from worker.transport.inspection import Delivery, Later, Refusal, Rules, arguments, inspect
+from worker.queue.transport.dead_letters import compose
+from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules, arguments, inspect
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RULES = Rules(tasks=("retrieve_top_k",))

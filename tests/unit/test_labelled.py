@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.corpus_files import SAMPLES, Document, read
+from worker.cli.corpus_files import SAMPLES, Document, read
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "labelled"
 LABELLED = json.loads((FOLDER / "queries.json").read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.links import RESULTS, SOCKETS
+from worker.queue.connections import RESULTS, SOCKETS
 
 LONGEST_SECONDS = 60
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kombu.asynchronous import Hub
 
-from worker.loop_watch import BEAT_SECONDS, LOGGED_SECONDS, LoopWatch
+from worker.queue.loop_watch import BEAT_SECONDS, LOGGED_SECONDS, LoopWatch
 
 if TYPE_CHECKING:
     import pytest

@@ -14,9 +14,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from worker.contract import RetrieveTopK
 from worker.core.observations import of_job
 from worker.errors import InvalidJob, RetrievalError, SettingsError
-from worker.metrics import DEFINITIONS, Metrics
+from worker.queue.metrics import DEFINITIONS, Metrics
+from worker.queue.tasks import RetrievalTask, run_counted
 from worker.settings import MetricsSettings
-from worker.tasks import RetrievalTask, run_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 import structlog
 
-from worker import observe
+from worker.adapters import logs
 from worker.settings import LogSettings
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def fail() -> None:
 
 def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
     """Ours and a library's alike: event, level, logger, UTC time, and the fields that were given."""
-    observe.configure(LogSettings(level="INFO", format="json"))
-    observe.logger("worker.test").info("job done", task="retrieve_top_k", rows=15)
+    logs.configure(LogSettings(level="INFO", format="json"))
+    logs.logger("worker.test").info("job done", task="retrieve_top_k", rows=15)
     logging.getLogger("library").warning("a %s", "line", extra={"task_id": "id-1"})
     ours, library = lines(capsys)
     assert (ours["event"], ours["level"], ours["logger"], ours["rows"]) == ("job done", "info", "worker.test", 15)
@@ -52,7 +52,7 @@ def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_an_exception_is_its_type_and_frames(capsys: pytest.CaptureFixture[str]) -> None:
     """Its message may quote a job: neither that nor a local variable is logged."""
-    observe.configure(LogSettings(level="INFO", format="json"))
+    logs.configure(LogSettings(level="INFO", format="json"))
     try:
         fail()
     except ValueError:
@@ -66,9 +66,9 @@ def test_an_exception_is_its_type_and_frames(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("form", ["console", "json"])
 def test_a_line_does_not_steer_a_terminal(capsys: pytest.CaptureFixture[str], form: Literal["console", "json"]) -> None:
     """An id or a name is a stranger's: event, fields and their names are shown, and a line stays one line."""
-    observe.configure(LogSettings(level="INFO", format=form))
+    logs.configure(LogSettings(level="INFO", format=form))
     hostile = "\x1b]0;t\x07\x9b2J\x7f\u202e\u200b\u2028\nlevel=critical é"
-    observe.logger("worker.test").info(hostile, id=hostile, ids=[hostile], **{hostile: 1})
+    logs.logger("worker.test").info(hostile, id=hostile, ids=[hostile], **{hostile: 1})
     logging.getLogger(hostile).warning("a %s", hostile)
     said = capsys.readouterr().err
     plain = re.sub(r"\x1b\[[\d;]*m", "", said)
@@ -82,11 +82,11 @@ def test_a_line_does_not_steer_a_terminal(capsys: pytest.CaptureFixture[str], fo
 @pytest.mark.parametrize("told", ["flag", "error"])
 def test_our_own_exceptions_are_logged_alike(capsys: pytest.CaptureFixture[str], told: str) -> None:
     """A line of ours with `exc_info` says as much as a library's, and no more."""
-    observe.configure(LogSettings(level="INFO", format="json"))
+    logs.configure(LogSettings(level="INFO", format="json"))
     try:
         fail()
     except ValueError as error:
-        observe.logger("worker.test").error("it broke", exc_info=True if told == "flag" else error)
+        logs.logger("worker.test").error("it broke", exc_info=True if told == "flag" else error)
     (line,) = lines(capsys)
     assert line["exception"] == "ValueError"
     assert CANARY not in json.dumps(line)
@@ -95,7 +95,7 @@ def test_our_own_exceptions_are_logged_alike(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
 def test_loggers_that_would_show_arguments_are_held_back(capsys: pytest.CaptureFixture[str], level: str) -> None:
     """Celery's debug lines print arguments, whatever level is asked for."""
-    observe.configure(LogSettings(level=level, format="json"))  # type: ignore[arg-type] # one of its literals
+    logs.configure(LogSettings(level=level, format="json"))  # type: ignore[arg-type] # one of its literals
     for name in ("celery.worker.strategy", "celery.app.trace", "celery", "kombu", "psycopg.pool"):
         logging.getLogger(name).debug(CANARY)
     logging.getLogger("celery.worker.strategy").info(CANARY)
@@ -106,7 +106,7 @@ def test_the_frames_of_an_error_are_named_without_its_message() -> None:
     """File, line and function of each, the innermost last."""
     with pytest.raises(ValueError, match=CANARY) as caught:
         fail()
-    frames = observe.where(caught.value)
+    frames = logs.where(caught.value)
     assert [frame.split()[1] for frame in frames] == [
         "test_the_frames_of_an_error_are_named_without_its_message",
         "fail",

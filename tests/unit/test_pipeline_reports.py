@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
-from worker.answer_report import answer_report, costs_line, supported_line
+from worker.cli.reports.pipeline_answer import answer_report, costs_line, supported_line
+from worker.cli.reports.trace import trace_report
+from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.contract import Cost, PipelineAnswer
-from worker.core.costs import CostEntry, Tokens
+from worker.core.prompting.costs import CostEntry, Tokens
+from worker.jobs.pipeline.keeping import Told
+from worker.jobs.pipeline.types import ContextPackage, Left, QueryRequest, QueryResponse, RetrievalTrace, StageTrace
 from worker.model import LegScore, ScoreBreakdown
-from worker.pipeline.keeping import Told
-from worker.pipeline.types import ContextPackage, Left, QueryRequest, QueryResponse, RetrievalTrace, StageTrace
-from worker.schemas.pipeline_examples import pipeline_examples
-from worker.trace_report import trace_report
 
 KEPT, LEFT = ("documents", "a-1"), ("documents", "b-1")
 

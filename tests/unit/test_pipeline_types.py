@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from worker.core.costs import CostEntry, Tokens
-from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
-from worker.pipeline.types import (
+from worker.core.prompting.costs import CostEntry, Tokens
+from worker.jobs.pipeline.types import (
     Citation,
     ContextPackage,
     CorpusSearch,
@@ -25,6 +24,7 @@ from worker.pipeline.types import (
     from_json,
     to_json,
 )
+from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 maybe = st.none() | texts

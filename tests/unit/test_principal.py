@@ -7,8 +7,8 @@ import pytest
 
 from worker.contract import RetrieveTopK, parse_job
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.principal import identify
 from worker.model import Principal
-from worker.principal import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from worker.contract import RetrieveTopK, parse_job
-from worker.core.canonical import canonical_sha256
+from worker.core.pins.canonical import canonical_sha256
 from worker.errors import NotAuthorised, RetrievalError, SettingsError
-from worker.principal import check_keys, identify
+from worker.jobs.principal import check_keys, identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from kombu.message import Message
 
 from worker.contract import RetrieveTopK
 from worker.errors import DeadLettered
-from worker.quiet import QuietConsumer, QuietRequest, summarise
+from worker.queue.request import QuietConsumer, QuietRequest, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

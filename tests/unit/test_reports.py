@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from worker.cli.reports.answers import MOST_CONFLICTS, conflicts_table
+from worker.cli.terminal import Terminal
 from worker.contract import Citations
-from worker.core.citations import CitationRecord, create_citations_json
-from worker.core.hashing import hash_chunk
-from worker.reports import MOST_CONFLICTS, conflicts_table
-from worker.terminal import Terminal
+from worker.core.citations.document import CitationRecord, create_citations_json
+from worker.core.pins.hashing import hash_chunk
 
 LONG = "Nobody counts the reels of the north shelf before the noon bell rings over the harbour. " * 8
 

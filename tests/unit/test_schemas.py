@@ -16,11 +16,12 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from worker import client, schemas
+from worker import client
+from worker.cli import schemas
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.envelopes import error_types
+from worker.cli.schemas.registry import TASKS
 from worker.contract import Part
-from worker.schemas import examples, objects
-from worker.schemas.envelopes import error_types
-from worker.schemas.registry import TASKS
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
 SCHEMAS = objects.schemas()
@@ -143,7 +144,7 @@ def test_files_are_tidy():
 def test_files_are_always_the_same_bytes(seed):
     """Another process with another hash seed makes the same bytes."""
     script = (
-        "import hashlib; from worker.schemas import files; "
+        "import hashlib; from worker.cli.schemas import files; "
         "print(hashlib.sha256(repr(sorted(files().items())).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": seed}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker import schemas
-from worker.schemas import asyncapi
-from worker.schemas.registry import TASKS
+from worker.cli import schemas
+from worker.cli.schemas import asyncapi
+from worker.cli.schemas.registry import TASKS
 
 ASYNCAPI = asyncapi.document()
 

@@ -9,14 +9,14 @@ import pytest
 from pydantic import TypeAdapter
 
 from worker import client
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.envelopes import ENVELOPES
+from worker.cli.schemas.registry import TASKS
 from worker.contract import RetrieveTopK, parse_job
-from worker.core import vectors
-from worker.core.hashing import hash_chunk
+from worker.core.pins.hashing import hash_chunk
+from worker.core.ranking import vectors
 from worker.errors import InvalidJob
-from worker.principal import identify
-from worker.schemas import examples, objects
-from worker.schemas.envelopes import ENVELOPES
-from worker.schemas.registry import TASKS
+from worker.jobs.principal import identify
 from worker.settings import config_folder, from_values
 
 SCHEMAS = objects.schemas()

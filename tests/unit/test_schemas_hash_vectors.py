@@ -10,9 +10,9 @@ import sys
 import orjson
 import pytest
 
-from worker import schemas
-from worker.core.hashing import hash_chunk
-from worker.schemas import hash_vectors
+from worker.cli import schemas
+from worker.cli.schemas import hash_vectors
+from worker.core.pins.hashing import hash_chunk
 
 HASHES = hash_vectors.document()
 

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kombu.transport.memory import Channel
 
-from worker import client, demo
+from worker import client
+from worker.cli import demo
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.envelopes import body_schema
 from worker.contract import Filters, RetrieveTopK, RunRef, parse_job
-from worker.core import vectors
+from worker.core.ranking import vectors
 from worker.errors import InvalidJob
-from worker.schemas import examples, objects
-from worker.schemas.envelopes import body_schema
 
 SCHEMAS = objects.schemas()
 EXAMPLES = examples.examples()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from worker.schemas import examples, objects
-from worker.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
-from worker.schemas.registry import TASKS
-from worker.transport.inspection import Refusal, Rules, inspect
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
+from worker.cli.schemas.registry import TASKS
+from worker.queue.transport.inspection import Refusal, Rules, inspect
 
 from .mutated_jobs import JUNK, as_text
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from worker.cli.schemas import examples, objects
+from worker.cli.schemas.registry import TASKS, UNSAID, WHITE_SPACE
 from worker.contract import Part, parse_job
-from worker.schemas import examples, objects
-from worker.schemas.registry import TASKS, UNSAID, WHITE_SPACE
 
 from .mutated_jobs import (
     EXCEPTIONS,

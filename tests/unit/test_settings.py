@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.calibrating import write
+from worker.cli.calibration import write
 from worker.errors import SettingsError
 from worker.settings import (
     CONFIG_VARIABLE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.adapters.remote import RemoteSources
+from worker.adapters.providers.remote_sources import RemoteSources
 from worker.errors import SettingsError
 from worker.settings import from_values
 

@@ -14,10 +14,10 @@ from celery import Celery
 from celery.app.trace import trace_task
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from worker import codec
 from worker.contract import RetrieveTopK
 from worker.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
-from worker.tasks import RetrievalTask, run_job
+from worker.queue import codec
+from worker.queue.tasks import RetrievalTask, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

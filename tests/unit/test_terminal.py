@@ -19,20 +19,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-import worker.cli
-from worker import terminal
-from worker.answer_report import answer_report
-from worker.commands.dead import letters_table
+from worker.cli import terminal
+from worker.cli.commands.dead import letters_table
+from worker.cli.demo import as_table
+from worker.cli.main import run
+from worker.cli.reports.answers import citations_table, conflicts_table, hybrid_header, hybrid_table, replay_table
+from worker.cli.reports.pipeline_answer import answer_report
+from worker.cli.reports.trace import trace_report
+from worker.cli.schemas.examples import examples
+from worker.cli.schemas.hybrid_examples import hybrid_examples
+from worker.cli.schemas.pipeline_examples import pipeline_examples
+from worker.cli.terminal import Terminal, progress, styled
 from worker.contract import Citations, Hybrid, PipelineAnswer, Replay, TopK
-from worker.demo import as_table
 from worker.errors import InvalidJob, SettingsError, Unavailable
-from worker.reports import citations_table, conflicts_table, hybrid_header, hybrid_table, replay_table
-from worker.schemas.examples import examples
-from worker.schemas.hybrid_examples import hybrid_examples
-from worker.schemas.pipeline_examples import pipeline_examples
-from worker.terminal import Terminal, progress, styled
-from worker.trace_report import trace_report
-from worker.transport.dead_letters import DeadLetter
+from worker.queue.transport.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES
 from .test_pipeline_reports import told
@@ -209,7 +209,7 @@ def test_a_sentence_of_an_error_is_one_safe_line(
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    assert worker.cli.run(fail, []) == code
+    assert run(fail, []) == code
     said = capsys.readouterr().err
     assert is_safe(said)
     assert said.count("\n") == 1
@@ -239,7 +239,7 @@ def test_nothing_else_prints() -> None:
     raw = {("rich.console", "Console"), ("rich.text", "Text"), ("rich", "print"), ("typer", "echo"), ("click", "echo")}
     raw |= {("rich.markup", "escape"), ("rich.markup", "render"), ("typer", "secho")}
     for name, tree in SOURCES.items():
-        if name == "worker.terminal":
+        if name == "worker.cli.terminal":
             continue
         used = {
             (node.module, alias.name)

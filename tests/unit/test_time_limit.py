@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
-from worker import time_limit
+from worker.queue import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.main import get_command
 
-from worker import cli
+from worker.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ VALUES = [
 CHOSEN = 4
 """Values that each option and argument gets, of those above: others for each, the same in each run."""
 
-COMMAND = get_command(cli.cli)
+COMMAND = get_command(main.cli)
 
 
 def commands(command: Any = COMMAND, name: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -140,7 +140,7 @@ def test_a_wrong_invocation_is_answered_in_one_sentence(
     del place
     for arguments in INVOCATIONS:
         if " ".join(arguments[: len(name.split())]) == name:
-            code = cli.run(COMMAND, arguments)
+            code = main.run(COMMAND, arguments)
             out, err = capfd.readouterr()
             try:
                 check(code, out, err)
@@ -175,7 +175,7 @@ def test_a_process_says_the_same(arguments: list[str], place: Path) -> None:
         timeout=120,
         check=False,
         cwd=place,
-        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(cli.__file__).removesuffix("/worker/cli.py")},
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(main.__file__).removesuffix("/worker/cli/main.py")},
     )
     check(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -191,7 +191,7 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
             timeout=120,
             check=False,
             cwd=place,
-            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(cli.__file__).removesuffix("/worker/cli.py")},
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(main.__file__).removesuffix("/worker/cli/main.py")},
         )
     said = done.stderr.decode()
     assert done.returncode == 1, said

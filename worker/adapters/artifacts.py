@@ -43,7 +43,7 @@ class Artifacts:
 
         Args:
             owner: whose file it is; another's of the same path is another file.
-            path: relative, made of parts that were checked (see `worker.run_files`).
+            path: relative, made of parts that were checked (see `worker.jobs.run_files`).
             content: the whole file. If it is what is there already, nothing is written.
 
         Returns:

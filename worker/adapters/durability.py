@@ -13,8 +13,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker.adapters.connections import LIMITS
-from worker.adapters.postgres import connected, translated_errors
+from worker.adapters.postgres.connections import LIMITS
+from worker.adapters.postgres.database import connected, translated_errors
 from worker.adapters.redis_refusals import refusal, url_problem
 from worker.errors import RetrievalError, SettingsError
 
@@ -251,7 +251,7 @@ def _informed(client: redis.Redis) -> dict[str, str]:
 
 
 def role_findings(settings: Settings) -> Iterator[Finding]:
-    """Time limits of the worker's role; see `worker.adapters.connections.LIMITS`."""
+    """Time limits of the worker's role; see `worker.adapters.postgres.connections.LIMITS`."""
     names = ", ".join(f"current_setting('{name}')" for name in LIMITS)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         row = connection.execute(f"SELECT current_user, {names}".encode()).fetchone()

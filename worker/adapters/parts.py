@@ -9,7 +9,7 @@ import importlib.util
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.adapters.artifacts import Artifacts
-from worker.adapters.tokenizer import token_counter
+from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
 from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES
 

@@ -1,7 +1,7 @@
 """The jobs in and the results out: the public wire contract, as pydantic models.
 
 Imported by the worker and by backends alike, so it needs neither numpy nor a database. Embeddings are only
-typed here; `worker.core.vectors.decode` checks and decodes them in the worker.
+typed here; `worker.core.ranking.vectors.decode` checks and decodes them in the worker.
 """
 
 from worker.contract.answers import (

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from worker.core.hashing import ACCEPTED, canonical_hash
+from worker.core.pins.hashing import ACCEPTED, canonical_hash
 from worker.core.shape import as_integer, join_path
 from worker.errors import InvalidJob
 

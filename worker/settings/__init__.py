@@ -16,7 +16,7 @@ from pydantic import AliasChoices, Field, SecretStr, TypeAdapter, ValidationErro
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
-from worker.core.costs import Price
+from worker.core.prompting.costs import Price
 from worker.errors import SettingsError
 from worker.settings.base import Identifier, Section, config_folder
 from worker.settings.providers import (

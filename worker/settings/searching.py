@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from worker.core.keywords import EXTRACTORS
+from worker.core.text.keywords import EXTRACTORS
 from worker.model import LegName
 from worker.settings.base import Seconds, Section
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from worker.core.quoting.budget import STEPS_PER_JOB
+from worker.core.citations.quoting.budget import STEPS_PER_JOB
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
 # Postgres accepts custom settings of two parts only; anything else would be one of its own.

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core import answering
-from worker.core.answering import AnswerReport, CheckedSentence, check_answer
+from worker.core.citations import answering
+from worker.core.citations.answering import AnswerReport, CheckedSentence, check_answer
 
 SOURCES = {
     "S1": "The ribbon hums at 50 Hz. Its gain is 3.5 dB,\nnever more.",

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.citations import CitationRecord, create_citations_json, is_intact, read_citations_json
-from worker.core.hashing import hash_chunk
+from worker.core.citations.document import (
+    CitationRecord,
+    create_citations_json,
+    is_intact,
+    read_citations_json,
+)
+from worker.core.pins.hashing import hash_chunk
 from worker.errors import InvalidJob
 
 SEED = ("chunk_hash", "source_id", "text", "weight", "section")

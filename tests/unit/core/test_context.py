@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core.context import Context, LeftOut, Source, build_context, estimated_tokens, readable
-from worker.core.labels import classify, defused, find_labels
+from worker.core.citations.labels import classify, defused, find_labels
+from worker.core.prompting.context import Context, LeftOut, Source, build_context, estimated_tokens, readable
 
 PLENTY = 10**9
 GIVEN = [f"S{number}" for number in range(1, 10)]

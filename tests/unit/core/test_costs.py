@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.costs import MOST_TOKENS, CostEntry, Price, Tokens, entry, total, written
+from worker.core.prompting.costs import MOST_TOKENS, CostEntry, Price, Tokens, entry, total, written
 
 PRICES = {
     ("openai", "small"): Price(Decimal("0.15"), Decimal("0.60"), Decimal("0.075")),

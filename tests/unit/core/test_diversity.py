@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.diversity import cut, mmr, per_document, stacked, without_duplicates
+from worker.core.ranking.diversity import cut, mmr, per_document, stacked, without_duplicates
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.core.diversity import Selection
+    from worker.core.ranking.diversity import Selection
 
 
 def candidate(name: str, document: str = "d", text: str = "", corpus: str = "") -> Candidate:

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core.answering import check_answer
-from worker.core.context import Labelled, Source
-from worker.core.extractive import NO_ANSWER, answer, code_answer
-from worker.core.labels import find_labels
+from worker.core.citations.answering import check_answer
+from worker.core.citations.labels import find_labels
+from worker.core.prompting.context import Labelled, Source
+from worker.core.prompting.extractive import NO_ANSWER, answer, code_answer
 
 QUESTION = "Does phantom power harm a ribbon?"
 pieces = st.sampled_from(

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.fusion import FUSIONS, RankedLeg, identity, min_max, rrf, similarity, weighted
-from worker.core.ranking import id_key
+from worker.core.ranking.fusion import FUSIONS, RankedLeg, identity, min_max, rrf, similarity, weighted
+from worker.core.ranking.total_order import id_key
 from worker.model import Candidate, Chunk, LegScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.core.fusion import Fusion
+    from worker.core.ranking.fusion import Fusion
 
 NAMES = ["primary", "contextual", "sparse"]
 # Few values, so that ties are the rule; of a grid on which differences are exact, so that a rounding error is none.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.glossary import Glossary
+from worker.core.text.glossary import Glossary
 
 TABLE = {
     "hi-hats": ["hi-hat", "percussion", "drums", "rhythm"],

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.core.citations import CitationRecord
-from worker.core.conflicts import find_conflicts
-from worker.core.disagreement import find_disagreements
-from worker.core.labels import classify
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.conflicts import find_conflicts
+from worker.core.citations.disagreement import find_disagreements
+from worker.core.citations.document import CitationRecord
+from worker.core.citations.labels import classify
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

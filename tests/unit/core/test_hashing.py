@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
+from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
 from worker.settings import config_folder
 
 WHITE_SPACE = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from worker.core.hyde import pooled
+from worker.core.ranking.hyde import pooled
 
 numbers = st.floats(-1e6, 1e6).filter(lambda number: number == 0 or abs(number) > 1e-6)
 vectors = st.lists(numbers, min_size=4, max_size=4).filter(any).map(np.array)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.glossary import Glossary
-from worker.core.keywords import EXTRACTORS, MOST, strudel, words
-from worker.core.words import folded
+from worker.core.text.glossary import Glossary
+from worker.core.text.keywords import EXTRACTORS, MOST, strudel, words
+from worker.core.text.words import folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

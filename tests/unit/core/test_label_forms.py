@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.core.answering import check_answer
-from worker.core.labels import classify
+from worker.core.citations.answering import check_answer
+from worker.core.citations.labels import classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worker.core.labels import LabelReport
+    from worker.core.citations.labels import LabelReport
 
 GIVEN = {f"S{n}": f"sha256:{n}" for n in range(1, 13)}
 CASES = 2_400

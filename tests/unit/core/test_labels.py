@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.labels import MAX_EXPANDED, LabelReport, classify, find_labels
+from worker.core.citations.labels import MAX_EXPANDED, LabelReport, classify, find_labels
 from worker.errors import InvalidJob
 
 GIVEN = {f"S{n}": f"sha256:{n}" for n in range(1, 6)}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker.core.fusion import RankedLeg, similarity
-from worker.core.leg_figures import LegFigures, SearchFigures, figures
+from worker.core.ranking.fusion import RankedLeg, similarity
+from worker.core.ranking.leg_figures import LegFigures, SearchFigures, figures
 from worker.model import Candidate, Chunk
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.core.lexical import embed
+from worker.core.text.lexical import embed
 
 TEXTS = [
     "The compressor on channel 18 hums at 50 Hz since the new power supply.",
@@ -18,7 +18,7 @@ TEXTS = [
     "第十八通道的嗡嗡声",
     "",
 ]
-DIGEST = "import hashlib, json, sys; from worker.core.lexical import embed; "
+DIGEST = "import hashlib, json, sys; from worker.core.text.lexical import embed; "
 DIGEST += "print(hashlib.sha256(embed(json.loads(sys.argv[1])).tobytes()).hexdigest())"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.measures import duplicate_rate, mean, ndcg, recall
+from worker.core.ranking.measures import duplicate_rate, mean, ndcg, recall
 
 rankings = st.permutations("abcdefgh")
 judgements = st.dictionaries(st.sampled_from("abcdefghxyz"), st.integers(0, 3).map(float), min_size=1)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.normal_forms import normal_form
+from worker.core.text.normal_forms import normal_form
 
 Form = Literal["NFC", "NFD", "NFKC"]
 

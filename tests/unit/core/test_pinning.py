@@ -9,21 +9,11 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core import pinning
-from worker.core.hashing import hash_chunk
-from worker.core.inline import FILL_ORDERS, InlineChunk, fill
-from worker.core.inline import order as inline_order
-from worker.core.pinning import (
-    RETURNED,
-    Outcome,
-    Pin,
-    answered,
-    bare,
-    compact_json,
-    digest,
-    raw_hash,
-    unique,
-)
+from worker.core.pins import pinning
+from worker.core.pins.hashing import hash_chunk
+from worker.core.pins.inline import FILL_ORDERS, InlineChunk, fill
+from worker.core.pins.inline import order as inline_order
+from worker.core.pins.pinning import RETURNED, Outcome, Pin, answered, bare, compact_json, digest, raw_hash, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

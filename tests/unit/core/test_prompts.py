@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.prompts import Setting, Turn, prompt_cache_key, reset_reasons, starting_prompt
+from worker.core.prompting.prompts import Setting, Turn, prompt_cache_key, reset_reasons, starting_prompt
 
 NOW = Setting("openai", "small", "grounded", "claims-1")
 BEFORE = Turn(NOW, "earlier")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.hashing import hash_chunk
-from worker.core.ranking import by_similarity, id_key, within_distance
+from worker.core.pins.hashing import hash_chunk
+from worker.core.ranking.total_order import by_similarity, id_key, within_distance
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core.rerank import idf, scores
+from worker.core.ranking.bm25 import idf, scores
 
 words = st.sampled_from(["ribbon", "tension", "brass", "screw", "hum", "the", "铝"])
 sentences = st.lists(words, max_size=8).map(" ".join)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.temporal import UNDATED, blended, recency, reordered
+from worker.core.ranking.temporal import UNDATED, blended, recency, reordered
 
 DAY = 86_400.0
 dates = st.floats(allow_nan=False)

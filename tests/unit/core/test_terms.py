@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core.terms import terms
+from worker.core.text.terms import terms
 
 
 @pytest.mark.parametrize(

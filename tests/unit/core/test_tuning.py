@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.tuning import Example, LegList, Quality, _distance, tune
+from worker.core.ranking.tuning import Example, LegList, Quality, _distance, tune
 
 METHODS = ["weighted", "rrf"]
 lists = st.permutations("abcde").map(lambda ids: ids[:4])

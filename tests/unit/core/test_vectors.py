@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from worker.core.vectors import decode
+from worker.core.ranking.vectors import decode
 from worker.errors import InvalidJob
 
 LARGEST = float(np.finfo(np.float32).max)

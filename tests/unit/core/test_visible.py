@@ -9,7 +9,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.visible import ascii_json, printable_json, visible, visible_line
+from worker.core.text.visible import ascii_json, printable_json, visible, visible_line
 
 # Without width although they are letters or marks: default ignorable characters of Unicode.
 IGNORABLE = {*"\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0", *map(chr, range(0x180B, 0x1810))}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
-from worker.core.websearch import searchable
+from worker.core.text.websearch import searchable
 
 SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'aé_\n"), max_size=200)
 

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from worker.core import disagreement
-from worker.core.citations import CitationRecord
-from worker.core.disagreement import find_disagreements
-from worker.core.disagreement.comparing import compare
-from worker.core.disagreement.pairing import MAX_PAIRS, MAX_VARIANTS
-from worker.core.disagreement.reading import read_sentence
-from worker.core.disagreement.sentences import split_sentences
-from worker.core.disagreement.suspects import find_suspects
+from worker.core.citations import disagreement
+from worker.core.citations.disagreement import find_disagreements
+from worker.core.citations.disagreement.comparing import compare
+from worker.core.citations.disagreement.pairing import MAX_PAIRS, MAX_VARIANTS
+from worker.core.citations.disagreement.reading import read_sentence
+from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.citations.disagreement.suspects import find_suspects
+from worker.core.citations.document import CitationRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.core.conflicts import Conflict
+    from worker.core.citations.conflicts import Conflict
 
 MAY_BE_BAKED = "Blue reels may be baked."
 WORDS = "The the a blue reel reels desk needs need does not never may be baked No nobody with without oars stopped stop"

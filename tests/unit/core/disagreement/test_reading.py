@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker.core.disagreement.reading import read_sentence
-from worker.core.disagreement.vocabulary import BASES
+from worker.core.citations.disagreement.reading import read_sentence
+from worker.core.citations.disagreement.vocabulary import BASES
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from worker.core.quoting.findings import QuoteFinding
+    from worker.core.citations.quoting.findings import QuoteFinding
 
 FOUND = {"verbatim", "normalised", "elided"}
 LEAST_CASES, LEAST_TEXTS, LEAST_LANGUAGES = 200, 20, 8

@@ -8,8 +8,8 @@ import unicodedata
 import pytest
 from tests.unit.core.quoting.corpus import KINDS_OF_TEXT as TEXTS
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk, QuoteFinding
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
 
 
 def check(quote: str, kind: str) -> QuoteFinding:

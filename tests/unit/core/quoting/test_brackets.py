@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.core.quoting.corpus import PROSE, TEXTS, Made, Rule, Text, accepted, cases, is_broad, refused
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
-from worker.core.quoting.limits import counts, denies
-from worker.core.quoting.word_lists import word_lists
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting.limits import counts, denies
+from worker.core.citations.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
     import random

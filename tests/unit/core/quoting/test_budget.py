@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.budget import BudgetSpentError, SearchBudget, spend
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.budget import BudgetSpentError, SearchBudget, spend
+from worker.core.citations.quoting.findings import QuotedChunk
 
 UNITS = "5 MW " * 1_000
 HARD = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.core.quoting.corpus import TEXTS, Made, Rule, Text, accepted, cases, check, is_broad, plant, refused
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     import random

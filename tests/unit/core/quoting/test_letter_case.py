@@ -20,8 +20,8 @@ from tests.unit.core.quoting.corpus import (
     swap_planted,
 )
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     import random

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk, QuoteFinding
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
 
 DESK = (
     "The desk may stay in service, but those channels should not carry quiet sources until they are repaired. "

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

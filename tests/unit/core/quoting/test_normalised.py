@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.differences import FINAL_STOP, KINDS
-from worker.core.quoting.findings import QuotedChunk, QuoteFinding
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.differences import FINAL_STOP, KINDS
+from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
 
 
 def check(quote: str, text: str) -> QuoteFinding:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.characters import fold
-from worker.core.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.characters import fold
+from worker.core.citations.quoting.findings import QuotedChunk
 
 
 def verdict(quote: str, text: str) -> str:

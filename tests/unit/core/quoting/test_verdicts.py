@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.quoting import check_quote
-from worker.core.quoting.findings import NOT_FOUND, QuotedChunk, QuoteFinding
-from worker.core.quoting.forms import prepare
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import NOT_FOUND, QuotedChunk, QuoteFinding
+from worker.core.citations.quoting.forms import prepare
 
 DESK = (
     "The desk may stay in service, but those channels should not carry quiet sources until they are repaired. "

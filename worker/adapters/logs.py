@@ -1,0 +1,108 @@
+"""Logs: one JSON object a line (or coloured text on a terminal), with nothing of what a job or a chunk says."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+
+from worker.core.text.visible import printable_json, visible_line
+
+if TYPE_CHECKING:
+    from worker.settings import LogSettings
+
+# Loggers of others that print arguments, URLs or headers, or repeat at INFO what `job done` says.
+_LEAST_LEVELS = {
+    "celery": logging.INFO,
+    "kombu": logging.INFO,
+    "amqp": logging.INFO,
+    "celery.app.trace": logging.WARNING,
+    "celery.worker.strategy": logging.WARNING,
+    "psycopg": logging.ERROR,
+    "psycopg.pool": logging.ERROR,
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "httpcore2": logging.WARNING,
+    "openai": logging.WARNING,
+}
+
+_SHARED: list[structlog.types.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+
+
+def configure(settings: LogSettings) -> None:
+    """Send everything that this process logs to standard error, in one form."""
+    console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
+    renderers: list[structlog.types.Processor] = (
+        [_visible, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer(_to_json)]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_SHARED,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_locals, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level)
+    for name, level in _LEAST_LEVELS.items():
+        logging.getLogger(name).setLevel(max(level, root.level))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_SHARED,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def logger(name: str) -> Any:
+    """A structured logger."""
+    return structlog.stdlib.get_logger(name)
+
+
+def where(error: BaseException) -> list[str]:
+    """The frames of an error as ``file:line function``, without its message, which may quote a job."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return frames
+
+
+def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """An exception in a log line is its type and frames; its message may quote what must not be logged."""
+    info = event.pop("exc_info", None)
+    error = info if isinstance(info, BaseException) else info[1] if isinstance(info, tuple) else None
+    if error is None and info:
+        error = sys.exception()
+    if error is not None:
+        event["exception"] = type(error).__name__
+        event["where"] = where(error)
+    return event
+
+
+def _visible(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Show what could steer a terminal: `ConsoleRenderer` writes strings as they are, and the rest by `repr`."""
+    return {
+        visible_line(name): visible_line(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
+
+def _to_json(event: Any, **_: Any) -> str:
+    return printable_json(orjson.dumps(event, default=repr).decode())

@@ -1,0 +1,1 @@
+"""Postgres: connections, the statements that are sent, and rows as values."""

@@ -1,0 +1,371 @@
+"""What the database says of itself: that the worker's role can't see past the policies, and how corpora are typed.
+
+Checked in full once per process, before the first job, and again where a read finds that something has changed since
+(`worker.adapters.postgres.row_security`). Whatever would let a row out that the policies hide stops the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from psycopg import sql
+
+from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
+from worker.adapters.postgres.row_security import RECORDS, UNPROTECTED, Protection, version_of
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import psycopg
+
+    from worker.settings import CorpusSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTypes:
+    """What the database knows of a corpus's tables.
+
+    Attributes:
+        id: type of the id column, as Postgres names it (``text``, ``bigint``, ``uuid``); below a domain, of its base.
+        document_id: type of the document id column.
+        storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
+        documents_storage: the same of the table of documents.
+        protection: what every read of the corpus checks.
+        columns: column → its type.
+        embedding: what the embeddings are stored as: ``vector`` or ``halfvec``.
+    """
+
+    id: str
+    document_id: str
+    storage: tuple[int, ...] = ()
+    documents_storage: tuple[int, ...] = ()
+    protection: Protection = UNPROTECTED
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    embedding: str = "vector"
+
+    def index(self, wanted: str) -> str:
+        """What the HNSW index is over, as the settings want it: of a column of halfvec there is no other."""
+        return "halfvec" if self.embedding == "halfvec" else wanted
+
+
+# Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
+_ROLE = """
+SELECT rolname, rolsuper, rolbypassrls,
+       ARRAY(SELECT m.oid FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'MEMBER')),
+       ARRAY(SELECT m.rolname FROM pg_roles m
+              WHERE pg_has_role(r.oid, m.oid, 'MEMBER') AND m.oid <> r.oid
+                AND (m.rolsuper OR m.rolbypassrls) ORDER BY 1)
+  FROM pg_roles r WHERE rolname = current_user
+"""
+
+_RELATION = """
+SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrowsecurity,
+       coalesce(c.reloptions @> '{security_invoker=true}' OR c.reloptions @> '{security_invoker=on}'
+                OR c.reloptions @> '{security_invoker=1}' OR c.reloptions @> '{security_invoker=yes}', false),
+       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
+  FROM pg_class c WHERE c.oid = to_regclass(%s)
+"""
+
+# A domain's values are of its base type, and the driver sees only that.
+_COLUMNS = """
+WITH RECURSIVE typed AS (
+  SELECT attname, atttypid AS type, atttypmod AS modifier, format_type(atttypid, atttypmod) AS full_name,
+         NOT attnotnull AS nullable
+    FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+  UNION ALL
+  SELECT attname, t.typbasetype, t.typtypmod, full_name, nullable AND NOT t.typnotnull
+    FROM typed JOIN pg_type t ON t.oid = typed.type WHERE t.typtype = 'd'
+)
+SELECT attname, format_type(type, -1), modifier, full_name, nullable
+  FROM typed JOIN pg_type t ON t.oid = typed.type WHERE t.typtype <> 'd'
+"""
+
+_CONFIGURATION = "SELECT FROM pg_ts_config WHERE cfgname = %s AND pg_ts_config_is_visible(oid)"
+
+# The tables that hold the rows of a relation: through views of any depth, and in partitions and children.
+_STORAGE = """
+WITH RECURSIVE below AS (
+  SELECT to_regclass(%s)::oid AS oid
+  UNION
+  SELECT child FROM below b, LATERAL (
+    SELECT d.refobjid AS child
+      FROM pg_rewrite w JOIN pg_depend d
+        ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'n'
+     WHERE w.ev_class = b.oid
+    UNION ALL
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = b.oid
+  ) AS children
+)
+SELECT c.oid FROM below JOIN pg_class c USING (oid) WHERE c.relkind = 'r' ORDER BY 1
+"""
+
+# All that a view reads or calls, through any depth: relations, functions, operators. Partitions and children are read
+# through their parent, whose policies apply. Of a function whose body is text, every function and relation counts whose
+# name is a word of it: rather one too many. What is in pg_catalog is Postgres' own. Trusted functions are not followed.
+_BELOW_VIEW = """
+WITH RECURSIVE own AS (
+  SELECT oid FROM pg_namespace WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+), below (class, oid) AS (
+  SELECT 'pg_class'::regclass::oid, %(view)s::oid
+  UNION
+  SELECT child.class, child.oid FROM below b, LATERAL (
+    SELECT d.refclassid AS class, d.refobjid AS oid
+      FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.deptype = 'n'
+     WHERE b.class = 'pg_class'::regclass AND w.ev_class = b.oid
+    UNION ALL
+    SELECT d.refclassid, d.refobjid FROM pg_depend d
+     WHERE b.class = 'pg_proc'::regclass AND d.classid = b.class AND d.objid = b.oid AND d.deptype = 'n'
+    UNION ALL
+    SELECT 'pg_proc'::regclass, o.oprcode::oid FROM pg_operator o
+     WHERE b.class = 'pg_operator'::regclass AND o.oid = b.oid
+    UNION ALL
+    SELECT 'pg_proc'::regclass, part.oid
+      FROM pg_aggregate a, unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn]::oid[]) AS part (oid)
+     WHERE b.class = 'pg_proc'::regclass AND a.aggfnoid = b.oid
+    UNION ALL
+    SELECT named.class, named.oid
+      FROM pg_proc f JOIN pg_language l ON l.oid = f.prolang,
+           LATERAL regexp_split_to_table(lower(f.prosrc), '[^[:alnum:]_$]+') AS word,
+           LATERAL (SELECT 'pg_proc'::regclass::oid AS class, p.oid FROM pg_proc p JOIN own ON own.oid = p.pronamespace
+                     WHERE lower(p.proname) = word
+                    UNION ALL
+                    SELECT 'pg_class'::regclass, c.oid FROM pg_class c JOIN own ON own.oid = c.relnamespace
+                     WHERE lower(c.relname) = word) AS named
+     WHERE b.class = 'pg_proc'::regclass AND f.oid = b.oid AND l.lanname NOT IN ('internal', 'c')
+  ) AS child
+   WHERE child.class IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass)
+     AND NOT (child.class = 'pg_proc'::regclass
+              AND child.oid = ANY (SELECT p.oid FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                                    WHERE n.nspname || '.' || p.proname = ANY (%(trusted)s::text[])
+                                       OR p.proname = ANY (%(trusted)s::text[]) AND pg_function_is_visible(p.oid)))
+)
+SELECT c.oid, c.relkind::text, false, quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
+  FROM below b JOIN pg_class c ON b.class = 'pg_class'::regclass AND c.oid = b.oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid <> %(view)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+UNION ALL
+SELECT p.oid, 'function', p.prosecdef, n.nspname || '.' || p.proname
+  FROM below b JOIN pg_proc p ON b.class = 'pg_proc'::regclass AND p.oid = b.oid
+  JOIN pg_namespace n ON n.oid = p.pronamespace
+ ORDER BY name, 1
+"""
+
+
+_TEXT, _VECTOR = ColumnType("text"), ColumnType("vector")
+"""What a column is taken for that is not there, until the problem is told."""
+
+_OR_PUBLIC = " (and add policies), or declare the corpus public = true"
+_OR_MIGRATE = ", or run 'retrieval-worker migrate', which does it"  # config/records.sql; they are no corpus
+"""What else mends a table without row-level security."""
+
+
+def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, CorpusTypes]:
+    """Check the role and every corpus; return the types of each corpus's keys.
+
+    Raises:
+        SettingsError: the role could see past row-level security, or a corpus is not there, not readable,
+            not protected though it isn't public, or lacks a mapped column. All problems are named.
+    """
+    problems: list[str] = []
+    memberships = _check_role(connection, problems)
+    types = {}
+    for name, corpus in corpora.items():
+        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, memberships, problems)
+        if columns is None:
+            continue
+        problems += _missing_columns(name, corpus, columns)
+        problems += wrong_types(name, corpus, columns)
+        problems += _language(connection, name, corpus)
+        keys = corpus.columns
+        documents = corpus.documents
+        if documents is not None:
+            _check_documents(connection, name, corpus, memberships, columns.get(keys.document_id), problems)
+        types[name] = CorpusTypes(
+            columns.get(keys.id, _TEXT).name,
+            columns.get(keys.document_id, _TEXT).name,
+            _storage(connection, corpus.table),
+            _storage(connection, documents.table) if documents is not None else (),
+            UNPROTECTED if corpus.public else _protection(connection, corpus),
+            columns,
+            columns.get(keys.embedding, _VECTOR).embedding,
+        )
+    for table in RECORDS:
+        _check_below(connection, "records", table, memberships, problems, _OR_MIGRATE)
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return types
+
+
+def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> frozenset[int]:
+    """Note what is wrong with the role; return the oids of all roles that it is a member of (and its own)."""
+    row = connection.execute(_ROLE).fetchone()
+    if row is None:
+        raise SettingsError("the database does not know the role that is connected")
+    name, superuser, bypass, memberships, powerful = row
+    cure = "connect as a role without it (config/schema.sql makes retrieval_worker)"
+    if superuser:
+        problems.append(f"the role {name} is a superuser, whom row-level security does not bind: {cure}")
+    if bypass:
+        problems.append(f"the role {name} has BYPASSRLS: {cure}")
+    problems.extend(
+        f"the role {name} is a member of {other}, which row-level security does not bind: {cure}" for other in powerful
+    )
+    return frozenset(memberships)
+
+
+def _check_relation(
+    connection: psycopg.Connection[Any],
+    label: str,
+    table: str,
+    corpus: CorpusSettings,
+    memberships: frozenset[int],
+    problems: list[str],
+) -> dict[str, ColumnType] | None:
+    """Note what is wrong with a table or view; return its columns' types, or None if it can't be read."""
+    quoted = identifier(table).as_string(connection)
+    row = connection.execute(_RELATION, (quoted,)).fetchone()
+    if row is None:
+        problems.append(f"{label}: there is no table {table} ('retrieval-worker migrate' makes the reference tables)")
+        return None
+    oid, kind, owner, owner_name, row_security, security_invoker, readable = row
+    if not readable:
+        problems.append(f"{label}: GRANT SELECT ON {table} to the worker's role")
+        return None
+    if owner in memberships:
+        problems.append(
+            f"{label}: the worker's role owns {table} or is a member of its owner {owner_name}, "
+            "whom row-level security does not bind: connect as another role"
+        )
+    if not corpus.public:
+        problems += _unprotected(label, table, kind, row_security, security_invoker)
+        for below in _below_view(connection, oid, corpus) if kind == "v" else ():
+            if below.kind != "function":
+                _check_below(connection, label, below.name, memberships, problems)
+            elif below.security_definer:
+                problems.append(
+                    f"{label}: the function {below.name} below the view {table} is SECURITY DEFINER and reads with its "
+                    f"owner's rights: ALTER FUNCTION {below.name} SECURITY INVOKER, or name it in trusted_functions"
+                )
+    return {column: ColumnType(*kind) for column, *kind in connection.execute(_COLUMNS, (oid,)).fetchall()}
+
+
+class _Below(NamedTuple):
+    """A relation or function that a view reads or calls."""
+
+    oid: int
+    kind: str
+    security_definer: bool
+    name: str
+
+
+def _below_view(connection: psycopg.Connection[Any], view: int, corpus: CorpusSettings) -> list[_Below]:
+    values = {"view": view, "trusted": corpus.trusted_functions}
+    return [_Below(*row) for row in connection.execute(_BELOW_VIEW, values).fetchall()]
+
+
+def _unprotected(
+    label: str, table: str, kind: str, row_security: bool, security_invoker: bool, otherwise: str = _OR_PUBLIC
+) -> Iterator[str]:
+    if kind == "v":
+        if not security_invoker:
+            yield (
+                f"{label}: the view {table} runs with its owner's rights: "
+                f"ALTER VIEW {table} SET (security_invoker = true)"
+            )
+    elif kind in {"r", "p"}:
+        if not row_security:
+            yield (
+                f"{label}: {table} has no row-level security: ALTER TABLE {table} ENABLE ROW LEVEL SECURITY{otherwise}"
+            )
+    else:
+        yield f"{label}: {table} is neither a table nor a view, so row-level security can't protect it"
+
+
+def _check_below(
+    connection: psycopg.Connection[Any],
+    label: str,
+    quoted: str,
+    memberships: frozenset[int],
+    problems: list[str],
+    otherwise: str = _OR_PUBLIC,
+) -> None:
+    """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
+    row = connection.execute(_RELATION, (quoted,)).fetchone()
+    if row is None:
+        return
+    _, kind, owner, owner_name, row_security, security_invoker, _ = row
+    if owner in memberships:
+        problems.append(f"{label}: the worker's role owns {quoted} or is a member of its owner {owner_name}")
+    problems += _unprotected(label, quoted, kind, row_security, security_invoker, otherwise)
+
+
+def _check_documents(
+    connection: psycopg.Connection[Any],
+    name: str,
+    corpus: CorpusSettings,
+    memberships: frozenset[int],
+    document_id: ColumnType | None,
+    problems: list[str],
+) -> None:
+    documents = corpus.documents
+    if documents is None:
+        return
+    label = f"documents of corpus {name}"
+    columns = _check_relation(connection, label, documents.table, corpus, memberships, problems)
+    problems += [
+        f"corpora.{name}.documents.{field}: {documents.table} has no column {column}"
+        for field, column in (("id", documents.id), ("path", documents.path))
+        if columns is not None and column is not None and column not in columns
+    ]
+    problems += wrong_document_types(name, corpus, document_id, columns or {})
+
+
+def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Protection:
+    """What every read of a corpus checks; it was found safe just now."""
+    tables: list[str] = []
+    views: list[str] = []
+    below: list[int] = []
+    definitions: list[int] = []
+    names = [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
+    for name in names:
+        quoted = identifier(name).as_string(connection)
+        row = connection.execute(_RELATION, (quoted,)).fetchone()
+        if row is None or row[1] != "v":
+            tables.append(quoted)
+            continue
+        views.append(quoted)
+        for one in _below_view(connection, row[0], corpus):
+            (definitions if one.kind in {"v", "function"} else below).append(one.oid)
+    (version,) = connection.execute(sql.SQL("SELECT ") + version_of(views, definitions)).fetchone() or ("",)
+    return Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), version)
+
+
+def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:
+    quoted = identifier(table).as_string(connection)
+    return tuple(oid for (oid,) in connection.execute(_STORAGE, (quoted,)).fetchall())
+
+
+def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnType]) -> list[str]:
+    mapped = {
+        **{f"columns.{field}": column for field, column in corpus.columns.model_dump(exclude_none=True).items()},
+        **{f"metadata_columns.{field}": column for field, column in corpus.metadata_columns.items()},
+    }
+    return [
+        f"corpora.{name}.{field}: {corpus.table} has no column {column}"
+        for field, column in mapped.items()
+        if column not in columns
+    ]
+
+
+def _language(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[str]:
+    """A language that is not there keeps a corpus from full-text search."""
+    if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
+        yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"
+
+
+def identifier(name: str) -> sql.Identifier:
+    """A table's name from settings (``schema.table`` or ``table``), quoted."""
+    return sql.Identifier(*name.split("."))

@@ -1,0 +1,138 @@
+"""Which recorded runs are to be checked against their corpora, and what the last check of each found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from worker.adapters.postgres.runs import pin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.postgres.database import Database, Row, Statement
+    from worker.core.pins.pinning import Pin
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run, and the pins of all its records.
+
+    Attributes:
+        key: the worker's own number of the run.
+        subject_id, run_id: its name among those of its owner.
+        pins: in the order in which they were recorded.
+        last: verdict → pins as the last check found them; None if it never was checked.
+    """
+
+    key: int
+    subject_id: str
+    run_id: str
+    pins: Sequence[Pin]
+    last: Mapping[str, int] | None
+
+
+_COUNT = b"""
+SELECT count(*) FROM retrieval.runs
+ WHERE (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
+   AND (%(run_id)s::text IS NULL OR run_id = %(run_id)s)
+"""
+
+_SELECT_NEXT = b"""
+SELECT r.id, r.subject_id, r.run_id, c.counts
+  FROM retrieval.runs r LEFT JOIN retrieval.run_checks c ON c.run = r.id
+ WHERE r.id > %(after)s
+   AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
+   AND (%(run_id)s::text IS NULL OR run_id = %(run_id)s)
+ ORDER BY r.id LIMIT %(limit)s
+"""
+
+# New runs first, then those checked longest ago; two small look-ups by index instead of a sort of all.
+_SELECT_DUE = b"""
+(SELECT r.id, r.subject_id, r.run_id, NULL::jsonb
+   FROM retrieval.runs r WHERE NOT EXISTS (SELECT FROM retrieval.run_checks c WHERE c.run = r.id)
+  ORDER BY r.id LIMIT %(limit)s)
+UNION ALL
+(SELECT r.id, r.subject_id, r.run_id, c.counts
+   FROM retrieval.run_checks c JOIN retrieval.runs r ON r.id = c.run
+  ORDER BY c.checked_at, c.run LIMIT %(limit)s)
+ LIMIT %(limit)s
+"""
+
+_SELECT_PINS = b"""
+SELECT p.run, p.score, p.chunk_hash, p.hash_version, p.raw_hash, p.chunk_id, p.document_id, p.corpus
+  FROM retrieval.run_pins p JOIN retrieval.run_records r USING (run, task, step)
+ WHERE p.run = ANY (%(runs)s::bigint[]) ORDER BY p.run, r.sequence, p.rank
+"""
+
+_UPSERT_CHECKS = b"""
+INSERT INTO retrieval.run_checks (run, counts)
+SELECT * FROM unnest(%(runs)s::bigint[], %(counts)s::jsonb[])
+ON CONFLICT (run) DO UPDATE SET checked_at = now(), counts = excluded.counts
+"""
+
+_INSERT_DRIFT = b"""
+INSERT INTO retrieval.run_events (run, kind, data)
+SELECT run, 'drifted', counts FROM unnest(%(drifted)s::bigint[], %(drift)s::jsonb[]) AS d (run, counts)
+"""
+
+
+class Checks:
+    """Runs to check, and what was found.
+
+    Args:
+        database: where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def count(self, owner: str | None, subject_id: str | None, run_id: str | None) -> int:
+        """How many runs there are; see `next`."""
+        values = {"owner": owner, "subject_id": subject_id, "run_id": run_id}
+        ((row,),) = self._read(owner, [(_COUNT, values)])
+        return int(row[0])
+
+    def next(
+        self, owner: str | None, subject_id: str | None, run_id: str | None, after: int, limit: int
+    ) -> list[StoredRun]:
+        """The first ``limit`` runs beyond ``after``: of one owner (None: of all), of one subject, of one name."""
+        values = {"owner": owner, "subject_id": subject_id, "run_id": run_id, "after": after, "limit": limit}
+        (rows,) = self._read(owner, [(_SELECT_NEXT, values)])
+        return self._with_pins(owner, rows)
+
+    def due(self, limit: int) -> list[StoredRun]:
+        """The ``limit`` runs of all owners that were checked longest ago, or never."""
+        (rows,) = self._read(None, [(_SELECT_DUE, {"limit": limit})])
+        return self._with_pins(None, rows)
+
+    def note(self, owner: str | None, found: Sequence[tuple[StoredRun, Mapping[str, int]]]) -> None:
+        """Keep what a check found; where it is other than the last time, as an event of the run, too."""
+        drifted = [(run.key, Jsonb(counts)) for run, counts in found if counts != (run.last or _unchanged(run))]
+        values = {
+            "runs": [run.key for run, _ in found],
+            "counts": [Jsonb(counts) for _, counts in found],
+            "drifted": [key for key, _ in drifted],
+            "drift": [counts for _, counts in drifted],
+        }
+        statements = [(_UPSERT_CHECKS, values), (_INSERT_DRIFT, values)]
+        if owner is None:
+            self._database.audit(statements, write=True)
+        else:
+            self._database.write(owner, statements)
+
+    def _with_pins(self, owner: str | None, runs: Sequence[Row]) -> list[StoredRun]:
+        (rows,) = self._read(owner, [(_SELECT_PINS, {"runs": [run[0] for run in runs]})])
+        pins: dict[int, list[Pin]] = {}
+        for key, *pin in rows:
+            pins.setdefault(key, []).append(pin_of(*pin))
+        return [StoredRun(key, subject, name, pins.get(key, []), last) for key, subject, name, last in runs]
+
+    def _read(self, owner: str | None, statements: Sequence[Statement]) -> list[list[Row]]:
+        return self._database.audit(statements) if owner is None else self._database.read_records(owner, statements)
+
+
+def _unchanged(run: StoredRun) -> dict[str, Any]:
+    return {"exact": len(run.pins)} if run.pins else {}

@@ -1,0 +1,342 @@
+"""Connections, and the one way to read: in a read-only transaction that states who asks."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from worker.adapters.postgres import catalog, connections
+from worker.adapters.postgres.connections import CHECK_SECONDS, PatientConnection
+from worker.adapters.postgres.refusals import refusal, string_problem
+from worker.adapters.postgres.row_security import OF_RECORDS, UNPROTECTED, Protection, protected
+from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
+from worker.model import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.model import Principal
+    from worker.settings import Settings
+
+    Statement = tuple[bytes, Mapping[str, Any]]
+    Row = tuple[Any, ...]
+
+# Classes of SQLSTATE that pass by themselves: connection lost, out of resources, told to stop, the server
+# shutting down or starting, serialization, a read-only standby.
+_TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
+_TIMED_OUT = ("57014", "55P03", "25P03")
+_SETTINGS_CLASSES = ("28", "3D", "42")
+# pgvector's, where two vectors are compared of which one has another length.
+_OTHER_DIMENSIONS = "22000"
+
+OWNER_SETTING = "retrieval.owner"
+"""States whose records a transaction reads or writes; the policies in config/records.sql read it."""
+
+_AUDIT_SETTING = "retrieval.audit"
+"""States that records of all owners are checked; read by the same policies."""
+
+_VARIABLE = "DATABASE_CONNECTION_STRING"
+_CANCEL_SECONDS = 2.0
+_LIFETIME_SECONDS = 3600.0
+_QUESTION_SECONDS = 30.0
+_RECONNECT_SECONDS = 2.0
+_READ_ONLY = ("transaction_read_only", "on")
+_BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
+_COMMIT = sql.SQL("COMMIT")
+
+
+class Reader(Protocol):
+    """Where callers' statements are run: `Database`, or what stands in front of several."""
+
+    def read(
+        self,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None = None,
+        *,
+        searches: int = 1,
+        corpora: Collection[str] | None = None,
+    ) -> list[list[Row]]:
+        """See `Database.read`."""
+
+
+class Database:
+    """The worker's connections to Postgres, made after fork.
+
+    Args:
+        settings: the worker's settings.
+        lifetime_seconds: how old a connection gets.
+
+    Raises:
+        SettingsError: the role or a corpus is set up so that rows could leak; see `catalog.inspect`.
+        Unavailable: Postgres does not answer.
+    """
+
+    def __init__(self, settings: Settings, lifetime_seconds: float = _LIFETIME_SECONDS) -> None:
+        self._settings = settings
+        self._timeout_seconds = settings.search.statement_timeout_seconds
+        # On a connection of its own: the pool would hide why it can't connect behind a time-out.
+        self.types: Mapping[str, CorpusTypes] = check(settings)
+        self._pool: ConnectionPool[PatientConnection] = ConnectionPool(
+            connections.conninfo(settings.database_connection_string.get_secret_value()),
+            connection_class=PatientConnection,
+            min_size=1,
+            max_size=settings.pool.max_size,
+            timeout=settings.pool.timeout_seconds,
+            max_lifetime=lifetime_seconds,
+            num_workers=1,
+            # Then the next job connects at once. The pool's own pauses would double for five minutes.
+            reconnect_timeout=_RECONNECT_SECONDS,
+            open=False,
+            name="retrieval",
+            configure=connections.configure,
+            check=connections.check,
+            kwargs={"autocommit": True},
+        )
+        self._pool.open()
+
+    def types_now(self) -> Mapping[str, CorpusTypes]:
+        """What `types` would be if the process began now; raises as `check` does."""
+        return check(self._settings)
+
+    def read(
+        self,
+        principal: Principal,
+        statements: Sequence[Statement],
+        timeout_seconds: float | None = None,
+        *,
+        searches: int = 1,
+        corpora: Collection[str] | None = None,
+    ) -> list[list[Row]]:
+        """Run statements for one caller in one read-only transaction, in one round trip.
+
+        The transaction first checks that policies decide what it reads, and ends where they do not.
+
+        Args:
+            principal: who asks.
+            statements: each with its parameters.
+            timeout_seconds: for each statement, where that is less than the settings say.
+            searches: how many of the statements may each take all of that time; the whole is waited for as long.
+            corpora: names of those that are read; default all.
+
+        Returns:
+            The rows of each statement.
+
+        Raises:
+            Unavailable: Postgres is away (a dead pooled connection is replaced and tried once more).
+            TimedOut: the statement ran into its time limit.
+            SettingsError: a right, a table or a column is missing; or rows could leak, see `catalog.inspect`.
+            InternalError: anything else; the SQLSTATE is named, never a value.
+        """
+        seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
+        limits = [] if timeout_seconds is None else [_timeout(seconds)]
+        names = self.types if corpora is None else corpora
+        return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches, names)
+
+    def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements on the records of one owner in one transaction on the primary, in one round trip.
+
+        Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
+        """
+        return self._with_one_retry([(OWNER_SETTING, owner)], statements, self._timeout_seconds, write=True)
+
+    def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The same, reading only."""
+        return self._with_one_retry([_READ_ONLY, (OWNER_SETTING, owner)], statements, self._timeout_seconds)
+
+    def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
+        """The same on the records of every owner, for checks that tell nobody what a record holds."""
+        settings = [(_AUDIT_SETTING, "on")] if write else [_READ_ONLY, (_AUDIT_SETTING, "on")]
+        return self._with_one_retry(settings, statements, self._timeout_seconds, write=write)
+
+    def _with_one_retry(
+        self,
+        settings: Sequence[tuple[str, str]],
+        statements: Sequence[Statement],
+        patience: float,
+        corpora: Collection[str] | None = None,
+        *,
+        write: bool = False,
+    ) -> list[list[Row]]:
+        """Run statements on corpora, or on the records where none are given."""
+        with translated_errors():
+            try:
+                return self._run(settings, statements, patience, write, self._protections(corpora))
+            except PoolTimeout:
+                raise
+            except psycopg.errors.UndefinedObject:
+                # Something is not as the last full check found it: the next says what is wrong, or that all is well.
+                self.types = check(self._settings)
+                return self._run(settings, statements, patience, write, self._protections(corpora))
+            except psycopg.OperationalError as error:
+                if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
+                    raise
+                # Most often a pooled connection that died unnoticed (a restart, a failover).
+                self._pool.check()
+                return self._run(settings, statements, patience, write, self._protections(corpora))
+
+    def _protections(self, corpora: Collection[str] | None) -> tuple[Protection, ...]:
+        return (OF_RECORDS,) if corpora is None else tuple(self.types[name].protection for name in corpora)
+
+    def _run(
+        self,
+        settings: Iterable[tuple[str, str]],
+        statements: Sequence[Statement],
+        patience: float,
+        write: bool,
+        protections: tuple[Protection, ...],
+    ) -> list[list[Row]]:
+        with self._pool.connection() as connection:
+            try:
+                # The server ends the statement first, if it can still be heard.
+                connection.patience = patience + CHECK_SECONDS
+                # A pipeline is one transaction without being told: for reading, nothing opens and closes it.
+                with connection.pipeline():
+                    if write:
+                        connection.execute(_BEGIN_WRITE, prepare=True)
+                    self._state(connection, settings, protections)
+                    cursors = [
+                        connection.execute(query, values, prepare=True, binary=True) for query, values in statements
+                    ]
+                    if write:
+                        connection.execute(_COMMIT, prepare=True)
+            except psycopg.OperationalError:
+                if connection.info.transaction_status != TransactionStatus.ACTIVE:
+                    raise
+                # A signal (a soft time limit) ended the wait in the middle of an answer; psycopg can't leave its
+                # pipeline there, and says only that. Tell the server; the pool replaces the connection.
+                connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
+            finally:
+                connection.patience = CHECK_SECONDS
+            connection.used_at = time.monotonic()
+            return [_rows(cursor) for cursor in cursors]
+
+    def _state(
+        self,
+        connection: PatientConnection,
+        settings: Iterable[tuple[str, str]],
+        protections: tuple[Protection, ...],
+    ) -> None:
+        """State the caller, and that nothing may be written, until this transaction ends; check that policies apply."""
+        values = dict([_timeout(self._timeout_seconds), *settings])
+        connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
+        # A statement of its own: it may wait for a lock, and time limits hold from the next statement on.
+        check_them = _check_of(protections)
+        if check_them is not None:
+            connection.execute(check_them, prepare=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+
+def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    """Of a statement that has any; `description` would say so, too, but makes an object for each column."""
+    return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
+
+
+def _timeout(seconds: float) -> tuple[str, str]:
+    return "statement_timeout", str(max(1, int(seconds * 1000)))
+
+
+@cache
+def _setting(names: tuple[str, ...]) -> bytes:
+    """The statement that sets these until the end of the transaction; names are of the worker's settings, so few."""
+    calls = [sql.SQL("set_config({}, %s, true)").format(name) for name in names]
+    return (sql.SQL("SELECT ") + sql.SQL(", ").join(calls)).as_bytes(None)
+
+
+@cache
+def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
+    """The statement that ends the transaction where policies do not decide what it reads; None: there is no such."""
+    checked = tuple(one for one in protections if one != UNPROTECTED)
+    return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
+
+
+def check(settings: Settings, *, at_start: bool = False) -> Mapping[str, CorpusTypes]:
+    """Inspect the role and the corpora on a connection of its own.
+
+    Args:
+        settings: the worker's settings.
+        at_start: whether a host that nobody knows is a mistake in the settings; later it is a resolver's outage.
+
+    Raises:
+        SettingsError: they are set up so that rows could leak, see `catalog.inspect`; or Postgres lets nobody in so.
+        Unavailable: Postgres does not answer.
+    """
+    dsn = settings.database_connection_string.get_secret_value()
+    if at_start and (problem := string_problem(dsn)):
+        raise SettingsError(f"{_VARIABLE}: {problem}")
+    with translated_errors(), connected(dsn) as connection:
+        return catalog.inspect(connection, settings.corpora)
+
+
+@contextlib.contextmanager
+def connected(dsn: str) -> Iterator[PatientConnection]:
+    """A connection of one's own, in autocommit, for a few questions.
+
+    Raises:
+        SettingsError: Postgres lets nobody in so.
+        psycopg.Error: see `translated_errors`.
+    """
+    try:
+        made = PatientConnection.connect(connections.conninfo(dsn), autocommit=True)
+    except psycopg.errors.ConnectionTimeout:
+        raise
+    except psycopg.OperationalError as error:
+        raise _refused(dsn) or error from None
+    with made as connection:
+        connection.patience = _QUESTION_SECONDS
+        yield connection
+
+
+def _refused(dsn: str) -> SettingsError | None:
+    problem = refusal(dsn)
+    return SettingsError(f"{_VARIABLE}: {problem}") if problem else None
+
+
+@contextlib.contextmanager
+def translated_errors() -> Iterator[None]:
+    """Psycopg's errors as ours. Their text may quote values, so only the SQLSTATE is passed on."""
+    try:
+        yield
+    except PoolTimeout:
+        raise Unavailable("Postgres gives no connection") from None
+    except psycopg.Error as error:
+        raise _translate(error) from None
+
+
+def _translate(error: psycopg.Error) -> Exception:
+    state = error.sqlstate
+    if state is None:
+        return _translate_from_the_driver(error)
+    if state in _TIMED_OUT:
+        return TimedOut("Postgres did not answer within the time limit")
+    if state.startswith(_TRANSIENT_CLASSES):
+        return Unavailable(f"Postgres is away (SQLSTATE {state})")
+    if state.startswith(_SETTINGS_CLASSES):
+        return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
+    if state == _OTHER_DIMENSIONS:
+        return SettingsError(
+            f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column "
+            "that lets it"
+        )
+    return InternalError(f"Postgres failed (SQLSTATE {state})")
+
+
+def _translate_from_the_driver(error: psycopg.Error) -> Exception:
+    """No SQLSTATE: the failure is libpq's or psycopg's own. Operational ones are of the network."""
+    if isinstance(error, psycopg.OperationalError):
+        return Unavailable("Postgres is away")
+    if isinstance(error, psycopg.ProgrammingError):
+        return SettingsError(f"{_VARIABLE}: expected a libpq connection string or URI")
+    return InternalError(f"the database driver failed ({type(error).__name__})")

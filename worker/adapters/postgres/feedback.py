@@ -1,0 +1,162 @@
+"""Which chunks of recorded answers were used, as their owners say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from worker.adapters.postgres.database import Database, Row
+    from worker.contract import RunName, RunRef
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was made of one chunk of one record.
+
+    Attributes:
+        task, step: which record of the run.
+        corpus, chunk_id: which chunk of it.
+        used: whether it was used.
+        at: when that was said, by the database's clock; None: now.
+    """
+
+    task: str
+    step: str
+    corpus: str
+    chunk_id: str
+    used: bool
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One corpus of a recorded `retrieve_hybrid`, of which at least one chunk was used.
+
+    Attributes:
+        retrieval: (run, step) of the record; several corpora of one record share it.
+        legs: what each leg found, as it was recorded: ``leg``, ``chunk_ids``, ``scores``.
+        used: ids of the chunks that were used, in their order.
+    """
+
+    retrieval: tuple[int, str]
+    legs: Sequence[Mapping[str, Any]]
+    used: Sequence[str]
+
+
+# One event a record that the feedback changed something of; the same again changes nothing and leaves none.
+_UPSERT = b"""
+WITH judged AS (
+  INSERT INTO retrieval.run_feedback AS f (run, task, step, corpus, chunk_id, used)
+  SELECT runs.id, j.*
+    FROM retrieval.runs, unnest(%(tasks)s::text[], %(steps)s::text[], %(corpora)s::text[], %(chunk_ids)s::text[],
+                                %(used)s::boolean[]) AS j
+   WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+  ON CONFLICT (run, task, step, corpus, chunk_id) DO UPDATE SET used = excluded.used, at = now()
+   WHERE f.used <> excluded.used
+  RETURNING run, task, step, used
+), events AS (
+  INSERT INTO retrieval.run_events (run, kind, data)
+  SELECT run, 'used', jsonb_build_object('task', task, 'step', step, 'used', used, 'chunks', count(*))
+    FROM judged GROUP BY run, task, step, used
+)
+SELECT count(*) FROM judged
+"""
+
+# What is there already is the owner's own word, and stays.
+_INSERT = b"""
+INSERT INTO retrieval.run_feedback (run, task, step, corpus, chunk_id, used, at)
+SELECT runs.id, j.task, j.step, j.corpus, j.chunk_id, j.used, coalesce(j.at, now())
+  FROM retrieval.runs, unnest(%(tasks)s::text[], %(steps)s::text[], %(corpora)s::text[], %(chunk_ids)s::text[],
+                              %(used)s::boolean[], %(ats)s::timestamptz[])
+                         AS j (task, step, corpus, chunk_id, used, at)
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+ON CONFLICT DO NOTHING
+"""
+
+_SELECT = b"""
+SELECT f.task, f.step, f.corpus, f.chunk_id, f.used, f.at
+  FROM retrieval.run_feedback f
+  JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+ ORDER BY r.sequence, f.corpus, f.chunk_id
+"""
+
+# The records' answers are long: only those that are wanted are read.
+_SELECT_JUDGED = b"""
+WITH latest AS (
+  SELECT f.run, f.task, f.step, f.corpus, r.sequence, array_agg(f.chunk_id ORDER BY f.chunk_id) AS used
+    FROM retrieval.run_feedback f
+    JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
+   WHERE f.task = 'retrieve_hybrid' AND f.used
+     AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(corpus)s::text IS NULL OR f.corpus = %(corpus)s)
+   GROUP BY f.run, f.task, f.step, f.corpus, r.sequence
+   ORDER BY r.sequence DESC, f.corpus LIMIT %(limit)s
+)
+SELECT run, step, r.answer -> 'legs' -> corpus, used
+  FROM latest JOIN retrieval.run_records r USING (run, task, step)
+ ORDER BY r.sequence DESC, corpus
+"""
+
+
+class Judgements:
+    """The feedback beside recorded runs.
+
+    Args:
+        database: where it is kept.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> int:
+        """Keep what an owner says now, and an event of it; a later word on the same chunk replaces an earlier one.
+
+        Returns:
+            How many judgements are new or other than before.
+        """
+        (rows,) = self._database.write(owner, [(_UPSERT, _values(owner, run, judgements))])
+        return int(rows[0][0])
+
+    def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
+        """Take in what was said elsewhere, at its time; what is there already stays."""
+        self._database.write(owner, [(_INSERT, _values(owner, run, judgements))])
+
+    def of_run(self, owner: str, run: RunRef | RunName) -> list[Judgement]:
+        """What was said of one run, record by record, then by corpus and chunk id."""
+        values = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
+        (rows,) = self._database.read_records(owner, [(_SELECT, values)])
+        return [Judgement(*row) for row in rows]
+
+    def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[Judged]:
+        """The latest ``limit`` searches of recorded hybrid retrievals of which a chunk was used.
+
+        Args:
+            owner: whose; None: everybody's.
+            corpus: only over this one; None: over any.
+            limit: no more than these.
+        """
+        statement = (_SELECT_JUDGED, {"owner": owner, "corpus": corpus, "limit": limit})
+        rows: list[Row]
+        if owner is None:
+            (rows,) = self._database.audit([statement])
+        else:
+            (rows,) = self._database.read_records(owner, [statement])
+        return [Judged((run, step), legs, used) for run, step, legs, used in rows]
+
+
+def _values(owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    return {
+        "owner": owner,
+        "subject_id": run.subject_id,
+        "run_id": run.run_id,
+        "tasks": [judgement.task for judgement in judgements],
+        "steps": [judgement.step for judgement in judgements],
+        "corpora": [judgement.corpus for judgement in judgements],
+        "chunk_ids": [judgement.chunk_id for judgement in judgements],
+        "used": [judgement.used for judgement in judgements],
+        "ats": [judgement.at for judgement in judgements],
+    }

@@ -1,0 +1,192 @@
+"""Filters as SQL conditions: identifiers come from settings and are quoted, values are parameters."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from psycopg import sql
+
+from worker.adapters.postgres.catalog import identifier
+from worker.core.ranking.total_order import INTEGER_TYPES
+from worker.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.model import FilterSet
+    from worker.settings import CorpusSettings
+
+NAMES = ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
+"""The filters that are lists; `metadata` is the other one."""
+
+
+class FilterSql:
+    """The conditions of one corpus. In them the chunk table is `c` and the table of documents `d`.
+
+    Args:
+        name: the corpus as in settings, for error messages.
+        settings: its table and columns.
+        types: types of its key columns.
+    """
+
+    def __init__(self, name: str, settings: CorpusSettings, types: CorpusTypes) -> None:
+        self._name = name
+        self._settings = settings
+        self._types = types
+
+    def shape(self, filters: FilterSet) -> tuple[Any, ...]:
+        """What of the filters decides the conditions' text; equal shapes differ in values only."""
+        columns = self._settings.metadata_columns
+        return (
+            *(getattr(filters, name) is not None for name in NAMES),
+            *(columns.get(key) for key in sorted(filters.metadata or {})),
+        )
+
+    def values(self, filters: FilterSet) -> dict[str, Any]:
+        """The parameters of the conditions."""
+        ids = filters.document_ids
+        return {
+            "document_ids": self._document_ids(ids) if ids is not None else None,
+            "sections": list(filters.sections or ()),
+            "pages": list(filters.pages or ()),
+            "path_contains": list(filters.path_contains or ()),
+            "ext_allow": [_extension(ext) for ext in filters.ext_allow or ()],
+            "ext_deny": [_extension(ext) for ext in filters.ext_deny or ()],
+            **{
+                f"metadata_{i}": json.dumps((filters.metadata or {})[key])
+                for i, key in enumerate(sorted(filters.metadata or {}))
+            },
+            **{f"metadata_key_{i}": key for i, key in enumerate(sorted(filters.metadata or {}))},
+        }
+
+    def _document_ids(self, ids: Sequence[str]) -> list[Any]:
+        """Ids as the column's type; what can't be one names no document."""
+        kept: list[Any] = []
+        for text in ids:
+            value = as_type(text, self._types.document_id)
+            if value is not None:
+                kept.append(value)
+        return kept
+
+    def check(self, filters: FilterSet) -> None:
+        """Raise InvalidJob for a filter on a column that the corpus does not map."""
+        self.on_chunks(filters)
+        self.on_chunk_paths(filters)
+
+    def on_chunks(self, filters: FilterSet) -> list[sql.Composable]:
+        """Conditions on the chunk table's own columns.
+
+        Raises:
+            InvalidJob: a filter on a column that the corpus does not map.
+        """
+        columns = self._settings.columns
+        conditions: list[sql.Composable] = self.ids_among(sql.Identifier("c", columns.document_id), filters)
+        if filters.sections is not None:
+            section = self._mapped(columns.section, "sections")
+            conditions.append(sql.SQL("{} = ANY (%(sections)s::text[])").format(section))
+        if filters.pages is not None:
+            page = self._mapped(columns.page, "pages")
+            conditions.append(sql.SQL("{} = ANY (%(pages)s::integer[])").format(page))
+        for i, key in enumerate(sorted(filters.metadata or {})):
+            value = sql.Placeholder(f"metadata_{i}")
+            if key in self._settings.metadata_columns:
+                column = sql.Identifier("c", self._settings.metadata_columns[key])
+                conditions.append(sql.SQL("to_jsonb({}) = {}::jsonb").format(column, value))
+            else:
+                name = sql.Placeholder(f"metadata_key_{i}")
+                metadata = self._metadata(columns.metadata)
+                conditions.append(sql.SQL("{} -> {} = {}::jsonb").format(metadata, name, value))
+        return conditions
+
+    def ids_among(self, column: sql.Identifier, filters: FilterSet) -> list[sql.Composable]:
+        """The filter on document ids, for the chunks' or the documents' own column."""
+        if filters.document_ids is None:
+            return []
+        array = sql.SQL(self._types.document_id)
+        return [sql.SQL("{} = ANY (%(document_ids)s::{}[])").format(column, array)]
+
+    def on_chunk_paths(self, filters: FilterSet) -> list[sql.Composable]:
+        """Conditions on the document's path, as conditions on a chunk."""
+        conditions = self.on_paths(filters)
+        documents = self._settings.documents
+        if not conditions or self._settings.columns.path or documents is None:
+            return conditions
+        return [
+            sql.SQL("c.{} IN (SELECT d.{} FROM {} AS d WHERE {})").format(
+                sql.Identifier(self._settings.columns.document_id),
+                sql.Identifier(documents.id),
+                identifier(documents.table),
+                all_of(conditions),
+            )
+        ]
+
+    def on_paths(self, filters: FilterSet) -> list[sql.Composable]:
+        """Conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
+        wanted = {
+            "path_contains": "EXISTS (SELECT FROM unnest(%(path_contains)s::text[]) AS part"
+            " WHERE strpos({path}, part) > 0)",
+            "ext_allow": "EXISTS (SELECT FROM unnest(%(ext_allow)s::text[]) AS ext WHERE {ends_with_ext})",
+            "ext_deny": "NOT EXISTS (SELECT FROM unnest(%(ext_deny)s::text[]) AS ext WHERE {ends_with_ext})",
+        }
+        given = [name for name in wanted if getattr(filters, name) is not None]
+        if not given:
+            return []
+        path = self._path_column(given[0])
+        # Under the C collation lower() changes ASCII letters only, whatever the database's locale.
+        ends = sql.SQL('right(lower({path} COLLATE "C"), length(ext) + 1) = \'.\' || lower(ext COLLATE "C")')
+        return [sql.SQL(wanted[name]).format(path=path, ends_with_ext=ends.format(path=path)) for name in given]
+
+    def _path_column(self, filter_name: str) -> sql.Identifier:
+        documents, own = self._settings.documents, self._settings.columns.path
+        if own is not None:
+            return sql.Identifier("c", own)
+        if documents is None or documents.path is None:
+            raise self._not_mapped(filter_name)
+        return sql.Identifier("d", documents.path)
+
+    def _mapped(self, column: str | None, filter_name: str) -> sql.Identifier:
+        if column is None:
+            raise self._not_mapped(filter_name)
+        return sql.Identifier("c", column)
+
+    def _metadata(self, column: str | None) -> sql.Composable:
+        """The column of metadata as jsonb, which has operators that json lacks."""
+        mapped = self._mapped(column, "metadata")
+        kind = self._types.columns.get(column or "")
+        return mapped if kind is None or kind.name == "jsonb" else sql.SQL("to_jsonb({})").format(mapped)
+
+    def _not_mapped(self, filter_name: str) -> InvalidJob:
+        return InvalidJob(f"the corpus {self._name} has no column for this filter", f"filters.{filter_name}")
+
+
+def all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
+    """Conditions joined by AND; none is true."""
+    return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
+
+
+def _extension(text: str) -> str:
+    return text.removeprefix(".")
+
+
+def as_type(text: str, database_type: str) -> Any:
+    """An id from a job as its column's type, or None if it can't be one."""
+    if database_type in INTEGER_TYPES:
+        return _as_integer(text, database_type)
+    if database_type == "uuid":
+        try:
+            return UUID(text)
+        except ValueError:
+            return None
+    return text
+
+
+def _as_integer(text: str, database_type: str) -> int | None:
+    bits = INTEGER_TYPES[database_type]
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if str(value) == text and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None

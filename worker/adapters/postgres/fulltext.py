@@ -1,0 +1,65 @@
+"""Full-text search: the sparse leg."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.adapters.postgres.fulltext_sql import best_matching
+from worker.adapters.postgres.search import Found
+from worker.core.text.websearch import searchable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.adapters.postgres.database import Row, Statement
+    from worker.adapters.postgres.search import Corpus
+    from worker.core.ranking.vectors import Vector
+    from worker.model import FilterSet
+
+MAX_CHARACTERS = 2000
+"""Of a text, so many characters are looked for. Ranking looks at each word of it for each chunk, and Postgres gives up
+at some ten thousand words."""
+
+_ALL_WORDS, _ANY_WORD = "all_words", "any_word"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The chunks that match a text best; see `worker.adapters.postgres.search.Search`.
+
+    All its words, as a user types them into a web search (``"a phrase"``, ``or``, ``-without``); where nothing has
+    them all, any of them. `Found.scores` are Postgres' ``ts_rank_cd``.
+
+    Attributes:
+        corpus: where.
+        text: what to look for, as a user types it.
+        query: unit vector of the query, shape (768,): chunks get their similarity to it, too.
+        k: how many.
+        filters: what to narrow it to.
+        vectors: bring the chunks' embeddings, too.
+    """
+
+    corpus: Corpus
+    text: str
+    query: Vector
+    k: int
+    filters: FilterSet
+    vectors: bool = False
+
+    def statements(self) -> list[Statement]:
+        """See `Search`."""
+        statements = self.corpus.statements
+        values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
+        return [(best_matching(statements, self.filters, self.vectors), values)]
+
+    def read(self, results: Sequence[list[Row]]) -> Found:
+        """See `Search`; never None."""
+        (rows,) = results
+        method = _ANY_WORD if rows and rows[0][0] else _ALL_WORDS
+        candidates = [self.corpus.candidate(row[2:], self.vectors) for row in rows]
+        return Found(candidates, method, len(rows), 0, 0, [float(row[1]) for row in rows])
+
+    def exactly(self) -> Matching:
+        """See `Search`: it is exact already."""
+        return self

@@ -1,0 +1,184 @@
+"""What could be better about how Postgres stores and indexes a corpus: read-only questions of `doctor`.
+
+Beside each piece of advice stands what it was measured to bring (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from worker.adapters.durability import Finding
+from worker.adapters.postgres.indexes import Hnsw, hnsw
+from worker.adapters.postgres.statements import estimated_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import psycopg
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.settings import CorpusSettings, Settings
+
+M, EF_CONSTRUCTION = 32, 200
+"""What an index should be built with."""
+
+_OWN_M, _OWN_EF_CONSTRUCTION = 16, 64
+"""pgvector's own, which serve a smaller corpus."""
+
+_LARGE = 50_000
+"""Rows from which these are too little: at 20,000 they lost nothing, at 100,000 some queries found nothing at all."""
+
+_MEASURED_ROWS = 300_000
+"""Up to here the rule by size was measured (docs/performance.md)."""
+
+_SCAN_BYTES = 340
+"""Memory of an iterative scan for each row that it looks at: measured with m = 16, and half of it with 32."""
+
+_BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_bytes(current_setting('work_mem'))"
+
+
+_OUT_OF_LINE = """
+SELECT attrelid FROM pg_attribute
+ WHERE attrelid = ANY (%s::oid[]) AND attname = %s AND attstorage <> 'p' ORDER BY 1
+"""
+_TABLES = "SELECT oid, oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY 1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    """A corpus as Postgres has it: its tables by oid (below a view, the leaves of a partitioned table)."""
+
+    name: str
+    settings: CorpusSettings
+    rows: int
+    tables: Mapping[int, str]
+    indexes: Sequence[Hnsw]
+    index: str
+
+    def index_sql(self, table: int, kind: str = "") -> str:
+        """The command that makes an index of a table; of the kind that the settings name unless another is wanted."""
+        column = self.settings.columns.embedding
+        indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": f"({column}::halfvec(768)) halfvec_cosine_ops"}
+        return (
+            f"CREATE INDEX CONCURRENTLY ON {self.tables[table]} USING hnsw ({indexed[kind or self.index]}) "
+            f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
+        )
+
+
+def index_findings(
+    connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
+) -> Iterator[Finding]:
+    """What there is to say of one corpus's nearest-neighbour index."""
+    corpus, subject = settings.corpora[name], f"corpus {name}"
+    row = connection.execute(estimated_rows(types.storage)).fetchone()
+    found = hnsw(connection, types.storage)
+    usable = [one for one in found if one.kind == types.index(corpus.index)]
+    tables = dict(connection.execute(_TABLES, ([*types.storage],)).fetchall())
+    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
+    outside = connection.execute(_OUT_OF_LINE, ([*types.storage], corpus.columns.embedding)).fetchall()
+    yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
+    missing = tables.keys() - {one.table for one in usable}
+    if missing:
+        yield from (Finding("advice", subject, _missing(known, table, found)) for table in sorted(missing))
+        return
+    if known.rows <= settings.search.exact_rows:
+        return  # never searched by an index
+    buffers, work_mem = connection.execute(_BUFFERS).fetchone() or (0, 0)
+    texts = [*_parameters(known), *_size(known, buffers), *_scan(settings, known, work_mem), *_width(settings, known)]
+    yield from (Finding("advice", subject, text) for text in texts)
+
+
+def _stored_outside(corpus: _Corpus, table: int) -> str:
+    name = corpus.tables[table]
+    return (
+        "embeddings are stored out of line: exact search of 100,000 chunks took 759 ms, in line 104 (7.3 times "
+        f"faster). ALTER TABLE {name} ALTER COLUMN {corpus.settings.columns.embedding} SET STORAGE PLAIN; "
+        f"VACUUM FULL {name}"
+    )
+
+
+def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
+    other = next((one.kind for one in found if one.table == table), None)
+    if other is None:
+        return f"no HNSW index: {corpus.index_sql(table)}"
+    setting = f'corpora.{corpus.name}.index = "{other}"'
+    return f"its index is over {other}, and searches don't use it: {setting}, or {corpus.index_sql(table)}"
+
+
+def _parameters(corpus: _Corpus) -> Iterator[str]:
+    """An index that was built too sparse loses chunks that no search width brings back."""
+    large = corpus.rows >= _LARGE
+    for one in corpus.indexes:
+        if one.m < _OWN_M and not large:
+            measured = "over 20,000 chunks m = 8 gave recall@15 0.995 and nothing for some queries, m = 16 gave 1.000"
+        elif one.m < M and large:
+            measured = "over 300,000 chunks m = 16 gave recall@15 0.990 and nothing for some queries, m = 32 0.997"
+        elif one.ef_construction < (EF_CONSTRUCTION if large else _OWN_EF_CONSTRUCTION):
+            measured = (
+                "over 100,000 chunks ef_construction = 64 gave recall@15 0.995 and nothing for some queries, "
+                "200 gave 1.000"
+            )
+        else:
+            continue
+        yield (
+            f"{one.name} was built with m = {one.m}, ef_construction = {one.ef_construction}: {measured}. "
+            f"{corpus.index_sql(one.table)}; DROP INDEX CONCURRENTLY {one.name}"
+        )
+
+
+def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
+    """An index that does not fit into memory is read from disk, page by page."""
+    size = sum(one.bytes for one in corpus.indexes)
+    if size <= buffers:
+        return
+    larger = f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
+    said = f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): {larger}"
+    if corpus.index == "vector":
+        commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
+        said += (
+            "; or, where memory is short, an index over halfvec, half as large, whose chunks are compared exactly "
+            f'all the same: {commands}; then corpora.{corpus.name}.index = "halfvec", restart the workers and drop '
+            "the old index"
+        )
+    yield said
+
+
+def _scan(settings: Settings, corpus: _Corpus, work_mem: int) -> Iterator[str]:
+    """An iterative scan that stops early leaves the rest to exact search, which reads all that the caller sees."""
+    search = settings.search
+    needed = search.max_scan_tuples * _SCAN_BYTES / work_mem
+    if search.scan_mem_multiplier < needed:
+        yield (
+            f"an iterative scan has memory for about {int(work_mem * search.scan_mem_multiplier / _SCAN_BYTES):,} rows "
+            f"(work_mem {_megabytes(work_mem)}, search.scan_mem_multiplier {search.scan_mem_multiplier:g}), "
+            f"search.max_scan_tuples allows {search.max_scan_tuples:,}: "
+            f"search.scan_mem_multiplier = {math.ceil(needed)}"
+        )
+    if corpus.settings.documents is not None and search.narrow_factor > 0:
+        reached = math.ceil(search.over_fetch * math.sqrt(corpus.rows) / search.narrow_factor)
+        if search.max_scan_tuples < reached:
+            yield (
+                f"search.max_scan_tuples {search.max_scan_tuples:,} is less than a scan needs for a caller who sees "
+                f"just too much for exact search: search.max_scan_tuples = {reached}"
+            )
+
+
+def _width(settings: Settings, corpus: _Corpus) -> Iterator[str]:
+    """A search width is for a size."""
+    measured = settings.calibration.get(corpus.name)
+    if measured is None and corpus.rows > _MEASURED_ROWS:
+        yield (
+            f"{corpus.rows:,} rows are more than the rule for ef_search was measured with ({_MEASURED_ROWS:,}): "
+            f"retrieval-worker calibrate --corpus {corpus.name} --write"
+        )
+    if measured is not None and corpus.rows > 2 * measured.rows:
+        yield (
+            f"calibrated at {measured.rows:,} rows, now {corpus.rows:,}: "
+            f"retrieval-worker calibrate --corpus {corpus.name} --write"
+        )
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 2**20:,.0f} MB"

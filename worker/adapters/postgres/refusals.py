@@ -1,0 +1,161 @@
+"""Why Postgres refuses a connection, as one sentence: what is wrong with the connection string, and what mends it.
+
+libpq tells of a failed connection in words only, in the server's language. Its trace of the same attempt has the
+SQLSTATE, and shows how far the two came. A server that is away has no such sentence: a worker waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from worker.adapters.postgres import connections
+from worker.adapters.redis_refusals import UNKNOWN_NAMES, unknown_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SENTENCES = {
+    "28P01": "Postgres refuses this role or password. Check both; ALTER ROLE … PASSWORD sets another one",
+    "28000": "Postgres does not let this role in: there is no such role, it may not log in (ALTER ROLE … LOGIN), or "
+    "pg_hba.conf has no line for it with this database, host and encryption",
+    "3D000": "Postgres has no such database. Name another one, or CREATE DATABASE",
+    "42501": "the role may not connect to this database. GRANT CONNECT ON DATABASE … TO …",
+}
+_NO_PASSWORD = "Postgres asks for a password, and there is none in it. Write it, or set PGPASSWORD or PGPASSFILE"  # noqa: S105 -- a sentence
+_NO_TLS = "its sslmode asks for TLS, and Postgres offers none. Switch ssl on there, or choose another sslmode"
+_TLS_FAILED = (
+    "the TLS handshake with Postgres failed. Check that sslrootcert names the authority that signed its certificate, "
+    "and that the certificate names this host"
+)
+_NOT_POSTGRES = "what answers there is no Postgres. Check the host and the port"
+
+_PASSING = ("08", "53", "57P", "58", "40", "25006")
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_SQLSTATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*"(?: V "[^"]*")? C "(\w{5})"', re.MULTILINE)
+_SSL_REQUEST = bytes.fromhex("0000000804d2162f")
+_SECONDS = 5.0
+_PROBE_SECONDS = 2.0
+_TOLD_SECONDS = 60.0
+
+
+def string_problem(dsn: str) -> str | None:
+    """Say what is wrong with a connection string by itself, or with the names in it."""
+    try:
+        stated = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return "expected a libpq connection string or URI, like postgresql://role:password@host:5432/database"
+    ports = [port for port in str(stated.get("port") or "").split(",") if port]
+    if not all(port.isdecimal() for port in ports):
+        return "expected a number as the port, and percent-encoded / # ? @ : and % in a password of a URI"
+    if stated.get("sslmode") and stated["sslmode"] not in _SSL_MODES:
+        return f"expected one of {', '.join(_SSL_MODES)} as sslmode"
+    names = [name for name in str(stated.get("host") or "").split(",") if name and not name.startswith(("/", "@"))]
+    unknown = [] if stated.get("hostaddr") else [name for name in names if not _is_known(name)]
+    return unknown_host(unknown[0]) if unknown and len(unknown) == len(names) else None
+
+
+def _is_known(name: str) -> bool:
+    """Whether a host has an address; one whose resolver is away may have."""
+    try:
+        socket.getaddrinfo(name, None)
+    except socket.gaierror as error:
+        return error.errno not in UNKNOWN_NAMES
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+_told: dict[str, tuple[float, str | None]] = {}
+"""What was found of a connection string, and when: libpq frees the file of a trace only with the process."""
+
+
+def refusal(dsn: str) -> str | None:
+    """Say why a connection that failed would fail again; None where the server is away or does not say."""
+    now = time.monotonic()
+    at, sentence = _told.get(dsn, (-_TOLD_SECONDS, None))
+    if now - at >= _TOLD_SECONDS:
+        sentence = _judge(*_attempt(dsn)) or (_NOT_POSTGRES if _is_another_server(dsn) else None)
+        _told[dsn] = now, sentence
+    return sentence
+
+
+def _attempt(dsn: str) -> tuple[bytes, bool]:
+    """Connect once more: what was said, as libpq traces it, and whether a password was missing."""
+    file = os.memfd_create("trace") if hasattr(os, "memfd_create") else None
+    if file is None:
+        return b"", False
+    try:
+        link = pq.PGconn.connect_start(connections.conninfo(dsn).encode())
+        try:
+            link.trace(file)
+            link.set_trace_flags(pq.Trace.SUPPRESS_TIMESTAMPS)
+            for _ in _steps(link):
+                pass
+            link.untrace()
+            size = os.lseek(file, 0, os.SEEK_END)
+            return os.pread(file, size, 0), link.needs_password
+        finally:
+            link.finish()
+    except psycopg.Error:  # no trace on this system
+        return b"", False
+    finally:
+        os.close(file)
+
+
+def _is_another_server(dsn: str) -> bool:
+    """Whether what listens answers a question for TLS, and a line after it, as no Postgres does."""
+    stated = conninfo_to_dict(dsn)
+    host = str(stated.get("hostaddr") or stated.get("host") or "").split(",")[0]
+    port = str(stated.get("port") or "5432").split(",")[0]
+    if not host or host.startswith(("/", "@")) or not port.isdecimal():
+        return False
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _PROBE_SECONDS) as link:
+        link.sendall(_SSL_REQUEST + b"\r\n")
+        return link.recv(1) not in {b"", b"S", b"N", b"E"}
+    return False
+
+
+def _steps(link: pq.abc.PGconn) -> Iterator[None]:
+    """Go on with a connection until it stands or has failed, or the time is over."""
+    end = time.monotonic() + _SECONDS
+    while link.status != pq.ConnStatus.BAD and time.monotonic() < end:
+        state = link.connect_poll()
+        if state in {pq.PollingStatus.OK, pq.PollingStatus.FAILED}:
+            return
+        reading = state == pq.PollingStatus.READING
+        waiting = [link.socket]
+        select.select(waiting if reading else [], [] if reading else waiting, [], 0.5)
+        yield
+
+
+def _judge(trace: bytes, needs_password: bool) -> str | None:
+    r"""Say what a trace shows.
+
+    >>> _judge(b'B\t9\tErrorResponse\t S "FATAL" V "FATAL" C "57P03" M "starting"\n', False) is None
+    True
+    >>> _judge(b'F\t8\tSSLRequest\t 1234 5679\nB\t1\tSSLResponse\t N\n', False) == _NO_TLS
+    True
+    """
+    states = _SQLSTATE.findall(trace)
+    if states:
+        state = states[-1].decode()
+        if state.startswith(_PASSING):
+            return None
+        return _SENTENCES.get(state, f"Postgres refuses the connection (SQLSTATE {state}). Its log says more")
+    if needs_password:
+        return _NO_PASSWORD
+    last = trace.rstrip().rsplit(b"\n", 1)[-1].split(b"\t")
+    if len(last) > 2 and last[2] == b"SSLResponse":  # noqa: PLR2004 -- direction, length, message
+        answer = last[3].strip()
+        return {b"N": _NO_TLS, b"S": _TLS_FAILED}.get(answer)
+    return None

@@ -1,0 +1,261 @@
+"""Records of runs in the worker's own schema: written once, read by their owner only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Json, Jsonb
+
+from worker.core.pins.hashing import format_hash, parse_hash
+from worker.core.pins.pinning import Pin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from worker.adapters.postgres.database import Database, Row
+    from worker.contract import RunName, RunRef
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPin:
+    """A pin of a record: where in the answer it stood, and its similarity where that is known."""
+
+    pin: Pin
+    rank: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One recorded answer.
+
+    Attributes:
+        task: the task that gave it.
+        step: the run's step, ``''`` for none.
+        job: the job, without principal, token and embedding.
+        job_sha256: digest of the whole job without its token.
+        claims_sha256: digest of the caller's mapped claims.
+        answer: what the answer said besides its chunks.
+        models: name and version of what a model made.
+        query_embedding: 768 little-endian float32, as it was searched, or None.
+        pins: the chunks, in the answer's order.
+    """
+
+    task: str
+    step: str
+    job: Mapping[str, Any]
+    job_sha256: bytes
+    claims_sha256: bytes
+    answer: Mapping[str, Any]
+    models: Mapping[str, str]
+    query_embedding: bytes | None
+    pins: Sequence[RecordedPin]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a run.
+
+    Attributes:
+        kind: ``recorded``, ``kept`` (a file), ``used`` (feedback), ``imported`` or ``drifted``.
+        data: what exactly; names and counts, no text.
+        at: when, by the database's clock; None: now.
+    """
+
+    kind: str
+    data: Mapping[str, Any]
+    at: datetime | None = None
+
+
+_INSERT_RUN = b"""
+INSERT INTO retrieval.runs (owner, subject_id, run_id) VALUES (%(owner)s, %(subject_id)s, %(run_id)s)
+ON CONFLICT DO NOTHING
+"""
+
+_INSERT_RECORD = b"""
+WITH record AS (
+  INSERT INTO retrieval.run_records
+         (run, task, step, job, job_sha256, claims_sha256, answer, models, query_embedding)
+  SELECT id, %(task)s, %(step)s, %(job)s, %(job_sha256)s, %(claims_sha256)s, %(answer)s, %(models)s,
+         %(query_embedding)s
+    FROM retrieval.runs WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+  ON CONFLICT DO NOTHING
+  RETURNING run
+), pins AS (
+  INSERT INTO retrieval.run_pins
+         (run, task, step, rank, corpus, chunk_hash, hash_version, raw_hash, chunk_id, document_id, score)
+  SELECT record.run, %(task)s, %(step)s, pin.*
+    FROM record, unnest(%(ranks)s::int[], %(corpora)s::text[], %(hashes)s::bytea[], %(versions)s::smallint[],
+                        %(raw_hashes)s::bytea[], %(chunk_ids)s::text[], %(document_ids)s::text[],
+                        %(scores)s::float8[]) AS pin
+), events AS (
+  INSERT INTO retrieval.run_events (run, kind, data)
+  SELECT run, 'recorded', data
+    FROM record, jsonb_build_object('task', %(task)s::text, 'step', %(step)s::text,
+                                    'chunks', cardinality(%(ranks)s::int[])) AS data
+   WHERE NOT EXISTS (SELECT FROM retrieval.run_events e
+                      WHERE e.run = record.run AND e.kind = 'recorded' AND e.data = data.data)
+)
+SELECT count(*) FROM record
+"""
+
+_SELECT_RECORDS = b"""
+SELECT r.task, r.step, r.job, r.job_sha256, r.claims_sha256, r.answer, r.models, r.query_embedding
+  FROM retrieval.run_records r JOIN retrieval.runs ON runs.id = r.run
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+   AND (%(task)s::text IS NULL OR task = %(task)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+ ORDER BY r.sequence
+"""
+
+_SELECT_PINS = b"""
+SELECT p.task, p.step, p.rank, p.score, p.chunk_hash, p.hash_version, p.raw_hash, p.chunk_id, p.document_id, p.corpus
+  FROM retrieval.run_pins p JOIN retrieval.runs ON runs.id = p.run
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+   AND (%(task)s::text IS NULL OR task = %(task)s) AND (%(step)s::text IS NULL OR step = %(step)s)
+ ORDER BY p.task, p.step, p.rank
+"""
+
+
+# Once: a job that is run again (at least once means now and then twice) leaves one event. One that comes with its time
+# is the same only at that time: users change their mind on a chunk and change it back.
+_INSERT_EVENT = b"""
+INSERT INTO retrieval.run_events (run, at, kind, data)
+SELECT id, coalesce(%(at)s::timestamptz, now()), %(kind)s, %(data)s FROM retrieval.runs
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+   AND NOT EXISTS (SELECT FROM retrieval.run_events e
+                    WHERE e.run = runs.id AND e.kind = %(kind)s AND e.data = %(data)s::jsonb
+                      AND e.at = coalesce(%(at)s::timestamptz, e.at))
+"""
+
+_SELECT_EVENTS = b"""
+SELECT e.kind, e.data, e.at
+  FROM retrieval.run_events e JOIN retrieval.runs ON runs.id = e.run
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+ ORDER BY e.sequence
+"""
+
+
+_SELECT_NAMES = b"""
+SELECT subject_id, run_id FROM retrieval.runs
+ WHERE owner = %(owner)s AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s) ORDER BY id
+"""
+
+
+class Runs:
+    """The records of runs.
+
+    Args:
+        database: where they are kept.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, owner: str, run: RunRef | RunName, task: str | None, step: str | None) -> list[Record]:
+        """Records of one run, in the order in which they were made.
+
+        Args:
+            owner: value of the caller's owner claim; another's run is an unknown run.
+            run: which run.
+            task: only of this task; None for all.
+            step: only of this step (``''``: those without a step); None for all.
+        """
+        names = {**_name(owner, run), "task": task, "step": step}
+        records, pins = self._database.read_records(owner, [(_SELECT_RECORDS, names), (_SELECT_PINS, names)])
+        by_record: dict[tuple[str, str], list[RecordedPin]] = {}
+        for row in pins:
+            by_record.setdefault((row[0], row[1]), []).append(_recorded_pin(row))
+        return [Record(*fields, by_record.get((fields[0], fields[1]), [])) for fields in map(_record_fields, records)]
+
+    def add(
+        self, owner: str, run: RunRef | RunName, records: Sequence[Record] = (), events: Sequence[Event] = ()
+    ) -> int:
+        """Write events and records, whole, in one transaction on the primary.
+
+        Returns:
+            How many of the records were not there already. An event that is there is not noted twice, either.
+        """
+        name = _name(owner, run)
+        noted = [(_INSERT_EVENT, {**name, **_event_values(event)}) for event in events]
+        inserts = [(_INSERT_RECORD, {**name, **_record_values(record)}) for record in records]
+        written = self._database.write(owner, [(_INSERT_RUN, name), *noted, *inserts])
+        return sum(rows[0][0] for rows in written[1 + len(noted) :])
+
+    def names(self, owner: str, subject_id: str | None) -> list[tuple[str, str]]:
+        """(subject_id, run_id) of an owner's runs, in the order in which they were made."""
+        (rows,) = self._database.read_records(owner, [(_SELECT_NAMES, {"owner": owner, "subject_id": subject_id})])
+        return [(subject, run) for subject, run in rows]
+
+    def events(self, owner: str, run: RunRef | RunName) -> list[Event]:
+        """What happened to a run, in its order."""
+        (rows,) = self._database.read_records(owner, [(_SELECT_EVENTS, _name(owner, run))])
+        return [Event(*row) for row in rows]
+
+
+def _name(owner: str, run: RunRef | RunName) -> dict[str, Any]:
+    return {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
+
+
+def _event_values(event: Event) -> dict[str, Any]:
+    return {"at": event.at, "kind": event.kind, "data": Jsonb(event.data)}
+
+
+def _record_values(record: Record) -> dict[str, Any]:
+    """Parameters of `_INSERT_RECORD`."""
+    columns: list[list[Any]] = [list(column) for column in zip(*map(_pin_row, record.pins), strict=True)]
+    ranks, corpora, hashes, versions, raw_hashes, chunk_ids, document_ids, scores = columns or [[]] * 8
+    return {
+        "task": record.task,
+        "step": record.step,
+        "job": Jsonb(record.job),
+        "job_sha256": record.job_sha256,
+        "claims_sha256": record.claims_sha256,
+        "answer": Json(record.answer),
+        "models": Jsonb(record.models),
+        "query_embedding": record.query_embedding,
+        "ranks": ranks,
+        "corpora": corpora,
+        "hashes": hashes,
+        "versions": versions,
+        "raw_hashes": raw_hashes,
+        "chunk_ids": chunk_ids,
+        "document_ids": document_ids,
+        "scores": scores,
+    }
+
+
+def _record_fields(row: Row) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any]:
+    """A row of `_SELECT_RECORDS`, in the order of `Record`."""
+    task, step, job, job_sha256, claims_sha256, answer, models, query_embedding = row
+    return task, step, job, job_sha256, claims_sha256, answer, models, query_embedding
+
+
+def _recorded_pin(row: Row) -> RecordedPin:
+    _, _, rank, score, *pin = row
+    return RecordedPin(pin_of(score, *pin), rank, score)
+
+
+def pin_of(
+    score: float, chunk_hash: bytes, version: int, raw_hash: bytes, chunk_id: str, document_id: str, corpus: str
+) -> Pin:
+    """A pin from its columns; it counts as much as the chunk was similar."""
+    return Pin(
+        chunk_hash=format_hash(chunk_hash),
+        hash_version=version,
+        raw_hash=format_hash(raw_hash),
+        chunk_id=chunk_id,
+        document_id=document_id,
+        corpus=corpus,
+        weight=None if score is None else min(1.0, max(0.0, score)),
+    )
+
+
+def _pin_row(recorded: RecordedPin) -> tuple[Any, ...]:
+    pin = recorded.pin
+    raw = parse_hash(pin.raw_hash or pin.chunk_hash)
+    return (
+        *(recorded.rank, pin.corpus, parse_hash(pin.chunk_hash), pin.hash_version, raw),
+        *(pin.chunk_id, pin.document_id, recorded.score),
+    )

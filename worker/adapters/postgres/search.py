@@ -1,0 +1,327 @@
+"""Nearest-neighbour search, and its rows as chunks: the one door between a table and the vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from worker.adapters.postgres.statements import Statements
+from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk
+from worker.core.ranking.total_order import by_similarity, id_key
+from worker.errors import SettingsError
+from worker.model import Candidate, Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.adapters.postgres.database import Database, Reader, Row, Statement
+    from worker.core.ranking.vectors import Vector
+    from worker.model import FilterSet, Principal
+    from worker.settings import Calibration, CorpusSettings, SearchSettings
+
+_INDEX, _EXACT = "index", "exact"
+_BLUR = 0.002
+"""How much farther a chunk may be than another that an index over halfvec takes for farther (cosine distance), where
+the column itself is of vectors: of each number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query
+likewise."""
+_CHOICE = 6
+"""Columns of `Statements.nearest` that say how it searched; a chunk's follow them."""
+_FIELDS = 8
+"""Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
+_JSON = (str, int, dict, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search found.
+
+    Attributes:
+        candidates: the best ``k``, in total order.
+        method: ``index`` or ``exact``; of full text, ``all_words`` or ``any_word``.
+        fetched: candidates that were compared for the exact order.
+        corpus_rows: rows of the corpus as Postgres estimates them; 0 where nothing asked for it.
+        ef_search: HNSW's search width; 0 where no index was used.
+        scores: the search's own score of each candidate where that isn't the similarity.
+    """
+
+    candidates: list[Candidate]
+    method: str
+    fetched: int
+    corpus_rows: int
+    ef_search: int
+    scores: Sequence[float] | None = None
+
+
+class Search(Protocol):
+    """One search of one corpus, to be run in a transaction together with others."""
+
+    def statements(self) -> list[Statement]:
+        """What is sent."""
+
+    def read(self, results: Sequence[list[Row]]) -> Found | None:
+        """What was found, from the rows of each statement; None: ask for `exactly`."""
+
+    def exactly(self) -> Search:
+        """The same search without an index."""
+
+
+def search(
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
+) -> list[Found]:
+    """Run searches for one caller in one transaction and one round trip; what an index left open, exactly in a second.
+
+    Args:
+        database: where the corpora are.
+        principal: who asks.
+        searches: of any corpora.
+        timeout_seconds: for each statement; default that of the settings.
+    """
+    found = _run(database, principal, searches, timeout_seconds)
+    left = [i for i, one in enumerate(found) if one is None]
+    if left:
+        exact = _run(database, principal, [searches[i].exactly() for i in left], timeout_seconds)
+        for i, one in zip(left, exact, strict=True):
+            found[i] = one
+    return [one for one in found if one is not None]
+
+
+def _run(
+    database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
+) -> list[Found | None]:
+    sent = [one.statements() for one in searches]
+    read = [getattr(one, "corpus", None) for one in searches]
+    # A search that names no corpus may read any: all are checked.
+    corpora = None if None in read else dict.fromkeys(corpus.name for corpus in read if corpus is not None)
+    statements = [*chain.from_iterable(sent)]
+    results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
+    return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The chunks nearest to a query; see `Search`.
+
+    Attributes:
+        corpus: where.
+        query: unit vector, shape (768,).
+        k: how many.
+        filters: what to narrow it to.
+        exact: without an index.
+        vectors: bring the chunks' embeddings, too.
+    """
+
+    corpus: Corpus
+    query: Vector
+    k: int
+    filters: FilterSet
+    exact: bool = False
+    vectors: bool = False
+
+    def statements(self) -> list[Statement]:
+        """See `Search`."""
+        return self.corpus.statements_of(self)
+
+    def read(self, results: Sequence[list[Row]]) -> Found | None:
+        """See `Search`."""
+        if not self.exact:
+            return self.corpus.found_by_plan(self, results[0])
+        size, rows = results
+        return self.corpus.found_exactly(self, size[0], rows)
+
+    def exactly(self) -> Nearest:
+        """See `Search`."""
+        return dataclasses.replace(self, exact=True)
+
+
+class Corpus:
+    """One corpus: its statements, and how its rows are read.
+
+    Args:
+        name: as in settings.
+        settings: its table and columns.
+        search: how to trade time for recall.
+        types: types of its key columns, from the database.
+        calibration: what was measured of it, if anything was.
+
+    Attributes:
+        name: as given.
+        settings: as given.
+        statements: its searches as SQL.
+        key: compares chunk ids as the database does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: CorpusSettings,
+        search: SearchSettings,
+        types: CorpusTypes,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.statements = Statements(name, settings, search, types, calibration)
+        self.key = id_key(types.id)
+        self._document_key = id_key(types.document_id)
+        self._blur = _BLUR if types.index(settings.index) != types.embedding else 0.0
+
+    # --- the search -----------------------------------------------------------------------------
+
+    def nearest(
+        self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
+    ) -> Found:
+        """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
+        return self.nearest_of_each(database, principal, [query], k, filters, exact=exact)[0]
+
+    def nearest_of_each(
+        self,
+        database: Reader,
+        principal: Principal,
+        queries: Sequence[Vector],
+        k: int,
+        filters: FilterSet,
+        *,
+        exact: bool,
+    ) -> list[Found]:
+        """The same of several queries, in one round trip."""
+        return search(database, principal, [Nearest(self, query, k, filters, exact=exact) for query in queries])
+
+    def statements_of(self, wanted: Nearest) -> list[Statement]:
+        """The search; before an exact one, which changes no setting of the index, the size of the corpus."""
+        statements = self.statements
+        values = statements.values(wanted.query, wanted.k, wanted.filters)
+        if wanted.exact:
+            return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors), values)]
+        return [(statements.nearest(wanted.filters, wanted.k, wanted.vectors), values)]
+
+    def found_by_plan(self, wanted: Nearest, rows: Sequence[Row]) -> Found | None:
+        """What index or exact search found; None where only exact search can tell.
+
+        That is where the index came back with fewer candidates than were asked for (rows may be left that it did
+        not reach), and where a tie at the cut reaches past what was fetched (which of the tied chunks were seen
+        would be the plan's choice).
+        """
+        corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
+        candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
+        if exact:
+            return Found(candidates, _EXACT, fetched, corpus_rows, 0)
+        tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
+        complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
+        if not complete:
+            return None
+        # Without an index Postgres compared every row, whatever was planned.
+        return Found(
+            candidates, *((_INDEX, fetched, corpus_rows, ef_search) if indexed else (_EXACT, fetched, corpus_rows, 0))
+        )
+
+    def _reaches(self, candidate: Candidate, farthest: float) -> bool:
+        """Whether a chunk as near as a candidate may be among those that the index did not give."""
+        return 1.0 - (candidate.similarity or 0.0) >= farthest - self._blur
+
+    def found_exactly(self, wanted: Nearest, size: Row, rows: Sequence[Row]) -> Found:
+        """What exact search found."""
+        candidates = self._candidates(rows, wanted.vectors)
+        return Found(candidates, _EXACT, len(candidates), size[0], 0)
+
+    # --- pins -----------------------------------------------------------------------------------
+
+    def pinned(
+        self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
+    ) -> list[Chunk]:
+        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
+        (rows,) = self._read(database, principal, self.statements.pinned, self.statements.pins(hashes, ids))
+        chunks = self.chunks(rows)
+        # Only by hash and by id together is one found twice.
+        return list({chunk.id: chunk for chunk in chunks}.values()) if ids else chunks
+
+    def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
+        """Rows of `Statements.pinned` as chunks, in their order."""
+        return [self._chunk(row) for row in rows]
+
+    def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
+        """The first chunks by id, for bare hashes in a corpus without a hash column."""
+        (rows,) = self._read(database, principal, self.statements.scan, {"limit": limit})
+        return [self._chunk(row) for row in rows]
+
+    def fill(
+        self, database: Database, principal: Principal, order: str, limit: int, without: Collection[str]
+    ) -> list[Chunk]:
+        """The first chunks by ``text`` or ``hash`` that have none of the hashes ``without``."""
+        if limit <= 0:
+            return []
+        extra = 0 if self.has_hashes else len(without)
+        values = {**self.statements.pins(without, ()), "limit": limit + extra}
+        (rows,) = self._read(database, principal, self.statements.fill(order), values)
+        return [chunk for chunk in map(self._chunk, rows) if chunk.chunk_hash not in without][:limit]
+
+    def _read(
+        self, database: Database, principal: Principal, query: bytes, values: Mapping[str, Any]
+    ) -> list[list[Row]]:
+        return database.read(principal, [(query, values)], corpora=[self.name])
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether a column of the table holds the chunks' hashes."""
+        return self.settings.columns.chunk_hash is not None
+
+    def order(self, chunk: Chunk) -> tuple[str, Any, Any]:
+        """(corpus, document, chunk), the last two as the database orders them."""
+        return self.name, self._document_key(chunk.document_id), self.key(chunk.id)
+
+    # --- rows to chunks -------------------------------------------------------------------------
+
+    def candidate(self, row: Row, vectors: bool) -> Candidate:
+        """A row of (distance, vector or NULL, id, document_id, text, fields, metadata columns).
+
+        Stored NULL and zero vectors have no distance (NULL, NaN), so the candidate has no similarity.
+        """
+        distance, vector = row[:2]
+        return Candidate(
+            self._chunk(row[2:]),
+            None if distance is None or math.isnan(distance) else 1.0 - distance,
+            corpus=self.name,
+            embedding=vector.to_numpy() if vectors and vector is not None else None,
+        )
+
+    def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
+        """Rows as candidates of nearest-neighbour search in total order; what has no similarity is none."""
+        candidates = (self.candidate(row, vectors) for row in rows if row[0] is not None)
+        return by_similarity((one for one in candidates if one.similarity is not None), self.key)
+
+    def _chunk(self, row: Row) -> Chunk:
+        chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
+        if chunk_id is None or document_id is None:
+            raise self._without("id" if chunk_id is None else "document_id")
+        named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": _in_json(metadata)}
+        if len(row) > _FIELDS:
+            named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
+        text = "" if text is None else text
+        hashed = format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text)
+        # What the constructor does in Python, in a third of its time: a job may read thousands.
+        return tuple.__new__(
+            Chunk,
+            (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), named, hashed, HASH_VERSION),
+        )
+
+    def _without(self, field: str) -> SettingsError:
+        """A row that can't be named: it could neither be replayed nor cited."""
+        column = getattr(self.settings.columns, field)
+        return SettingsError(
+            f"corpora.{self.name}.columns.{field}: a row of {self.settings.table} has no {column} (it is NULL): "
+            "give it one and set the column NOT NULL, or map a view that leaves such rows out"
+        )
+
+
+def _in_json(value: Any) -> Any:
+    """A column's value as JSON has it: of lists each item, anything else as text."""
+    if isinstance(value, _JSON):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_in_json(item) for item in value]
+    return str(value)

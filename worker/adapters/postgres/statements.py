@@ -1,0 +1,435 @@
+"""Nearest-neighbour search as SQL.
+
+Two statements for a corpus:
+
+- *nearest*: one statement that decides by itself, from the size of the corpus and of what the caller may
+  see, between an iterative scan of the HNSW index (over-fetched by distance alone, then put in the exact
+  order outside) and an exact search of the few documents that count.
+- *exact*: every chunk that the caller may see, compared.
+
+Both end in ``ORDER BY distance + 0, id``. The ``+ 0`` matters: without it PostgreSQL 17 and later believe the
+over-fetch to be in that order already (it is not, under ``relaxed_order``), and PostgreSQL 16 and later could
+use the index where an exact answer was asked for. Identifiers come from settings and are quoted; values are
+parameters, always.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.column_types import TEXTS
+from worker.adapters.postgres.filters import FilterSql, all_of, as_type
+from worker.core.pins.hashing import parse_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.core.ranking.vectors import Vector
+    from worker.model import FilterSet
+    from worker.settings import Calibration, CorpusSettings, SearchSettings
+
+
+FEW_ROWS_SETTING = "retrieval.few_rows"
+"""States that a statement is about to look at few rows; it changes how fast a policy may answer, never what."""
+
+
+class Statements:
+    """The statements of one corpus.
+
+    Args:
+        name: as in settings.
+        settings: its table and columns.
+        search: how to trade time for recall.
+        types: types of its key columns, and where its rows are stored.
+        calibration: which search width brought how much, where that was measured.
+
+    Attributes:
+        settings: as given.
+        index: what the HNSW index is over: ``vector`` or ``halfvec``.
+        filters: a job's filters as conditions.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: CorpusSettings,
+        search: SearchSettings,
+        types: CorpusTypes,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.settings = settings
+        self._search = search
+        self._calibration = calibration
+        self._types = types
+        self.index = types.index(settings.index)
+        self.filters = FilterSql(name, settings, types)
+        self._statements: dict[tuple[Any, ...], bytes] = {}
+
+    def values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
+        """The parameters of `exact` and `nearest`."""
+        return {"query": query, "k": k, **self.filters.values(filters)}
+
+    @cached_property
+    def size(self) -> bytes:
+        """Size of the corpus, and that every row is looked at, as `exact` does, until the end of the transaction."""
+        return render(
+            "SELECT rows, set_config({few_rows}, '', true) FROM ({size}) AS size",
+            few_rows=sql.Literal(FEW_ROWS_SETTING),
+            size=estimated_rows(self._types.storage),
+        )
+
+    def _widths(self, filters: FilterSet) -> list[tuple[int, int, int]]:
+        """What was measured; with a filter, nobody measured what it leaves: the wider of both."""
+        measured = self._measured_width
+        if measured is None:
+            return [self._width_by_size]
+        return [self._width_by_size, measured] if filters.given else [measured]
+
+    @property
+    def _width_by_size(self) -> tuple[int, int, int]:
+        """(least `ef_search`, how much of it for how many rows)."""
+        return self._search.ef_search_min, 1, self._search.ef_search_rows
+
+    @property
+    def _measured_width(self) -> tuple[int, int, int] | None:
+        """The same, as calibrated: what was enough for so many rows, and more in proportion as they become more."""
+        measured = self._calibration
+        return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
+
+    def _tuned(self, filters: FilterSet) -> sql.Composable:
+        """A common table expression `tuned`: size of the corpus, and HNSW's settings by it.
+
+        They hold until the end of the transaction, and for what the statement does once it has read `tuned`. The widest
+        of the widths is set, up to the most that pgvector takes. Postgres expects to look at the whole table where the
+        index will give it some dozens of rows: a policy may ask `FEW_ROWS_SETTING` which way to check them is the
+        cheaper one (config/schema.sql).
+        """
+        s = self._search
+        return sql.SQL(
+            "tuned AS MATERIALIZED (SELECT rows,"
+            " set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true)::integer AS ef_search,"
+            " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
+            " set_config('hnsw.max_scan_tuples', {tuples}, true),"
+            " set_config('hnsw.scan_mem_multiplier', {memory}, true),"
+            " set_config({few_rows}, 'on', true)"
+            " FROM ({size}) AS size)"
+        ).format(
+            widths=sql.SQL(", ").join(
+                [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in self._widths(filters)]
+            ),
+            tuples=sql.Literal(str(s.max_scan_tuples)),
+            memory=sql.Literal(str(s.scan_mem_multiplier)),
+            few_rows=sql.Literal(FEW_ROWS_SETTING),
+            size=estimated_rows(self._types.storage),
+        )
+
+    def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
+        """Every visible chunk compared; the total order in the database."""
+        return self.cached(
+            ("exact", vectors),
+            filters,
+            lambda: render(
+                "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
+                " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
+                where=all_of([*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]),
+                columns=self._columns(vectors),
+                **self.names,
+            ),
+        )
+
+    def nearest(self, filters: FilterSet, k: int, vectors: bool = False) -> bytes:
+        """Index or exact, as the database's own statistics and the caller's rights decide.
+
+        Args:
+            filters: what to narrow the search to.
+            k: how many are wanted; it decides how many are fetched, see `over_fetch`.
+            vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
+        """
+        fetch = self.over_fetch(k)
+        return self.cached(("index", fetch, vectors), filters, lambda: self._compose_nearest(filters, fetch, vectors))
+
+    def over_fetch(self, k: int) -> int:
+        """How many the index gives before the exact order and the cut: at least two for each that is wanted.
+
+        A multiple of the setting, because it stands in the statement: as a parameter, Postgres would expect to read a
+        tenth of the table, and leave the index.
+        """
+        step = self._search.over_fetch
+        return step * max(1, -(-2 * k // step))
+
+    # --- what `calibrate` asks ------------------------------------------------------------------
+
+    @cached_property
+    def embedded(self) -> bytes:
+        """How many visible chunks nearest-neighbour search can find."""
+        return render("SELECT count(*) FROM {table} AS c WHERE {embedded}", embedded=self._embedded, **self.names)
+
+    @cached_property
+    def sample(self) -> bytes:
+        """Embeddings of visible chunks, in an order that only ids and a seed decide."""
+        return render(
+            "SELECT c.{embedding} FROM {table} AS c WHERE {embedded}"
+            ' ORDER BY hashtextextended(c.{key}::text, %(seed)s::bigint), c.{key}::text COLLATE "C" LIMIT %(limit)s',
+            embedded=self._embedded,
+            key=sql.Identifier(self.settings.columns.id),
+            **self.names,
+        )
+
+    @property
+    def _embedded(self) -> sql.Composable:
+        return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}::vector) > 0").format(**self.names)
+
+    # --- pins: by what a chunk says, and by its id ----------------------------------------------
+
+    @cached_property
+    def pinned(self) -> bytes:
+        """Every visible chunk with one of the hashes, or one of the ids: two index look-ups, one statement."""
+        by_hash = (
+            sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY ({hashes})").format(
+                hash=sql.Identifier(self.settings.columns.chunk_hash), hashes=_HASHES, **self.names
+            )
+            if self.settings.columns.chunk_hash
+            else sql.SQL("")
+        )
+        return render(
+            "SELECT {fields} FROM {table} AS c WHERE c.{id} = ANY ({ids}) {by_hash}",
+            id=sql.Identifier(self.settings.columns.id),
+            ids=sql.SQL(_IDS).format(type=sql.SQL(self._types.id)),
+            by_hash=by_hash,
+            **self.names,
+        )
+
+    @cached_property
+    def scan(self) -> bytes:
+        """Chunks in the order of their ids, for bare hashes where no column holds any."""
+        return render(
+            "SELECT * FROM (SELECT {fields} FROM {table} AS c) AS visible ORDER BY id {collate} LIMIT %(limit)s",
+            **self.names,
+        )
+
+    def fill(self, order: str) -> bytes:
+        """Visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
+        by = {
+            "text": 'document_id {document_collate}, text COLLATE "C", id {collate}',
+            "hash": "chunk_hash, document_id {document_collate}, id {collate}",
+        }[order]
+        hashed = self.settings.columns.chunk_hash
+        collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
+        return render(
+            "SELECT * FROM (SELECT {fields} FROM {table} AS c WHERE {wanted}) AS visible ORDER BY {by} LIMIT %(limit)s",
+            wanted=sql.SQL("c.{} <> ALL ({})").format(sql.Identifier(hashed), _HASHES) if hashed else sql.SQL("true"),
+            by=sql.SQL(by).format(document_collate=collate, collate=self.names["collate"]),
+            **self.names,
+        )
+
+    def pins(self, hashes: Collection[str], ids: Iterable[str]) -> dict[str, Any]:
+        """The parameters of `pinned` and `fill`; an id that can't be of the column's type names no chunk."""
+        values = (as_type(text, self._types.id) for text in ids)
+        return {
+            "hashes": parse_hashes(hashes),
+            "ids": json.dumps([str(value) for value in values if value is not None]),
+        }
+
+    def _compose_nearest(self, filters: FilterSet, over_fetch: int, vectors: bool) -> bytes:
+        on_chunks = self.filters.on_chunks(filters)
+        return render(
+            """
+            WITH {tuned},
+            {choice},
+            few AS MATERIALIZED (
+              SELECT * FROM (
+                SELECT {columns} FROM {table} AS c WHERE (SELECT exact FROM choice) AND {where_few}
+              ) AS compared ORDER BY distance + 0, id {collate} LIMIT %(k)s
+            ),
+            near AS MATERIALIZED (
+              SELECT {columns} FROM {table} AS c
+               WHERE NOT (SELECT exact FROM choice) AND {where_near}
+               ORDER BY {nearness} LIMIT {over_fetch}
+            ),
+            hits AS (
+              SELECT *, count(*) FILTER (WHERE distance < 'NaN') OVER () AS fetched,
+                     max(distance) OVER () AS farthest
+                FROM (SELECT * FROM few UNION ALL SELECT * FROM near) AS either
+               ORDER BY distance + 0, id {collate} LIMIT %(k)s
+            )
+            SELECT rows, ef_search, exact, ({has_index}) AS indexed, coalesce(fetched, 0), farthest, {outputs}
+              FROM tuned CROSS JOIN choice LEFT JOIN hits ON true
+            """,
+            tuned=self._tuned(filters),
+            choice=self.choice(filters, sql.SQL("tuned")),
+            where_few=all_of([*on_chunks, *self.few_documents(filters)]),
+            where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
+            nearness=sql.SQL(_NEARNESS[self.index]).format(**self.names),
+            over_fetch=sql.Literal(over_fetch),
+            has_index=_has_index(self._types.storage, self.index),
+            columns=self._columns(vectors),
+            **self.names,
+        )
+
+    def choice(self, filters: FilterSet, sized: sql.Composable | None = None) -> sql.Composable:
+        """Common table expressions that end in `choice (exact)`.
+
+        The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
+        where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
+
+        Args:
+            filters: what the search is narrowed to.
+            sized: what holds the corpus's size as ``rows``; default a query for it.
+        """
+        size = sized or sql.SQL("({})").format(estimated_rows(self._types.storage))
+        exact_rows = sql.Literal(self._search.exact_rows)
+        documents = self.settings.documents
+        if documents is None:
+            given = sql.SQL("true" if filters.document_ids is not None else "false")
+            return sql.SQL(
+                "choice AS MATERIALIZED (SELECT rows <= {exact_rows} OR {given} AS exact FROM {size} AS size)"
+            ).format(exact_rows=exact_rows, given=given, size=size)
+        return sql.SQL(
+            """
+            bound AS MATERIALIZED (
+              SELECT CASE WHEN chunks.rows > {exact_rows} THEN
+                       1 + ceil({factor} * sqrt(chunks.rows) * documents.rows / chunks.rows)::bigint
+                     END AS documents
+                FROM {size} AS chunks, ({documents_size}) AS documents
+            ),
+            counted AS MATERIALIZED (
+              SELECT d.{id} AS id FROM {table} AS d WHERE {where} LIMIT (SELECT documents FROM bound)
+            ),
+            choice AS MATERIALIZED (
+              SELECT documents IS NULL OR (SELECT count(*) FROM counted) < documents AS exact FROM bound
+            )
+            """
+        ).format(
+            exact_rows=exact_rows,
+            factor=sql.Literal(self._search.narrow_factor),
+            size=size,
+            documents_size=estimated_rows(self._types.documents_storage),
+            id=sql.Identifier(documents.id),
+            table=identifier(documents.table),
+            where=all_of(
+                [
+                    # A path in the chunk table itself does not narrow documents.
+                    *([] if self.settings.columns.path else self.filters.on_paths(filters)),
+                    *self.filters.ids_among(sql.Identifier("d", documents.id), filters),
+                ]
+            ),
+        )
+
+    def few_documents(self, filters: FilterSet) -> list[sql.Composable]:
+        """Conditions that hold for the chunks of the documents that `choice` counted, where it says ``exact``."""
+        if self.settings.documents is None:
+            return self.filters.on_chunk_paths(filters)
+        return [
+            sql.SQL("c.{} = ANY (ARRAY(SELECT id FROM counted))").format(
+                sql.Identifier(self.settings.columns.document_id)
+            ),
+            *(self.filters.on_chunk_paths(filters) if self.settings.columns.path else []),
+        ]
+
+    # --- names ----------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> dict[str, sql.Composable]:
+        """The parts of every statement that come from the corpus's settings."""
+        columns = self.settings.columns
+        optional = [
+            self._column_or_null(getattr(columns, field), field, cast)
+            for field, cast in {**_OPTIONAL, "chunk_hash": "bytea"}.items()
+        ]
+        extra = [
+            sql.SQL("{} AS {}").format(self._in_json(column), sql.Identifier(f"extra_{i}"))
+            for i, column in enumerate(self.settings.metadata_columns.values())
+        ]
+        named = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
+        required = [
+            sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
+            for field, column in named.items()
+        ]
+        outputs = ["distance", "vector", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
+        return {
+            "fields": sql.SQL(", ").join([*required, *optional, *extra]),
+            "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
+            "table": identifier(self.settings.table),
+            "embedding": sql.Identifier(columns.embedding),
+            "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
+        }
+
+    def _column_or_null(self, column: str | None, field: str, cast: str) -> sql.Composable:
+        if column is None:
+            return sql.SQL("NULL::{} AS {}").format(sql.SQL(cast), sql.Identifier(field))
+        value = self._in_json(column) if cast == "jsonb" else sql.Identifier("c", column)
+        return sql.SQL("{} AS {}").format(value, sql.Identifier(field))
+
+    def _in_json(self, column: str) -> sql.Composable:
+        """A column of any type, as something that JSON has: what a filter compares, too."""
+        kind = self._types.columns.get(column)
+        plain = kind is None or kind.is_json
+        return sql.SQL("c.{}" if plain else "to_jsonb(c.{})").format(sql.Identifier(column))
+
+    def _columns(self, vectors: bool) -> sql.Composable:
+        """What a search selects of each chunk."""
+        compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
+        vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)
+        return compared.format(vector=vector, **self.names)
+
+    def cached(self, kind: tuple[Any, ...], filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
+        """Statements by the shape of their filters: values are parameters, so shapes are few."""
+        shape = (*kind, *self.filters.shape(filters))
+        if shape not in self._statements:
+            self._statements[shape] = compose()
+        return self._statements[shape]
+
+
+_OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
+# What the index is ordered by; all that it gives is compared exactly.
+_NEARNESS = {
+    "vector": "c.{embedding} <=> %(query)s",
+    "halfvec": "(c.{embedding}::halfvec(768)) <=> %(query)s::halfvec(768)",
+}
+_COLLATABLE = frozenset(TEXTS)
+
+# Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
+# keeps the planner at its default guess of few items, for which it checks rights row by row (config/schema.sql).
+_HASHES = sql.SQL(
+    "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32)"
+    " FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
+)
+_IDS = "ARRAY(SELECT value::{type} FROM jsonb_array_elements_text(%(ids)s::jsonb) AS value)"
+
+# As the planner estimates: rows per page when last analysed, times the pages there are now. Where nothing
+# was analysed yet, a row is taken as 3,500 bytes (768 floats and some text).
+_SIZE = """
+SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
+                         THEN reltuples / relpages * (pg_relation_size(oid) / current_setting('block_size')::int)
+                         ELSE pg_relation_size(oid) / 3500.0 END), 0)::bigint AS rows
+  FROM pg_class WHERE oid = ANY ({oids}::oid[])
+"""
+
+
+def estimated_rows(storage: Sequence[int]) -> sql.Composed:
+    """A query for the rows of some tables, by oid, as Postgres estimates them."""
+    return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
+
+
+# Over all rows, and of the distance that is asked for: another one Postgres does not use.
+_HAS_INDEX = """
+SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
+                WHERE i.indrelid = ANY ({oids}::oid[]) AND i.indisvalid AND i.indpred IS NULL
+                  AND o.opcname = {operators})
+"""
+
+
+def _has_index(storage: Sequence[int], kind: str) -> sql.Composed:
+    """A query for whether Postgres has an index of nearest neighbours, of a kind (``vector``, ``halfvec``)."""
+    return sql.SQL(_HAS_INDEX).format(oids=sql.Literal(list(storage)), operators=sql.Literal(f"{kind}_cosine_ops"))
+
+
+def render(template: str, **parts: sql.Composable) -> bytes:
+    """A statement as bytes, rendered once: psycopg would do it anew for each execution."""
+    return sql.SQL(template).format(**parts).as_bytes(None)

@@ -1,0 +1,1 @@
+"""Services over HTTP: embedders, language models, rerankers, remote sources."""

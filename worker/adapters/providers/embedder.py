@@ -1,0 +1,129 @@
+"""From text to embeddings: the lexical one offline, or any server that speaks OpenAI's `/v1/embeddings`."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from worker.adapters.providers.openai_api import Provider, counted
+from worker.core.prompting.costs import Tokens, unbilled
+from worker.core.text import lexical
+from worker.core.time_budget import TimeBudget
+from worker.errors import SettingsError, Unavailable
+from worker.model import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from worker.core.prompting.costs import Paid
+    from worker.settings import EmbedderSettings
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    Attributes:
+        name: model's name, for traces and records.
+        version: changes when the same text would get another vector.
+    """
+
+    name: str
+    version: str
+
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; ``paid`` is told of each call.
+
+        ``seconds``: for all of it, where that is less than the settings allow.
+        """
+
+
+class LexicalEmbedder:
+    """The offline default; see `worker.core.text.lexical`."""
+
+    name = lexical.NAME
+    version = lexical.VERSION
+
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; costs nothing, and next to no time."""
+        del paid, seconds
+        return lexical.embed(texts)
+
+
+class OpenAIEmbedder:
+    """Any server with OpenAI's embeddings API, through the `openai` client (extra `llm`).
+
+    Args:
+        settings: model, base URL, key and time limits.
+    """
+
+    provider = "openai"
+
+    def __init__(self, settings: EmbedderSettings) -> None:
+        self.name = settings.model
+        self.version = settings.version
+        self._settings = settings
+        self._server = Provider(settings, "the embedder openai", "the embeddings server")
+
+    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
+        """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
+
+        ``paid`` is told of the call of each batch, also where its answer is of no use.
+        ``seconds``: for all of them, where that is less than the settings allow.
+
+        Raises:
+            SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
+            Unavailable: it did not answer, or answered something else than one vector a text.
+        """
+        size = self._settings.batch_size
+        budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
+        batches = [self._batch(texts[i : i + size], paid, budget) for i in range(0, len(texts), size)]
+        return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
+
+    def _batch(self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None) -> NDArray[np.float32]:
+        wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
+        answer = self._server.call(
+            lambda client: client.embeddings.create(
+                model=self.name, input=list(texts), encoding_format="base64", **wanted
+            ),
+            seconds=None if budget is None else budget.left(),
+        )
+        try:
+            paid(self.provider, self.name, Tokens(counted(answer.usage, "prompt_tokens")))
+            vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+            raise Unavailable("the embeddings server answered something else than vectors") from None
+        if len(vectors) != len(texts):
+            raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
+        return np.stack([_fitted(vector, self.name) for vector in vectors])
+
+
+def _vector(embedding: Any) -> NDArray[np.float64]:
+    """A server's vector: base64 as asked, or the list of a server that ignores `encoding_format`."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float64)
+    return np.asarray(embedding, dtype=np.float64)
+
+
+def _fitted(vector: NDArray[np.float64], name: str) -> NDArray[np.float32]:
+    """Padded to 768 dimensions (cosine does not change), of unit length."""
+    if vector.size > DIMENSIONS:
+        raise SettingsError(
+            f"the model {name} gives {vector.size} dimensions, more than {DIMENSIONS}: choose another model, "
+            "or one that honours `dimensions`"
+        )
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length == 0:
+        raise Unavailable("the embeddings server answered a vector without a direction")
+    padded = np.zeros(DIMENSIONS, dtype=np.float64)
+    padded[: vector.size] = vector / length
+    return padded.astype(np.float32)
+
+
+def make(settings: EmbedderSettings) -> Embedder:
+    """The embedder that the settings name."""
+    return OpenAIEmbedder(settings) if settings.kind == "openai" else LexicalEmbedder()

@@ -1,0 +1,216 @@
+"""Remote sources: services that find things elsewhere, asked over HTTP, none of them trusted or waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import jmespath
+import orjson
+
+from worker.adapters.providers.addresses import resolve
+from worker.adapters.providers.bodies import Refused
+from worker.adapters.providers.fetching import Fetcher, Rules
+from worker.core.text.cleaning import one_line
+from worker.model import RemoteSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.providers.fetching import Resolve
+    from worker.settings import RemoteSettings
+
+LONGEST = {"question": 1000, "title": 300, "url": 2000, "snippet": 2000, "metadata": 300}
+"""Characters of what is sent and of what is kept."""
+
+_MOST_METADATA = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFound:
+    """What other services found.
+
+    Attributes:
+        sources: in the order of the services, then in each one's own.
+        failed: (service, reason) of those that brought nothing; a reason names no URL and quotes nothing.
+        skipped: service → how many of its results had no URL or no snippet.
+    """
+
+    sources: tuple[RemoteSource, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """What a trace says of the results that were skipped."""
+        return [f"{name}: {count} results without a URL or a snippet" for name, count in self.skipped.items()]
+
+
+class RemoteSources:
+    """Asks the services that settings name.
+
+    Args:
+        settings: by name.
+        resolve: how hosts are looked up.
+    """
+
+    def __init__(self, settings: Mapping[str, RemoteSettings], resolve: Resolve = resolve) -> None:
+        self._services = {name: _Service(name, one) for name, one in settings.items()}
+        self._fetcher = Fetcher(resolve)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._fetcher.close()
+
+    def find(self, names: Sequence[str], question: str, k: int, seconds: float) -> RemoteFound:
+        """What the named services find, asked at the same time. One that fails or is late is told and left out.
+
+        Args:
+            names: of the settings, in the order of the answer.
+            question: its first 1,000 characters are sent.
+            k: results wanted of each service; settings may want fewer.
+            seconds: for all of them; settings may give each one less.
+        """
+        asked = [self._services[name] for name in dict.fromkeys(names)]
+        if not asked or k < 1:
+            return RemoteFound()
+        found = asyncio.run(self._all(asked, question, k, seconds))
+        return RemoteFound(
+            tuple(source for one in found for source in one.sources),
+            tuple(failure for one in found for failure in one.failed),
+            {name: count for one in found for name, count in one.skipped.items()},
+        )
+
+    async def _all(self, asked: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteFound]:
+        return await asyncio.gather(*(self._one(service, question, k, seconds) for service in asked))
+
+    async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteFound:
+        try:
+            async with asyncio.timeout(min(seconds, service.seconds)):
+                content = await self._fetcher.get(service.url(question, k), service.rules)
+            return service.read(content, k)
+        except TimeoutError:
+            reason = "did not answer in time"
+        except Refused as error:
+            reason = str(error)
+        except socket.gaierror:
+            reason = "has no address"
+        except httpx.ConnectError:
+            reason = "could not be reached"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup) as error:
+            reason = f"failed ({type(error).__name__})"
+        return RemoteFound(failed=((service.name, reason),))
+
+
+class _Service:
+    """One service: what it is asked, and how its answer is read."""
+
+    def __init__(self, name: str, settings: RemoteSettings) -> None:
+        self.name = name
+        self.seconds = settings.timeout_seconds
+        self.rules = Rules(
+            frozenset(map(_in_ascii, settings.hosts or [str(urlsplit(settings.url).hostname)])),
+            frozenset(settings.allow_private),
+            {header: value.get_secret_value() for header, value in settings.headers.items()},
+            settings.max_bytes,
+        )
+        self._template = settings.url
+        self._most = settings.max_items
+        self._items = jmespath.compile(settings.items)
+        self._fields = {
+            part: jmespath.compile(expression)
+            for part, expression in settings.fields.model_dump().items()
+            if expression is not None
+        }
+
+    def url(self, question: str, k: int) -> str:
+        """Where to ask; nothing of the question is more than a part of the query string."""
+        words = quote(question[: LONGEST["question"]], safe="", errors="replace")
+        return self._template.replace("{query}", words).replace("{k}", str(min(k, self._most)))
+
+    def read(self, content: bytes, k: int) -> RemoteFound:
+        """An answer's first results.
+
+        Raises:
+            Refused: it is no JSON, or has no list where settings say.
+        """
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            raise Refused("did not answer JSON") from None
+        items = _search(self._items, answer)
+        if not isinstance(items, list):
+            raise Refused("answered no list of results where the settings say")
+        # Not more than those: each one costs time, and a service may ignore what it was asked for.
+        read = [self._source(item) for item in items[: min(k, self._most)]]
+        skipped = read.count(None)
+        sources = tuple(source for source in read if source is not None)
+        return RemoteFound(sources, (), {self.name: skipped} if skipped else {})
+
+    def _source(self, item: Any) -> RemoteSource | None:
+        parts = {part: _search(expression, item) for part, expression in self._fields.items()}
+        url, snippet = _url(parts["url"]), _text(parts["snippet"], "snippet")
+        if not url or not snippet:
+            return None
+        title, score, day = _text(parts["title"], "title"), _number(parts.get("score")), _date(parts.get("date"))
+        return RemoteSource(self.name, title, url, snippet, score, day, _metadata(parts.get("metadata")))
+
+
+def _search(expression: Any, data: Any) -> Any:
+    """What an expression finds; None where the data is of another kind than it expects."""
+    try:
+        return expression.search(data)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+
+
+def _text(value: Any, part: str) -> str:
+    return one_line(value, LONGEST[part]) if isinstance(value, str) else ""
+
+
+def _url(value: Any) -> str:
+    """A URL that a reader can follow; cut ones and other schemes are none."""
+    if not isinstance(value, str) or len(value) > LONGEST["url"] or one_line(value, len(value)) != value:
+        return ""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return ""
+    return value if parts.scheme in {"http", "https"} and parts.hostname and " " not in value else ""
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _date(value: Any) -> str | None:
+    """A date or a time as ISO 8601 writes it."""
+    for kind in (date, datetime):
+        try:
+            return kind.fromisoformat(value).isoformat()
+        except (ValueError, TypeError):
+            continue
+    return None
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    """Fields that are texts, numbers or booleans; what is deeper is left out."""
+    if not isinstance(value, dict):
+        return {}
+    plain = {one_line(name, 100): item for name, item in value.items() if isinstance(item, str | int | float)}
+    return {
+        name: one_line(item, LONGEST["metadata"]) if isinstance(item, str) else item
+        for name, item in list(plain.items())[:_MOST_METADATA]
+    }
+
+
+def _in_ascii(host: str) -> str:
+    return httpx.URL(scheme="http", host=host).raw_host.decode("ascii")

@@ -1,0 +1,1 @@
+"""The command line, `retrieval-worker`, and what only it needs."""

@@ -1,0 +1,5 @@
+"""`python -m worker.cli`: the command line where no script was installed."""
+
+from worker.cli.main import main
+
+main()

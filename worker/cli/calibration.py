@@ -1,0 +1,256 @@
+"""Which search width a corpus needs: recall of the worker's own search against exact search, on the data that is there.
+
+Everything is asked as a worker asks: by its role, its statements, for callers with their own rights. Nothing is written
+to the database.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from worker.adapters.postgres import indexes
+from worker.adapters.postgres.database import Database, connected, translated_errors
+from worker.adapters.postgres.search import Corpus
+from worker.core.ranking.calibration import Quality, quality, questions, recall_against
+from worker.errors import SettingsError
+from worker.model import NO_FILTERS, Principal
+from worker.settings import CalibratedWidth, Calibration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from worker.adapters.postgres.search import Found
+    from worker.core.ranking.calibration import Goal
+    from worker.core.ranking.vectors import Vector
+    from worker.settings import Settings
+
+    # Called with a caller's name and the search width (0: exact search) after each query.
+    Progress = Callable[[str, int], None]
+
+K = 15
+STEPS = (40, 60, 100, 150, 200, 300, 400, 600, 800, 1000)
+"""Search widths that are tried, the least first."""
+
+MARGIN = 2
+"""The goal must hold from a width of so much less on: a sample seldom shows the rare query that finds nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """Somebody who asks; each is only itself.
+
+    Attributes:
+        name: for people.
+        principal: as a job has it.
+    """
+
+    name: str
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one caller found at one search width.
+
+    Attributes:
+        caller: whose name.
+        visible: share of the corpus's rows that the caller sees, 0-1.
+        ef_search: the search width.
+        quality: what it brought.
+        reached: whether that reaches the goal.
+        enough: whether it does by a margin.
+    """
+
+    caller: str
+    visible: float
+    ef_search: int
+    quality: Quality
+    reached: bool
+    enough: bool
+
+
+class Calibrating:
+    """Measures one corpus.
+
+    Args:
+        settings: the worker's settings.
+        corpus: its name.
+        timeout_seconds: for one statement: exact search reads all that a caller sees.
+
+    Attributes:
+        rows: of the corpus, as Postgres estimates them.
+
+    Raises:
+        SettingsError: there is no such corpus, or no index to calibrate.
+        Unavailable, TimedOut: see `Database`.
+    """
+
+    def __init__(self, settings: Settings, corpus: str, timeout_seconds: float) -> None:
+        if corpus not in settings.corpora:
+            raise SettingsError(f"--corpus: expected one of {', '.join(settings.corpora)}")
+        self._name = corpus
+        self._corpus = settings.corpora[corpus]
+        self._search = settings.search.model_copy(update={"statement_timeout_seconds": timeout_seconds})
+        self._database = Database(settings.model_copy(update={"search": self._search}))
+        try:
+            self._types = self._database.types[corpus]
+            self._check_index(settings)
+            self._searches = self._at(STEPS[-1])
+            self.rows = self._size()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def always_exact(self) -> bool:
+        """Whether the corpus is so small that no search of it uses an index."""
+        return self.rows <= self._search.exact_rows
+
+    def visible(self, caller: Caller) -> int:
+        """How many rows with an embedding the caller sees."""
+        ((row,),) = self._database.read(caller.principal, [(self._searches.statements.embedded, {})])
+        return int(row[0])
+
+    def sample(self, caller: Caller, count: int, seed: int) -> list[Vector]:
+        """Vectors near ``count`` of the chunks that the caller sees, the same for the same rows and seed."""
+        values = {"seed": seed, "limit": count}
+        (rows,) = self._database.read(caller.principal, [(self._searches.statements.sample, values)])
+        return questions(np.array([vector.to_numpy() for (vector,) in rows]), np.random.default_rng(seed))
+
+    def measure(
+        self,
+        callers: Mapping[Caller, float],
+        queries: Sequence[Vector],
+        steps: Sequence[int],
+        goal: Goal,
+        told: Progress,
+    ) -> Iterator[Line]:
+        """Measure each caller at rising search widths, until all have enough by a margin or nothing wider is left.
+
+        Args:
+            callers: each with the share of the rows that it sees.
+            queries: unit vectors.
+            steps: search widths, rising.
+            goal: what is enough.
+            told: of each query.
+        """
+        exact = {caller: self._ask(self._searches, caller, queries, told, 0) for caller in callers}
+        waiting = dict(callers)
+        reached_from: dict[Caller, int] = {}
+        for ef_search in steps:
+            corpus = self._at(ef_search)
+            for caller, visible in [*waiting.items()]:
+                found = self._ask(corpus, caller, queries, told, ef_search)
+                recalls = [
+                    recall_against(one.candidates, true.candidates)
+                    for one, true in zip(found, exact[caller], strict=True)
+                ]
+                brought = quality(recalls, [one.method for one in found])
+                reached = brought.reaches(goal)
+                if reached:
+                    reached_from.setdefault(caller, ef_search)
+                else:
+                    reached_from.pop(caller, None)
+                widest = ef_search == steps[-1] or not brought.by_index
+                enough = reached and (widest or ef_search >= MARGIN * reached_from[caller])
+                if enough:
+                    del waiting[caller]
+                yield Line(caller.name, visible, ef_search, brought, reached, enough)
+            if not waiting:
+                return
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+    def _ask(
+        self, corpus: Corpus, caller: Caller, queries: Sequence[Vector], told: Progress, ef_search: int
+    ) -> list[Found]:
+        """Search for each query; exactly where there is no search width."""
+        found = []
+        for query in queries:
+            found.append(corpus.nearest(self._database, caller.principal, query, K, NO_FILTERS, exact=ef_search == 0))
+            told(caller.name, ef_search)
+        return found
+
+    def _at(self, ef_search: int) -> Corpus:
+        """The corpus, searched with this width whatever its size."""
+        measured = Calibration(
+            rows=1_000_000_000_000, points=[CalibratedWidth(visible=1, ef_search=ef_search, recall=1, worst=1)]
+        )
+        return Corpus(self._name, self._corpus, self._search, self._types, measured)
+
+    def _size(self) -> int:
+        ((row,),) = self._database.read(Principal(), [(self._searches.statements.size, {})])
+        return int(row[0])
+
+    def _check_index(self, settings: Settings) -> None:
+        dsn = settings.database_connection_string.get_secret_value()
+        with translated_errors(), connected(dsn) as connection:
+            found = indexes.hnsw(connection, self._types.storage)
+        if {one.table for one in found if one.kind == self._corpus.index} != {*self._types.storage}:
+            raise SettingsError(
+                f"{self._corpus.table} has no HNSW index that searches could use: "
+                "'retrieval-worker doctor' says how to make one"
+            )
+
+
+def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:
+    """What the worker is to know of a measurement; None where exact search answered everything.
+
+    Args:
+        rows: of the corpus when it was measured.
+        lines: those that were enough.
+    """
+    points = [
+        CalibratedWidth(
+            visible=round(line.visible, 4),
+            ef_search=line.ef_search,
+            recall=round(line.quality.mean, 4),
+            worst=round(line.quality.worst, 4),
+        )
+        for line in sorted(lines, key=lambda line: -line.visible)
+        if line.quality.by_index
+    ]
+    return Calibration(rows=rows, points=points) if points else None
+
+
+def as_toml(calibrations: Mapping[str, Any]) -> str:
+    """Calibrations of corpora, as the settings file has them."""
+    return "\n".join(_section(name, Calibration.model_validate(one)) for name, one in calibrations.items())
+
+
+def _section(corpus: str, measured: Calibration) -> str:
+    points = "".join(
+        f"  {{ visible = {one.visible}, ef_search = {one.ef_search}, recall = {one.recall}, worst = {one.worst} }},\n"
+        for one in measured.points
+    )
+    return f"[calibration.{_key(corpus)}]\nrows = {measured.rows}\npoints = [\n{points}]\n"
+
+
+def _key(name: str) -> str:
+    """A key of TOML; JSON's escapes are TOML's, but for those of surrogates."""
+    bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if bare else json.dumps(name, ensure_ascii=False)
+
+
+def write(path: Path, calibrations: Mapping[str, Any]) -> None:
+    """Write the file that the worker reads, whole or not at all.
+
+    Raises:
+        SettingsError: it can't be written.
+    """
+    text = f"# Written by `retrieval-worker calibrate`; docs/operations.md\n\n{as_toml(calibrations)}"
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None

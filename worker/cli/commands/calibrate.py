@@ -1,0 +1,181 @@
+"""The command that measures which search width a corpus needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from worker.cli.terminal import console, progress, screen, write_text
+from worker.core.ranking.calibration import MEAN, WORST, Goal
+from worker.errors import InvalidJob, SettingsError
+
+if TYPE_CHECKING:
+    from worker.cli.calibration import Calibrating, Caller, Line
+    from worker.core.ranking.vectors import Vector
+    from worker.settings import Settings
+
+
+def calibrate(
+    corpus: Annotated[str, typer.Option(help="Which corpus; default the first.")] = "",
+    callers: Annotated[
+        list[str] | None, typer.Option("--as", metavar="USER", help="Who asks (owner claim); again for more callers.")
+    ] = None,
+    claims: Annotated[
+        list[str] | None, typer.Option(metavar="JSON", help="The same by all claims; again for more callers.")
+    ] = None,
+    queries: Annotated[int, typer.Option(min=10, max=10_000, help="How many queries.")] = 300,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="Query embeddings of your own: .npy of shape (n, 768), or a JSON list of embeddings."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample of chunks that queries are made near.")] = 20,
+    mean: Annotated[float, typer.Option(min=0, max=1, help="Goal: mean recall@15.")] = MEAN,
+    worst: Annotated[float, typer.Option(min=0, max=1, help="Goal: recall@15 of the worst query.")] = WORST,
+    steps: Annotated[str, typer.Option(help="Values of ef_search to try, as 100,200,400; default 40 to 1000.")] = "",
+    timeout: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds for one statement.")] = 300.0,
+    to_file: Annotated[
+        bool, typer.Option("--write", help="Write calibration.toml beside the settings file; else print it.")
+    ] = False,
+) -> None:
+    """Measure which ef_search brings enough of what exact search finds, on your own data, as the worker's role.
+
+    Each caller stands for a visible share: name one who sees all, and some who see less. ef_search rises until the
+    recall@15 of every caller reaches the goal. Queries are made near a seeded sample of the chunks of the caller who
+    sees most, unless --vectors brings some. A public corpus needs no caller. What is chosen is twice the width from
+    which on the goal holds: a sample seldom shows the rare query that finds nothing.
+
+    Exit code 1 if the goal is not reached. The worker reads the file at its start.
+
+    Examples: [bold]retrieval-worker calibrate --as alice --as bob[/bold],
+    [bold]retrieval-worker calibrate --corpus docs --vectors queries.npy --write[/bold]
+    """
+    from worker import settings as settings_module
+    from worker.cli.calibration import Calibrating, as_toml, calibration, write
+
+    settings = settings_module.load()
+    name = corpus or settings.default_corpus
+    goal, widths = Goal(mean, worst), _steps(steps)
+    path = settings_module.calibration_file() if to_file else None
+    given = _vectors(vectors) if vectors else None
+    calibrating = Calibrating(settings, name, timeout)
+    try:
+        if calibrating.always_exact:
+            console.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
+            return
+        asking = _shares(calibrating, _callers(settings, name, callers or [], claims or []))
+        asked = given or calibrating.sample(max(asking, key=lambda one: asking[one]), queries, seed)
+        lines = _measure(calibrating, asking, asked, widths, goal)
+    finally:
+        calibrating.close()
+    console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(asked)} queries, recall@15", lines))
+    short = {line.caller for line in lines} - {line.caller for line in lines if line.enough}
+    if short:
+        screen.print(
+            f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widths[-1]}. Build the index with a "
+            "higher ef_construction ('retrieval-worker doctor'), or ask for less (--mean, --worst)",
+        )
+        raise typer.Exit(1)
+    measured = calibration(calibrating.rows, [line for line in lines if line.enough])
+    if measured is None:
+        console.print("exact search answers these callers: nothing to calibrate")
+    elif path:
+        write(path, {**settings_module.calibrations(path), name: measured})
+        console.print(f"written to {path}: restart the workers", soft_wrap=True)
+    else:
+        write_text(f"in calibration.toml beside the settings file (--write does it):\n\n{as_toml({name: measured})}")
+
+
+def _steps(text: str) -> list[int]:
+    from worker.cli.calibration import STEPS
+
+    try:
+        found = sorted({int(part) for part in text.split(",")}) if text else [*STEPS]
+    except ValueError:
+        found = [0]
+    if not all(15 <= step <= 1000 for step in found):  # noqa: PLR2004 -- as search.ef_search_min
+        raise typer.BadParameter("expected numbers from 15 to 1000, with commas: 100,200,400", param_hint="--steps")
+    return found
+
+
+def _vectors(file: Path) -> list[Vector]:
+    """Query embeddings from a file.
+
+    Raises:
+        SettingsError: it can't be read.
+        InvalidJob: it holds something else.
+    """
+    import numpy as np
+
+    from worker.core.ranking.vectors import decode
+
+    try:
+        values = np.load(file, allow_pickle=False).tolist() if file.suffix == ".npy" else json.loads(file.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"--vectors {file}: {error.strerror}") from None
+    except ValueError:
+        values = None
+    if not isinstance(values, list) or not values:
+        raise InvalidJob("expected .npy of shape (n, 768), or a JSON list of embeddings", f"--vectors {file}")
+    return [decode(value, f"--vectors [{i}]") for i, value in enumerate(values)]
+
+
+def _callers(settings: Settings, corpus: str, names: list[str], claims: list[str]) -> list[Caller]:
+    from worker.cli.calibration import Caller
+    from worker.cli.commands.runs import asker_of
+    from worker.jobs.corpora import nobody
+
+    found = [Caller(name, asker_of(settings, name, "")) for name in dict.fromkeys(names)]
+    found += [Caller(text, asker_of(settings, "", text)) for text in dict.fromkeys(claims)]
+    if found:
+        return found
+    if not settings.corpora[corpus].public:
+        raise typer.BadParameter(f"the corpus {corpus} is not public: say who asks, with --as or --claims")
+    return [Caller("everybody", nobody(settings))]
+
+
+def _shares(calibrating: Calibrating, callers: list[Caller]) -> dict[Caller, float]:
+    """Each caller with the share of the rows that it sees."""
+    shares = {}
+    for caller in callers:
+        visible = calibrating.visible(caller)
+        if not visible:
+            raise InvalidJob(f"{caller.name} sees no chunk with an embedding", "--as")
+        shares[caller] = min(1.0, visible / calibrating.rows)
+    return shares
+
+
+def _measure(
+    calibrating: Calibrating, asking: dict[Caller, float], asked: list[Vector], widths: list[int], goal: Goal
+) -> list[Line]:
+    bars: dict[tuple[str, int], Any] = {}
+    with progress(screen) as shown:
+
+        def told(caller: str, ef_search: int) -> None:
+            if (caller, ef_search) not in bars:
+                how = f"ef_search {ef_search}" if ef_search else "exact search"
+                bars[caller, ef_search] = shown.add_task(f"{caller}, {how}", total=len(asked))
+            shown.advance(bars[caller, ef_search])
+
+        return [*calibrating.measure(asking, asked, widths, goal, told)]
+
+
+def _table(title: str, lines: list[Line]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in ("caller", "visible", "ef_search", "mean", "worst", "by index", "goal"):
+        table.add_column(heading, justify="left" if heading in {"caller", "goal"} else "right")
+    for line in lines:
+        reached = line.quality
+        table.add_row(
+            line.caller,
+            f"{line.visible:.1%}",
+            str(line.ef_search) if reached.by_index else "–",
+            f"{reached.mean:.4f}",
+            f"{reached.worst:.3f}",
+            f"{reached.by_index:.0%}",
+            "missed" if not line.reached else "chosen" if line.enough and reached.by_index else "reached",
+        )
+    return table

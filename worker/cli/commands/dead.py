@@ -1,0 +1,199 @@
+"""Commands about dead letters: messages that no worker could run, on the broker that the settings name."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from worker.cli.commands.jobs import check_url
+from worker.cli.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
+from worker.errors import InvalidJob, NotAuthorised, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import redis
+
+    from worker.queue.transport.dead_letters import DeadLetter
+
+dead = typer.Typer(
+    no_args_is_help=True,
+    help="Dead letters: messages that no worker could run. List them, send them again, delete them.\n\n"
+    "Nothing of what a job says is shown: only why it is here, when, and which fields it has.",
+)
+
+Entries = Annotated[list[str] | None, typer.Argument(metavar="[ENTRY]...", help="Entries, as 'dead list' names them.")]
+Queue = Annotated[str, typer.Option(help="Only of this queue; default: of all.")]
+Reason = Annotated[str, typer.Option(help="Only these: malformed, unknown_task, expired, max_deliveries, …")]
+Every = Annotated[bool, typer.Option("--all", help="All of them (of --queue, with --reason), not single entries.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+@contextlib.contextmanager
+def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
+    """The broker of the environment's settings, and the queues that are asked for.
+
+    Raises:
+        NotAuthorised: Redis refuses its user the command.
+        Unavailable: it does not answer.
+    """
+    import redis
+
+    from worker import settings as settings_module
+
+    url = settings_module.load().broker_url.get_secret_value()
+    check_url(url, "CELERY_BROKER_URL")
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30) as client:
+            yield client, (queue,) if queue else settings_module.QUEUES
+    except redis.exceptions.NoPermissionError:
+        # No passing state: trying again later, as for a broker that is away, does not help.
+        user = client.get_connection_kwargs().get("username") or "default"
+        raise NotAuthorised(
+            f"CELERY_BROKER_URL: Redis refused its user {user} this command: connect as the user admin of "
+            "config/redis/users.acl"
+        ) from None
+    except redis.RedisError as error:
+        raise Unavailable(f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL") from None
+
+
+@dead.command("list")
+def list_letters(
+    queue: Queue = "",
+    reason: Reason = "",
+    newest: Annotated[int, typer.Option(min=1, help="How many, of each queue.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List dead letters, the newest first.
+
+    Example: [bold]retrieval-worker dead list --reason max_deliveries[/bold]
+    """
+    from worker.queue.transport import dead_letters
+
+    with opened_broker(queue) as (client, queues):
+        found = [letter for name in queues for letter in dead_letters.every(client, name, newest)]
+        counts = [(name, client.xlen(f"{name}.dead")) for name in queues]
+    shown = [letter for letter in found if reason in {"", letter.reason}]
+    if as_json:
+        for letter in shown:
+            write_json(letter.as_json())
+        return
+    console.print(letters_table(shown) if shown else "no dead letters")
+    for name, count in counts:
+        if count > newest:
+            screen.print(f"{name}: the newest {newest} of {count:,}")
+
+
+@dead.command("show")
+def show_letter(
+    entry: Annotated[str, typer.Argument(help="The entry, as 'dead list' names it.")],
+    queue: Queue = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show all that may be shown of a dead letter.
+
+    Example: [bold]retrieval-worker dead show 1763762345678-0[/bold]
+    """
+    from worker.queue.request import summarise
+    from worker.queue.transport import dead_letters
+    from worker.queue.transport.inspection import arguments
+
+    with opened_broker(queue) as (client, queues):
+        found = [one for name in queues if (one := dead_letters.one(client, name, entry))]
+    if not found:
+        raise InvalidJob("no such dead letter", "entry")
+    for letter, original in found:
+        fields = {**letter.as_json(), "job": summarise(arguments(original))}
+        if as_json:
+            write_json(fields)
+            continue
+        table = Table(show_header=False, box=None)
+        table.add_column()
+        table.add_column(**ID_COLUMN)
+        for name, value in fields.items():
+            table.add_row(styled((name, "bold")), id_cell(str(value)))
+        console.print(table)
+
+
+@dead.command("retry")
+def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
+    """Send dead letters again, byte for byte as they came, with their deliveries counted anew.
+
+    What expired, had a principal token or is not kept whole can't be sent again: exit code 1, and each is named.
+
+    Examples: [bold]retrieval-worker dead retry 1763762345678-0[/bold],
+    [bold]retrieval-worker dead retry --all --reason retries_exhausted[/bold]
+    """
+    from worker.queue.transport import dead_letters
+
+    sent, refused = 0, []
+    with opened_broker(queue) as (client, queues):
+        for letter in _chosen(client, queues, entries, reason, every=every):
+            try:
+                sent += dead_letters.retry(client, letter.queue, letter.entry)
+            except InvalidJob as error:
+                refused.append(error.message)
+    screen.print(f"{sent} sent again")
+    for sentence in refused:
+        screen.print(sentence)
+    if refused:
+        raise typer.Exit(1)
+
+
+@dead.command("purge")
+def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
+    """Delete dead letters for good.
+
+    Examples: [bold]retrieval-worker dead purge 1763762345678-0[/bold],
+    [bold]retrieval-worker dead purge --all --queue retrieval --reason expired[/bold]
+    """
+    from worker.queue.transport import dead_letters
+
+    deleted = 0
+    with opened_broker(queue) as (client, queues):
+        chosen = _chosen(client, queues, entries, reason, every=every)
+        for name in queues:
+            deleted += dead_letters.purge(client, name, [letter.entry for letter in chosen if letter.queue == name])
+    screen.print(f"{deleted} deleted")
+
+
+def _chosen(
+    client: redis.Redis, queues: tuple[str, ...], entries: list[str] | None, reason: str, *, every: bool
+) -> list[DeadLetter]:
+    """The dead letters that a command is to work on, the oldest first."""
+    from worker.queue.transport import dead_letters
+
+    if every == bool(entries):
+        raise typer.BadParameter("give either entries or --all")
+    if every:
+        letters = [letter for name in queues for letter in dead_letters.every(client, name)]
+        return [letter for letter in reversed(letters) if reason in {"", letter.reason}]
+    found = {
+        entry: [one for name in queues if (one := dead_letters.one(client, name, entry))] for entry in entries or ()
+    }
+    missing = [entry for entry, letters in found.items() if not letters]
+    if missing:
+        raise InvalidJob(f"no dead letter {missing[0][:40]}", "entry")
+    return [letter for letters in found.values() for letter, _ in letters]
+
+
+def letters_table(letters: list[DeadLetter]) -> Table:
+    """One row a dead letter."""
+    table = Table(title=f"{len(letters)} dead letters", title_justify="left")
+    for name in ("entry", "queue", "at", "reason", "task", "task id", "deliveries", "bytes"):
+        options = ID_COLUMN if name in {"entry", "task id"} else {"overflow": "fold"}
+        table.add_column(name, justify="right" if name in {"deliveries", "bytes"} else "left", **options)
+    for letter in letters:
+        shown = (
+            id_cell(letter.entry),
+            letter.queue,
+            letter.at[:19],
+            letter.reason,
+            letter.task,
+            id_cell(letter.task_id),
+        )
+        table.add_row(*shown, str(letter.deliveries), f"{letter.bytes:,}")
+    return table

@@ -1,0 +1,152 @@
+"""Commands that set up what a worker needs, and check it."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.terminal import console, progress, styled
+from worker.errors import SettingsError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AdminDsn = Annotated[
+    str,
+    typer.Option(
+        "--dsn",
+        envvar="MIGRATION_CONNECTION_STRING",
+        help="Connection string of a role that may create extensions and tables (not the worker's).",
+    ),
+]
+
+
+def migrate(
+    dsn: AdminDsn,
+    records_only: Annotated[
+        bool, typer.Option("--records-only", help="Leave the reference tables out: the corpora are your own.")
+    ] = False,
+    lock_timeout: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock that somebody holds.")
+    ] = 10.0,
+    worker_password: Annotated[
+        str, typer.Option(envvar="WORKER_PASSWORD", help="Set the worker's role this password.", show_default=False)
+    ] = "",
+) -> None:
+    """Install or update the worker's role, its records and the reference schema (config/*.sql). Safe to repeat.
+
+    It changes tables that searches read. While it waits for their lock, searches wait for it: so it gives up soon
+    (exit code 69), with nothing changed.
+
+    Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
+    [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold]
+    """
+    import psycopg
+
+    from worker.cli.loader import migrate as install
+    from worker.cli.loader import set_worker_password
+
+    with _admin(dsn) as connection:
+        try:
+            install(connection, records_only=records_only, lock_seconds=lock_timeout)
+        except psycopg.errors.LockNotAvailable:
+            raise Unavailable(
+                f"another session held a table for more than {lock_timeout:g} s, and nothing is changed: try again "
+                "when it is done (pg_stat_activity shows who it is), or with a longer --lock-timeout"
+            ) from None
+        if worker_password:
+            set_worker_password(connection, worker_password)
+    console.print("the schema is installed")
+
+
+def load(
+    dsn: AdminDsn,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help="JSON files; default the three sample corpora.")
+    ] = None,
+) -> None:
+    """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
+
+    A file holds one list, whose name says for which corpus it is (all fields: docs/schema.md):
+
+    {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
+
+    {"docs": [{"id": …, "page_name": …, "page_url": …, "section_title": …, "content": …}]}
+
+    {"examples": [{"id": …, "title": …, "description": …, "code": …, "tags": […], "url": …}]}
+
+    Example: [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
+    """
+    from worker import settings
+    from worker.adapters.providers import embedder
+    from worker.cli import corpus_files, loader
+
+    contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
+    model = embedder.make(settings.load_embedder())
+    with _admin(dsn) as connection, progress(console) as shown:
+        for content in contents:
+            bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
+            loader.load(connection, content, model, partial(shown.advance, bar))
+    for content in contents:
+        console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
+
+
+@contextlib.contextmanager
+def _admin(dsn: str) -> Iterator[Any]:
+    import psycopg
+
+    from worker.adapters.postgres.refusals import refusal, string_problem
+
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):
+            raise SettingsError(f"--dsn (MIGRATION_CONNECTION_STRING): {problem}") from None
+        raise Unavailable("Postgres does not answer at --dsn (MIGRATION_CONNECTION_STRING)") from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None
+    except psycopg.Error as error:
+        if error.sqlstate is None:  # libpq's own: its words may quote the password
+            raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None
+        raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
+
+
+def doctor() -> None:
+    """Check the settings, Postgres and Redis; change nothing. Exit code 1 if the worker would not start.
+
+    Example: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold]
+    """
+    from worker import settings
+    from worker.cli.doctor import examine
+
+    findings = examine(settings.load())
+    colours = {"ok": "green", "advice": "yellow", "problem": "red"}
+    for finding in findings:
+        mark = (f"{finding.level:7}", colours[finding.level])
+        console.print(styled(mark, f" {finding.subject}: {finding.text}"), soft_wrap=True)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def contract(
+    folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path("docs/contract"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the files differ.")] = False,
+) -> None:
+    """Write the wire contract (JSON Schemas, AsyncAPI, examples) from the project's own types.
+
+    Example: [bold]retrieval-worker contract --check[/bold]
+    """
+    from worker.cli.schemas import differing, write
+
+    if check:
+        stale = differing(folder)
+        if stale:
+            raise SettingsError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
+        console.print("the contract's files are as the types say")
+    else:
+        console.print(f"{len(write(folder))} files written to {folder}")

@@ -1,0 +1,250 @@
+"""Commands that send a job to a worker and show its answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import typer
+
+from worker.cli.terminal import console, write_json_text
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from worker.client import Client
+
+LONGEST_WAIT = 7 * 86_400
+
+
+def _seconds(given: float) -> float:
+    if not 0 <= given <= LONGEST_WAIT:  # a NaN as well
+        raise typer.BadParameter(f"expected seconds from 0 to {LONGEST_WAIT}", param_hint="--timeout")
+    return given
+
+
+Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
+Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
+Caller = Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait.", callback=_seconds)]
+Record = Annotated[
+    tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as it came.")]
+
+
+def client_of(broker: str, backend: str) -> Client:
+    """Make the client of a queue.
+
+    Raises:
+        SettingsError: a URL is wrong.
+    """
+    from worker.client import Client
+
+    check_url(broker, "--broker (CELERY_BROKER_URL)")
+    if backend:
+        check_url(backend, "--backend (CELERY_RESULT_BACKEND)")
+    return Client(broker, backend or None)
+
+
+def check_url(url: str, name: str) -> None:
+    """Check a URL of Redis before libraries stumble over it.
+
+    Raises:
+        SettingsError: it is wrong; it is not repeated, because it may hold a password.
+    """
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        database = parts.path.strip("/")
+        known = parts.scheme in {"redis", "rediss"} and parts.port != 0 and (database.isdecimal() or not database)
+    except ValueError:  # brackets, a port that is none, a host that no name server knows how to ask for
+        known = False
+    if not known:
+        raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
+    if not _has_known_options(url):
+        raise SettingsError(
+            f"{name}: what stands behind its question mark is no option of redis:// or rediss:// (those of TLS, "
+            "ssl_…, are of rediss:// only)"
+        )
+
+
+_TLS_CHECKS = {"none", "optional", "required", "CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"}
+
+
+def _has_known_options(url: str) -> bool:
+    """Whether a connection takes all options of a URL; none is opened."""
+    import redis
+
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss" and options.pop("ssl_cert_reqs", "none") not in _TLS_CHECKS:
+        return False
+    try:
+        pool = redis.ConnectionPool.from_url(parts._replace(query=urlencode(options)).geturl())
+        pool.make_connection()
+    except (ValueError, TypeError, redis.RedisError):
+        return False
+    return True
+
+
+def query(
+    question: Annotated[str, typer.Argument(help="What to look for; embedded as the settings say.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
+    record: Record = None,
+    k: Annotated[int, typer.Option(help="How many chunks (10 to 15).")] = 15,
+    timeout: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one retrieve_top_k job and print its answer.
+
+    Example: [bold]retrieval-worker query "hum on channel 18" --as alice --record song-1 r1[/bold]
+    """
+    from worker import settings
+    from worker.adapters.providers import embedder
+    from worker.cli.demo import as_table
+    from worker.client import RetrieveTopK, TopK, encode_embedding
+    from worker.contract import parse_job
+
+    vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
+    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
+    if corpus:
+        wanted["corpus"] = corpus
+    if record:
+        wanted["run"] = run_name(*record)
+    job = parse_job(RetrieveTopK, wanted)
+    start = time.perf_counter()
+    answer = client_of(broker, backend).call(job, timeout=timeout)
+    assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+    else:
+        console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
+
+
+def search(
+    question: Annotated[str, typer.Argument(help="What is wanted.")],
+    broker: Broker,
+    backend: Backend = "",
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks; nobody: public corpora only.")] = "",
+    context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
+    corpus: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus, and how many chunks of it; repeat for more.")
+    ] = None,
+    leg: Annotated[list[str] | None, typer.Option(help="primary, contextual, sparse; repeat for more.")] = None,
+    fusion: Annotated[str, typer.Option(help="similarity, rrf or weighted.")] = "similarity",
+    transform: Annotated[str, typer.Option(help="none, glossary or llm.")] = "none",
+    record: Record = None,
+    timeout: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one retrieve_hybrid job and print its answer.
+
+    Example: [bold]retrieval-worker search "add hi-hats" --context 'sound("bd").fast(2)' --transform glossary[/bold]
+    """
+    from worker.cli.reports import answers
+    from worker.client import Hybrid, RetrieveHybrid
+    from worker.contract import parse_job
+
+    wanted: dict[str, Any] = {"query": question, "context": context, "fusion": fusion, "transform": transform}
+    if caller:
+        wanted["principal"] = {"user_id": caller}
+    if corpus:
+        wanted["searches"] = [_search(name) for name in corpus]
+    if leg:
+        wanted["legs"] = leg
+    if record:
+        wanted["run"] = run_name(*record)
+    answer = client_of(broker, backend).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
+    assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+        return
+    console.print(answers.hybrid_header(answer))
+    for name, result in answer.results.items():
+        console.print(answers.hybrid_table(name, result, answer.metrics[name]))
+
+
+def _search(text: str) -> dict[str, Any]:
+    name, _, k = text.partition("=")
+    if not k:
+        return {"corpus": name}
+    if not k.isdecimal():
+        raise typer.BadParameter(f"expected NAME=K with a number, got {text}", param_hint="--corpus")
+    return {"corpus": name, "top_k": int(k)}
+
+
+def run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
+    """A run's name as a job has it."""
+    return {"subject_id": subject, "run_id": run, **({"step": step} if step else {})}
+
+
+def cite(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    cited: Annotated[bool, typer.Option("--cited", help="Only what the run's answer cites.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Cite a recorded run: its chunks, checked against the sources, kept as the run's citations.json.
+
+    Shows each chunk, and each conflict between them: which, where, and by what they differ.
+
+    Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
+    """
+    from worker.cli.reports import answers
+    from worker.client import BuildCitations, Citations
+    from worker.contract import parse_job
+    from worker.core.citations.document import CONFLICTS
+
+    cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
+    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cite, "run": run_name(subject, run)})
+    answer = client_of(broker, backend).call(job, timeout=timeout)
+    assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
+    console.print(answers.citations_table(f"{subject} / {run}, as {caller}", answer))
+    if answer.conflicts:
+        console.print(answers.conflicts_table(answer))
+    if out is not None:
+        answers.write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
+
+
+def replay(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Broker,
+    caller: Caller,
+    backend: Backend = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    citations: Annotated[
+        Path | None, typer.Option(help="The run's citations.json: shows what an edited chunk said, word by word.")
+    ] = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Replay a recorded run and show what became of each chunk. Exit code 1 if any is edited or missing.
+
+    Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
+    """
+    from worker.cli.reports import answers
+    from worker.client import PinnedReplay, Replay
+    from worker.contract import parse_job
+
+    old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
+    client, asker = client_of(broker, backend), {"user_id": caller}
+    job = parse_job(PinnedReplay, {"principal": asker, "run": run_name(subject, run, step)})
+    answer = client.call(job, timeout=timeout)
+    assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
+    edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
+    now = client.call(PinnedReplay(principal=asker, required_chunk_hashes=edited), timeout=timeout)
+    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
+    new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
+    console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
+    if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
+        raise typer.Exit(1)

@@ -1,0 +1,111 @@
+"""Commands that run everything on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from worker.cli.terminal import complain, console, styled
+
+PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.")]
+
+
+def demo(postgres: PostgresVersion = 18) -> None:
+    """Show the whole way of a job on this machine, then stop everything.
+
+    Starts Postgres and Redis, loads the sample corpora, starts a real worker, asks as two callers with different
+    rights, searches two corpora at once, and asks a question of each mode.
+
+    Example: [bold]retrieval-worker demo[/bold]
+    """
+    from worker.cli import demo as demonstration
+
+    demonstration.run(console, postgres_version=postgres)
+
+
+def up(
+    data: Annotated[Path, typer.Option(help="Where the servers keep their data.")] = Path(".state"),
+    postgres: PostgresVersion = 18,
+    autoscale: Annotated[str, typer.Option(help="Most and fewest worker processes.")] = "4,1",
+) -> None:
+    """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
+
+    A worker or Flower that ends by itself is reported on standard error and started again. When Postgres or Redis
+    ends by itself, that is reported and everything stops, with exit code 1.
+
+    Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
+    """
+    from worker.cli import demo as demonstration
+    from worker.cli import devstack
+
+    with contextlib.ExitStack() as running:
+        stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
+        demonstration.install_sample(stack, console)
+        artifacts = stack.root / "artifacts"
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts))
+        log = stack.root / "worker.log"
+        password = secrets.token_urlsafe(12)
+        url, flower = devstack.flower_program(
+            environment | stack.redis.environment("flower"),
+            stack.root / "flower.log",
+            user="admin",
+            password=password,
+        )
+        supervisor = running.enter_context(devstack.supervisor(complain))
+        supervisor.watch("Postgres", stack.postgres.process, stack.root / "postgres" / "postgres.log")
+        supervisor.watch("Redis", stack.redis.process, stack.root / "redis" / "redis.log")
+        supervisor.keep(devstack.worker_program(environment, log, f"--autoscale={autoscale}"))
+        supervisor.keep(flower)
+        _say_how(stack, url, password, log, devstack.lacks())
+        supervisor.run()
+        # It returns only when Postgres or Redis ended, and has reported that.
+        raise typer.Exit(1)
+
+
+def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None:
+    broker, results = stack.redis.urls("producer")
+    worker_broker, worker_results = stack.redis.urls("worker")
+    missing = f"\n             {lacks}" if lacks else ""
+    console.print(
+        styled(
+            ("\nRunning", "bold"),
+            f""" until Ctrl-C.
+  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)}){missing}
+  Postgres   {stack.postgres.dsn()}
+  Flower     {url}  (admin / {password})
+  log        {log}
+
+""",
+            ("Send a job", "bold"),
+            f""" (any caller of the sample: alice, bob, carol)
+  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
+  export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
+  retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1
+  retrieval-worker trace desk r1 --as alice
+  retrieval-worker cite song-1 r1 --as alice --out citations.json
+  retrieval-worker replay song-1 r1 --as alice --citations citations.json
+
+or from Python
+  from worker.client import Client, RetrieveTopK, encode_embedding
+  client = Client("{broker}", "{results}")
+  client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
+
+or in any language: docs/backends.md
+
+""",
+            ("Start another worker", "bold"),
+            f""" (as Redis user worker, in a shell of its own)
+  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
+  export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
+""",
+        ),
+        soft_wrap=True,
+    )

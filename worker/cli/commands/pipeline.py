@@ -1,0 +1,108 @@
+"""Commands about the pipeline: ask a question; see how a recorded answer came about."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.commands.jobs import AsJson, Backend, Broker, Record, Timeout, client_of, run_name
+from worker.cli.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
+from worker.cli.terminal import console, screen, styled, write_json_text
+
+if TYPE_CHECKING:
+    from worker.client import Client
+    from worker.contract import PipelineAnswer, RunPipeline
+
+POLL_SECONDS = 0.05
+_OVER = {"SUCCESS", "FAILURE", "REVOKED"}
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    broker: Broker,
+    backend: Backend = "",
+    caller: Annotated[str, typer.Option("--as", help="user_id of who asks; nobody: public corpora only.")] = "",
+    mode: Annotated[str, typer.Option(help="What for: a mode of the worker's settings.")] = "grounded",
+    profile: Annotated[str, typer.Option(help="How to search: a profile of the settings; default the mode's.")] = "",
+    context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
+    k: Annotated[int | None, typer.Option(help="How many sources (1 to 50); default the mode's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the model that answers; recorded.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Likewise, 0 to 2.")] = None,
+    record: Record = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Begin or go on with a conversation.")] = False,
+    after: Annotated[str, typer.Option(metavar="RESPONSE_ID", help="Go on from this answer (implies --chat).")] = "",
+    conversation: Annotated[str, typer.Option(metavar="ID", help="The conversation's name (implies --chat).")] = "",
+    timeout: Timeout = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one run_pipeline job and print the answer with its sources.
+
+    Example: [bold]retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1[/bold]
+
+    Example: [bold]retrieval-worker ask "add hi-hats" --mode code --context 'sound("bd*4")'[/bold]
+    """
+    from worker.cli.reports.pipeline_answer import answer_report
+    from worker.client import RunPipeline
+    from worker.contract import parse_job
+
+    wanted: dict[str, Any] = {"question": question, "mode": mode}
+    given = {"profile": profile, "context": context, "prior_response_id": after, "conversation_id": conversation}
+    wanted |= {name: value for name, value in given.items() if value}
+    if chat or after or conversation:
+        wanted["chat_mode"] = "chat"
+    numbers = {"k": k, "seed": seed, "temperature": temperature}
+    wanted |= {name: value for name, value in numbers.items() if value is not None}
+    if caller:
+        wanted["principal"] = {"user_id": caller}
+    if record:
+        wanted["run"] = run_name(*record)
+    client = client_of(broker, backend)
+    answer = _answered(client, parse_job(RunPipeline, wanted), timeout)
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+    else:
+        console.print(answer_report(answer))
+
+
+def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswer:
+    """The answer; meanwhile, the stage that the worker is in."""
+    from worker.client import PipelineAnswer
+
+    deadline = time.monotonic() + timeout
+    task_id = client.enqueue(job, expires=timeout)
+    with screen.status("waiting for a worker") as status:
+        while (where := client.progress(task_id)).state not in _OVER:
+            if time.monotonic() > deadline:
+                raise client.no_answer(timeout, "pipeline")
+            if where.stage is not None:
+                status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
+            time.sleep(POLL_SECONDS)
+        answer = client.result(task_id, timeout=timeout)
+    assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
+    return answer
+
+
+def trace(
+    subject: Subject,
+    run: Run,
+    caller: Annotated[str, typer.Option("--as", help="Whose run: the value of the owner claim (user_id).")] = "",
+    claims: Claims = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="All candidates that left, not the first few.")] = False,
+) -> None:
+    """Show how a recorded answer came about: stages, candidates and scores after each, why they left, costs.
+
+    Reads the record with the worker's settings, without a queue; no text of a source is in it.
+
+    Example: [bold]retrieval-worker trace desk r1 --as alice[/bold]
+    """
+    from worker.cli.reports.trace import trace_report
+
+    with opened_engine() as (engine, settings):
+        asker = asker_of(settings, caller, claims)
+        found = engine.pipeline_jobs.told(name_of(subject, run, step), asker)
+    for told in found:
+        title = " / ".join(part for part in (subject, run, told.step) if part)
+        console.print(trace_report(f"{title}, as {asker.owner}", told, everything=everything))

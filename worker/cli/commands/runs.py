@@ -1,0 +1,278 @@
+"""Commands about recorded runs: check them, list them, take them out and in, keep files beside them.
+
+They work on Postgres and the artifact store as the worker's settings name them, as the worker's role, without a queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from worker.cli.terminal import (
+    ID_COLUMN,
+    console,
+    id_cell,
+    progress,
+    screen,
+    write_json,
+    write_json_text,
+    write_line,
+    write_text,
+)
+from worker.errors import InvalidJob, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.contract import RunName
+    from worker.core.ranking.tuning import Proposal
+    from worker.jobs.engine import Engine
+    from worker.jobs.feedback import Tuning
+    from worker.model import Principal
+    from worker.settings import Settings
+
+runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list them, take them out and in, keep files beside them.")
+
+Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
+Run = Annotated[str, typer.Argument(help="run_id of the run.")]
+Caller = Annotated[str, typer.Option("--as", help="Whose run: the user's id, or all owner claims as JSON.")]
+Claims = Annotated[
+    str, typer.Option(help='All claims of who looks, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
+]
+
+
+@contextlib.contextmanager
+def opened_engine() -> Iterator[tuple[Engine, Settings]]:
+    """The worker's parts in this process, with the settings of the environment."""
+    from worker import settings as settings_module
+    from worker.jobs.engine import Engine
+
+    settings = settings_module.load()
+    engine = Engine(settings, time.perf_counter)
+    try:
+        yield engine, settings
+    finally:
+        engine.close()
+
+
+def asker_of(settings: Settings, caller: str, claims: str) -> Principal:
+    """Who looks, from `--as` (the user's claim, or a JSON object of claims) or `--claims`."""
+    from worker.jobs.principal import as_principal
+
+    if bool(caller) == bool(claims):
+        raise typer.BadParameter("give either --as or --claims")
+    if caller and not caller.startswith("{"):
+        return as_principal({settings.principal.owners[-1]: caller}, settings, "--as")
+    option, claims = ("--as", caller) if caller else ("--claims", claims)
+    try:
+        given = json.loads(claims)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
+    return as_principal(given, settings, option)
+
+
+def name_of(subject: str, run: str, step: str = "") -> RunName:
+    """A run's name, checked."""
+    from worker.contract import RunName, parse_part
+
+    return parse_part(RunName, {"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
+
+
+def verify(
+    subject: Annotated[str, typer.Argument(help="Only runs of this subject.")] = "",
+    run: Annotated[str, typer.Argument(help="Only this run of it.")] = "",
+    caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's rights.")] = "",
+    claims: Claims = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run on standard output.")] = False,
+) -> None:
+    """Check recorded runs against what the corpora hold now.
+
+    Without --as and --claims: everybody's runs, seen with the rights of [bold]verify.principal[/bold] in the settings.
+    Exit code 1 if a chunk of any run was edited or is missing.
+
+    Example: [bold]retrieval-worker verify song-1 --as alice[/bold]
+    """
+    from worker.jobs.drift import watcher
+
+    with opened_engine() as (engine, settings):
+        everybody = not caller and not claims
+        asker = watcher(settings) if everybody else asker_of(settings, caller, claims)
+        owner = None if everybody or asker is None else asker.owner
+        which = (owner, subject or None, run or None)
+        total = engine.verifying.count(*which)
+        if not total and (subject or run):
+            raise InvalidJob("no such run", "run")
+        drifted = []
+        with progress(screen) as shown:
+            bar = shown.add_task("checking runs", total=total)
+            for checked in engine.verifying.all(asker, *which):
+                shown.advance(bar)
+                if checked.drifted:
+                    drifted.append(checked)
+                if as_json:
+                    write_json(checked.as_json())
+    if not as_json:
+        console.print(_drift_table(drifted, total))
+    if drifted:
+        raise typer.Exit(1)
+
+
+def _drift_table(drifted: list[Any], total: int) -> Table | str:
+    if not drifted:
+        return f"{total} runs checked: every chunk is still there, word for word"
+    table = Table(title=f"{len(drifted)} of {total} runs drifted", title_justify="left")
+    for name in ("subject", "run", "same", "moved", "edited", "missing"):
+        options = ID_COLUMN if name in {"subject", "run"} else {"justify": "right"}
+        table.add_column(name, **options)
+    for checked in drifted:
+        counts = checked.verdicts
+        same = counts.get("exact", 0) + counts.get("normalised", 0)
+        moved = counts.get("moved", 0) + counts.get("ambiguous", 0)
+        numbers = (same, moved, counts.get("edited", 0), counts.get("missing", 0))
+        table.add_row(id_cell(checked.subject_id), id_cell(checked.run_id), *map(str, numbers))
+    return table
+
+
+@runs.command("list")
+def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only of this subject.")] = "") -> None:
+    """List a user's runs.
+
+    Example: [bold]retrieval-worker runs list --as alice[/bold]
+    """
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
+        for name in engine.exchange.names(owner, subject or None):
+            write_line(name.subject_id, name.run_id)
+
+
+@runs.command("export")
+def export_run(
+    subject: Subject,
+    run: Run,
+    caller: Caller,
+    out: Annotated[Path | None, typer.Option(help="File to write; default standard output.")] = None,
+) -> None:
+    """Write a run, whole (records, events, files), as one JSON file.
+
+    Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
+    """
+    with opened_engine() as (engine, settings):
+        content = engine.exchange.export(asker_of(settings, caller, "").owner, name_of(subject, run))
+    if out is None:
+        write_json_text(content.decode())
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        raise SettingsError(f"--out {out}: {error.strerror}") from None
+    screen.print(f"{out}: {len(content):,} bytes")
+
+
+@runs.command("import")
+def import_run(
+    file: Annotated[Path, typer.Argument(help="What 'runs export' wrote.")],
+    caller: Annotated[str, typer.Option("--as", help="Whose run it becomes.")],
+) -> None:
+    """Take a run in. A file is no permission: its chunks are looked up with the rights of whoever replays it.
+
+    Example: [bold]retrieval-worker runs import song-1-r1.json --as alice[/bold]
+    """
+    content = _read(file)
+    with opened_engine() as (engine, settings):
+        name = engine.exchange.restore(asker_of(settings, caller, "").owner, content)
+    screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s")
+
+
+@runs.command("keep")
+def keep_file(
+    subject: Subject,
+    run: Run,
+    file: Annotated[Path, typer.Argument(help="An output of the run, e.g. lyrics.json.")],
+    caller: Caller,
+) -> None:
+    """Keep a file beside a run's citations; its earlier version stays, and events.jsonl is written anew.
+
+    Example: [bold]retrieval-worker runs keep song-1 r1 lyrics.json --as alice[/bold]
+    """
+    content = _read(file)
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
+        write_line(engine.files.keep(owner, name_of(subject, run), file.name, content))
+
+
+@runs.command("used")
+def used_chunks(
+    subject: Subject,
+    run: Run,
+    chunks: Annotated[list[str], typer.Argument(metavar="CHUNK", help="Chunks of the run's answers, by id or hash.")],
+    caller: Caller,
+    step: Annotated[str, typer.Option(help="Only in what was recorded under this step.")] = "",
+    corpus: Annotated[str, typer.Option(help="Where they are, if chunks of two corpora share an id.")] = "",
+    unused: Annotated[bool, typer.Option("--not", help="They were of no use.")] = False,
+) -> None:
+    """Say which chunks of a run were used. The last word on a chunk counts; [bold]tune[/bold] learns from it.
+
+    Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
+    """
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner
+        name = name_of(subject, run, step)
+        changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
+    screen.print(f"{subject} / {run}: {changed} noted")
+
+
+def tune(
+    caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
+    corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
+    method: Annotated[str, typer.Option(help="Whose weights: weighted or rrf.")] = "weighted",
+    k: Annotated[int, typer.Option(min=1, max=50, help="How far down a user looks.")] = 5,
+) -> None:
+    """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
+
+    Without --as: from everybody's feedback, of which only figures are told.
+
+    Example: [bold]retrieval-worker tune --method rrf[/bold]
+    """
+    from worker.jobs.feedback import ENOUGH
+
+    with opened_engine() as (engine, settings):
+        owner = asker_of(settings, caller, "").owner if caller else None
+        tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
+    if tuned.proposal is None:
+        write_text(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")
+        return
+    console.print(_tuning_table(tuned, tuned.proposal, method, k))
+    if tuned.setting is None:
+        write_text("no other weights are better")
+        return
+    name = "rrf_weights" if method == "rrf" else "weights"
+    weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
+    write_text(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
+
+
+def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:
+    """Weights and what comes of them, before and after."""
+    title = f"{method}: feedback on {tuned.retrievals} retrievals, {tuned.searches} searches"
+    table = Table(title=title, title_justify="left")
+    for name in ("", *tuned.current, f"nDCG@{k}", f"recall@{k}"):
+        table.add_column(name, justify="right" if name else "left")
+    rows = [("now", tuned.current, proposal.before), ("proposed", proposal.weights, proposal.after)]
+    for name, weights, quality in rows[: 1 if tuned.setting is None else 2]:
+        figures = (f"{value:.3f}" for value in (quality.ndcg, quality.recall) if value is not None)
+        table.add_row(name, *(f"{weights[leg]:g}" for leg in tuned.current), *figures)
+    return table
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror}") from None

@@ -1,0 +1,155 @@
+"""The demo: the whole way of a job on one machine, as two callers with different rights; nothing stays running."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from rich.table import Table
+
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli import devstack
+from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.loader import load, migrate
+from worker.cli.reports.answers import hybrid_header, hybrid_table, short
+from worker.cli.reports.pipeline_answer import answer_report
+from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
+from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
+from worker.contract import RunPipeline, parse_job
+
+if TYPE_CHECKING:
+    from worker.cli.terminal import Terminal
+
+CALLERS = ("alice", "bob")
+QUESTIONS = (
+    "What causes the 50 Hz hum on channel 18?",
+    "What noise floor did the stereo bus of the Calder 32 desk measure?",
+)
+SHOWN = 5
+
+CODE = 'sound("bd").fast(2)'
+SEARCHED = "add hi-hats"
+ASKED = {
+    "grounded": "What causes the 50 Hz hum on channel 18?",
+    "code": "add hi-hats",
+    "lyrics": "a song about the harbour ferry",
+    "extraction": "Which microphones were used in the live room?",
+}
+"""A question of each mode."""
+
+
+def run(console: Terminal, *, postgres_version: int = 18) -> None:
+    """Start everything, ask, show, stop everything."""
+    started = time.monotonic()
+    with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
+        console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
+        if missing := devstack.lacks():
+            console.print(missing, highlight=False)
+        install_sample(stack, console)
+        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
+        with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
+            console.print("a Celery worker runs (prefork, 2 processes)\n")
+            client = Client(*stack.redis.urls("producer"))
+            _ask(client, console)
+            _search(client, console)
+            _ask_in_each_mode(client, console)
+            client.close()
+    console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
+
+
+def install_sample(stack: devstack.Stack, console: Terminal) -> None:
+    """Install the schema and load the sample corpora, with progress bars."""
+    with (
+        psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection,
+        progress(console) as shown,
+    ):
+        migrate(connection)
+        for file in map(read, SAMPLES.values()):
+            bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
+            load(connection, file, LexicalEmbedder(), partial(shown.advance, bar))
+
+
+def _ask(client: Client, console: Terminal) -> None:
+    """The nearest chunks, as two callers."""
+    for question in QUESTIONS:
+        query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
+        for caller in CALLERS:
+            job = RetrieveTopK(query_embedding=query, principal={"user_id": caller}, k=12)
+            start = time.perf_counter()
+            answer = client.call(job, timeout=30)
+            assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
+            milliseconds = (time.perf_counter() - start) * 1000
+            console.print(as_table(f"{caller} asks: {question}", answer, milliseconds))
+
+
+def _search(client: Client, console: Terminal) -> None:
+    """Two corpora at once, by what is wanted and what is worked on."""
+    job = parse_job(RetrieveHybrid, {"query": SEARCHED, "context": CODE})
+    answer = client.call(job, timeout=30)
+    assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
+    console.print(f"\na hybrid search, with {CODE} in the editor", style="bold")
+    console.print(hybrid_header(answer))
+    for name, result in answer.results.items():
+        console.print(hybrid_table(name, result, answer.metrics[name]))
+
+
+def _ask_in_each_mode(client: Client, console: Terminal) -> None:
+    """A question of each mode; without a language model, the sources answer with their own sentences."""
+    for mode, question in ASKED.items():
+        context = CODE if mode == "code" else ""
+        asker = {"user_id": CALLERS[0]}
+        job = parse_job(RunPipeline, {"question": question, "mode": mode, "context": context, "principal": asker})
+        start = time.perf_counter()
+        answer = client.call(job, timeout=30)
+        assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
+        milliseconds = (time.perf_counter() - start) * 1000
+        console.print(styled((f"\n{mode}: {question}", "bold"), f" ({milliseconds:.0f} ms)"))
+        console.print(answer_report(answer, brief=True))
+
+
+def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) -> Table:
+    """The first rows of an answer, for a terminal."""
+    left = len(answer.chunks) - shown
+    method = answer.trace.search["method"]
+    caption = f"{answer.status}: {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
+    table = Table(
+        title=title,
+        caption=caption + (f", {left} more not shown" if left > 0 else ""),
+        title_justify="left",
+        expand=True,
+    )
+    table.add_column("#", style="dim", justify="right", no_wrap=True)
+    table.add_column("similarity", style="green", justify="right", no_wrap=True)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
+    table.add_column("where", no_wrap=True, max_width=26)
+    table.add_column("text", no_wrap=True, ratio=1)
+    for chunk in answer.chunks[:shown]:
+        where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
+        table.add_row(
+            str(chunk.rank), f"{chunk.similarity_score:.3f}", id_cell(chunk.chunk_id), where, short(chunk.text, 120)
+        )
+    return table
+
+
+def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:
+    """A job as the bytes that a backend without Celery pushes: ``LPUSH retrieval <this>``."""
+    task_id = task_id or str(uuid.uuid4())
+    return json.dumps(
+        {
+            "body": json.dumps([[job], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]),
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"lang": "any", "task": task, "id": task_id, "root_id": task_id, "parent_id": None},
+            "properties": {
+                "correlation_id": task_id,
+                "delivery_mode": 2,
+                "delivery_tag": str(uuid.uuid4()),
+                "delivery_info": {"exchange": "", "routing_key": "retrieval"},
+                "body_encoding": None,
+            },
+        }
+    )

@@ -1,0 +1,43 @@
+"""Both servers together."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from worker.cli.devstack.postgres import Postgres, postgres
+from worker.cli.devstack.redis import Redis, redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass
+class Stack:
+    """Both servers, and the folder that holds their data."""
+
+    root: Path
+    postgres: Postgres
+    redis: Redis
+
+
+@contextlib.contextmanager
+def stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool = False) -> Iterator[Stack]:
+    """Start both servers, yield them, stop them.
+
+    Args:
+        root: where data is kept between starts; ``None`` makes a temporary folder and removes it.
+        postgres_version: 16 or 18.
+        durable: fsync in Postgres and an append-only file in Redis, for a stack that is kept.
+    """
+    with contextlib.ExitStack() as exits:
+        if root is None:
+            root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
+        root.mkdir(parents=True, exist_ok=True)
+        settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
+        pg = exits.enter_context(postgres(root / "postgres", version=postgres_version, settings=settings))
+        rd = exits.enter_context(redis_server(root / "redis", durable=durable))
+        yield Stack(root, pg, rd)

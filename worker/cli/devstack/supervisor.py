@@ -1,0 +1,155 @@
+"""Watch child processes: report each that ends by itself; start programs again, with pauses that grow."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.cli.devstack.processes import stop, wait_until
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from worker.cli.devstack.processes import Program
+
+STEADY_SECONDS = 30.0
+"""A program that ran for so long did not fail because of its start."""
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass
+class _Kept:
+    """A program and its present process."""
+
+    program: Program
+    process: subprocess.Popen[bytes]
+    started: float
+    pause: float = 0.0
+    due: float | None = None
+    """When it is started again; None while it runs."""
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server that is watched, and not started again."""
+
+    name: str
+    log: Path
+
+
+class Supervisor:
+    """Starts programs again when they end by themselves; gives up when one of the servers below them ends.
+
+    All processes are started by the thread that calls `keep` and `run`: the kernel ends a child with the thread that
+    started it (see `processes`). The threads here only wait.
+    """
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._kept: list[_Kept] = []
+        self._ended: queue.SimpleQueue[tuple[_Kept | _Server, int]] = queue.SimpleQueue()
+
+    def watch(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
+        """Watch a server that runs already."""
+        self._watch(_Server(name, log), process)
+
+    def keep(self, program: Program) -> None:
+        """Start a program, wait until it is ready, and watch it.
+
+        Raises:
+            SettingsError: it did not become ready.
+        """
+        kept = _Kept(program, program.spawn(), time.monotonic())
+        self._kept.append(kept)
+        wait_until(program.ready, kept.process, program.name, program.log)
+        self._watch(kept, kept.process)
+
+    def run(self) -> None:
+        """Start programs again as they end; return when a server has ended."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                child, code = self._ended.get(timeout=self._seconds_to_next_start())
+                if isinstance(child, _Server):
+                    self._report(f"{child.name} ended ({how_it_ended(code)}), stopping all; its log: {child.log}")
+                    return
+                self._plan_start(child, code)
+            self._start_what_is_due()
+
+    def stop(self) -> None:
+        """Stop the programs, the last first."""
+        for kept in reversed(self._kept):
+            stop(kept.process, signal.SIGTERM)
+
+    def _watch(self, child: _Kept | _Server, process: subprocess.Popen[bytes]) -> None:
+        threading.Thread(target=lambda: self._ended.put((child, process.wait())), daemon=True).start()
+
+    def _plan_start(self, kept: _Kept, code: int) -> None:
+        now = time.monotonic()
+        kept.pause = next_pause(kept.pause, now - kept.started)
+        kept.due = now + kept.pause
+        when = f"in {kept.pause:.0f} s" if kept.pause else "now"
+        name, log = kept.program.name, kept.program.log
+        self._report(f"{name} ended ({how_it_ended(code)}), starting it again {when}; its log: {log}")
+
+    def _seconds_to_next_start(self) -> float | None:
+        due = [kept.due for kept in self._kept if kept.due is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _start_what_is_due(self) -> None:
+        now = time.monotonic()
+        for kept in self._kept:
+            if kept.due is not None and kept.due <= now:
+                kept.process, kept.started, kept.due = kept.program.spawn(), now, None
+                self._watch(kept, kept.process)
+
+
+@contextlib.contextmanager
+def supervisor(report: Callable[[str], None]) -> Iterator[Supervisor]:
+    """Yield a supervisor; stop its programs at the end.
+
+    Args:
+        report: called with one sentence for each process that ended by itself.
+    """
+    made = Supervisor(report)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def next_pause(last: float, lived: float) -> float:
+    """Return the pause before the next start, in seconds.
+
+    Args:
+        last: the pause before.
+        lived: for how many seconds the program ran.
+
+    >>> [next_pause(last, lived=2) for last in (0, 1, 2, 16, 30)]
+    [1.0, 2, 4, 30.0, 30.0]
+    >>> next_pause(16, lived=3600)
+    0.0
+    """
+    if lived >= STEADY_SECONDS:
+        return 0.0
+    return min(max(FIRST_PAUSE_SECONDS, 2 * last), LONGEST_PAUSE_SECONDS)
+
+
+def how_it_ended(code: int) -> str:
+    """Name an exit code as `subprocess` returns it: negative for a signal.
+
+    >>> how_it_ended(3), how_it_ended(-9)
+    ('exit code 3', 'signal SIGKILL')
+    """
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):  # real-time signals have no names
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"

@@ -1,0 +1,120 @@
+"""A real Celery worker and Flower, as child processes on a stack."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+from celery import Celery
+
+from worker.cli.devstack.processes import Program, free_port, listens, running, spawn_python, stop
+from worker.errors import SettingsError
+from worker.settings import PREFIX, config_folder
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
+
+
+def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
+    """The environment of a worker on this stack, connected as the role that owns nothing and as Redis' user of workers.
+
+    Args:
+        stack: the running servers.
+        settings: further variables, without their prefix: ``TRUST_QUEUE="true"``.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return {
+        **inherited,
+        "DATABASE_CONNECTION_STRING": stack.postgres.dsn(user="retrieval_worker"),
+        **stack.redis.environment("worker"),
+        **{PREFIX + name: value for name, value in settings.items()},
+    }
+
+
+@contextlib.contextmanager
+def celery_worker(
+    environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a real Celery worker as a child process; yield it once it answers; stop it warmly.
+
+    Args:
+        environment: see `worker_environment`.
+        log: file for what it logs.
+        options: further options of ``celery worker``, e.g. ``--autoscale=4,1``.
+        queues: the queues that it serves.
+    """
+    with running(worker_program(environment, log, *options, queues=queues)) as process:
+        yield process
+
+
+def worker_program(
+    environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
+) -> Program:
+    """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when it is started again."""
+    name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
+        *("--without-mingle", "--without-gossip", *options),
+    ]
+    broker = environment["CELERY_BROKER_URL"]
+    return Program("the worker", command, environment, log, lambda: _answers(broker, name))
+
+
+def _answers(broker: str, name: str) -> bool:
+    """Whether a worker is there. Asked on a new connection each time: one that is kept may be closed meanwhile."""
+    with Celery(set_as_current=False) as app:
+        # As an argument it would yield to the environment of this process, which may name a stack that is gone.
+        app.conf.update(broker_read_url=broker, broker_write_url=broker)
+        with app.connection_for_write() as connection:
+            try:
+                return bool(app.control.ping([name], timeout=0.25, connection=connection))
+            except connection.connection_errors:
+                return False
+
+
+@contextlib.contextmanager
+def flower(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> Iterator[str]:
+    """Run Flower on a free loopback port; yield its URL."""
+    url, program = flower_program(environment, log, user=user, password=password)
+    with running(program):
+        yield url
+
+
+def flower_program(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> tuple[str, Program]:
+    """Describe Flower on a free loopback port, which it keeps when it is started again; return its URL too.
+
+    Raises:
+        SettingsError: Flower is not installed.
+    """
+    if importlib.util.find_spec("flower") is None:
+        raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
+        *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
+    ]
+    # In the environment, not on the command line, where every user of the machine could read it.
+    secret = {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}
+    return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))
+
+
+@contextlib.contextmanager
+def celery_beat(environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the schedule as a child process; what it remembers between ticks is kept beside its log."""
+    memory = f"--schedule={log.with_suffix('.schedule')}"
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "beat", memory, "--pidfile="]
+    process, file = spawn_python(command, environment, log)
+    try:
+        yield process
+    finally:
+        stop(process, signal.SIGTERM)
+        file.close()

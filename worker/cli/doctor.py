@@ -1,0 +1,286 @@
+"""What is set up wrongly, or could be better: read-only checks of settings, Postgres and Redis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from worker.adapters.artifacts import Artifacts
+from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.parts import lacking, needs_model
+from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.database import check, connected, translated_errors
+from worker.adapters.postgres.index_advice import index_findings
+from worker.adapters.postgres.replication import LAG, check_standby
+from worker.adapters.postgres.statements import estimated_rows
+from worker.adapters.providers.embedder import make as make_embedder
+from worker.adapters.providers.language_model import Prompt
+from worker.adapters.providers.language_model import make as make_model
+from worker.adapters.providers.reranker import rerankers
+from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.jobs.principal import check_keys
+from worker.model import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import psycopg
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.settings import CorpusSettings, Settings
+
+
+_INDEX = """
+SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+               WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
+"""
+
+_RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
+_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY oid"
+
+_RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
+
+LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
+"""Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
+
+_INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
+"""What doctor asks of models, as little as can be."""
+
+_IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Everything there is to say, in a fixed order."""
+    return [
+        *_postgres(settings),
+        *_standby(settings),
+        *redis_findings(settings),
+        *_authorisation(settings),
+        *_parts(settings),
+    ]
+
+
+def _postgres(settings: Settings) -> Iterator[Finding]:
+    try:
+        types = check(settings, at_start=True)
+    except RetrievalError as error:
+        yield Finding("problem", "Postgres", error.message)
+        return
+    yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
+    yield from role_findings(settings)
+    with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        for name in settings.corpora:
+            yield from _corpus(connection, settings, name, types[name])
+
+
+def _standby(settings: Settings) -> Iterator[Finding]:
+    """Whether searches may read elsewhere, and how old what they find there is now."""
+    standby = settings.of_the_standby
+    if standby is None:
+        return
+    try:
+        check_standby(standby, at_start=True)
+    except Unavailable:
+        yield Finding("advice", "standby", "it does not answer: searches ask the primary")
+        return
+    except RetrievalError as error:
+        yield Finding("problem", "standby", error.message)
+        return
+    with translated_errors(), connected(standby.database_connection_string.get_secret_value()) as connection:
+        yield from _lag(connection, standby.standby.max_lag_seconds)
+
+
+def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
+    (lag,) = connection.execute(*LAG).fetchone() or (None,)
+    in_recovery, silence = connection.execute(_RECOVERY).fetchone() or (False, 0)
+    if not in_recovery:
+        yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
+    elif lag is None or lag > most:
+        behind = "nobody knows how far" if lag is None else f"{lag:.1f} s"
+        yield Finding(
+            "advice",
+            "standby",
+            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({most:g}), so searches ask the "
+            "primary",
+        )
+    else:
+        yield Finding("ok", "standby", f"it answers searches, and is {lag:.1f} s behind its primary")
+    if in_recovery and not 0 < silence <= most:
+        yield Finding(
+            "advice",
+            "standby",
+            f"wal_receiver_timeout is {silence:g} s there: a dead link to its primary is seen only then, and what "
+            f"it answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+        )
+
+
+def _corpus(
+    connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
+) -> Iterator[Finding]:
+    corpus, subject = settings.corpora[name], f"corpus {name}"
+    quoted = identifier(corpus.table).as_string(connection)
+    column = corpus.columns.embedding
+    yield _rows(connection, subject, corpus, types)
+    embedding = types.columns[column]
+    if embedding.modifier == -1:
+        yield Finding(
+            "advice",
+            subject,
+            f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
+            f"{DIMENSIONS} fails every search: ALTER the column's TYPE to {embedding.embedding}({DIMENSIONS})",
+        )
+    tables = [table for (table,) in connection.execute(_TABLES, ([*types.storage],)).fetchall()]
+    is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
+    if not is_view:
+        yield from _nullable(subject, table, corpus, types)
+    yield from index_findings(connection, settings, name, types)
+    yield from _full_text(connection, subject, corpus, tables if is_view else [table], is_view=is_view)
+    if corpus.columns.chunk_hash is None:
+        yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
+    if corpus.documents is None and not corpus.public:
+        yield Finding(
+            "advice",
+            subject,
+            "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
+        )
+
+
+def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
+    """How many rows a corpus has, as Postgres estimates them: policies hide the rows themselves from nobody's eyes."""
+    row = connection.execute(estimated_rows(types.storage)).fetchone()
+    if row and row[0]:
+        return Finding("ok", subject, f"about {row[0]:,} rows")
+    return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
+
+
+def _nullable(subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes) -> Iterator[Finding]:
+    """A row without an id can't be named, and fails the jobs that find it. Of a view's columns nothing is known."""
+    for field in ("id", "document_id"):
+        column = getattr(corpus.columns, field)
+        if types.columns[column].nullable:
+            alter = f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+            yield Finding(
+                "advice", subject, f"{column} may be NULL, and such a row fails the jobs that find it: {alter}"
+            )
+
+
+def _full_text(
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, tables: Sequence[str], *, is_view: bool
+) -> Iterator[Finding]:
+    """What there is to say of full-text search; a view has neither columns nor indexes of its own."""
+    column = corpus.columns.text_search
+    below = f", as its columns are called below the view {corpus.table}" if is_view else ""
+    if column is None:
+        commands = "; ".join(
+            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
+            f"CREATE INDEX ON {table} USING gin (text_search)"
+            for table in tables
+        )
+        shown = f"show it in the view {corpus.table} and map" if is_view else "map"
+        yield Finding(
+            "advice",
+            subject,
+            "no column for full-text search is mapped: the sparse leg parses every visible text again. "
+            f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
+        )
+        return
+    for table in tables:
+        if not _has_index(connection, table, "gin"):
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column}){below}")
+    if not corpus.public and not _is_leakproof(connection):
+        yield Finding(
+            "advice",
+            subject,
+            "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
+            "could in theory tell of rows that a caller may not see. Where that is acceptable, a superuser may say: "
+            f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
+        )
+
+
+def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(_IS_LEAKPROOF).fetchone()
+    return bool(row and row[0])
+
+
+def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:
+    found = connection.execute(_INDEX, (table, method)).fetchone()
+    return bool(found and found[0])
+
+
+def _parts(settings: Settings) -> Iterator[Finding]:
+    """Models and the store of files: there, and used once each as a job would."""
+    lacks = [*lacking(settings)]
+    yield from (Finding("problem", lack.part, lack.problem) for lack in lacks)
+    missing = {lack.part for lack in lacks}
+    uses: dict[str, Callable[[], str]] = {
+        "embedder": lambda: _embedder(settings),
+        "language model": lambda: _language_model(settings),
+        "reranker": lambda: _reranker(settings),
+        "artifacts": lambda: _artifacts(settings),
+    }
+    for part, use in uses.items():
+        if part not in missing:
+            yield _used(part, use)
+    idle = [name for name, profile in settings.profiles.items() if needs_model(profile)]
+    if settings.language_model.kind == "none" and idle:
+        advice = f"jobs that name the profile {' or '.join(idle)} are refused: each needs one (language_model.kind)"
+        yield Finding("advice", "language model", advice)
+
+
+def _used(part: str, use: Callable[[], str]) -> Finding:
+    try:
+        return Finding("ok", part, use())
+    except SettingsError as error:
+        return Finding("problem", part, error.message)
+    except RetrievalError as error:
+        return Finding("advice", part, f"{error.message}. Jobs that need it wait for it")
+
+
+def _embedder(settings: Settings) -> str:
+    embedder = make_embedder(settings.embedder)
+    embedder.embed([_WORD])
+    return f"{embedder.name} {embedder.version} embeds"
+
+
+def _language_model(settings: Settings) -> str:
+    model = make_model(settings.language_model)
+    if model is None:
+        return "none: answers are extractive"
+    model.complete(Prompt(_INSTRUCTIONS, _WORD))
+    return f"{model.provider} {model.name} answers"
+
+
+def _reranker(settings: Settings) -> str:
+    made = rerankers(settings, None)
+    for reranker in made.values():
+        reranker.scores(_WORD, [_WORD])
+    return ", ".join(reranker.name for reranker in made.values()) or "none is named by a profile"
+
+
+def _artifacts(settings: Settings) -> str:
+    Artifacts(settings.artifacts).check()
+    return "files of runs can be kept"
+
+
+def _authorisation(settings: Settings) -> Iterator[Finding]:
+    if settings.principal.owner_claim:
+        advice = (
+            f'write owner_claims = ["{settings.principal.owner_claim}"] instead of owner_claim, or name the tenant, too'
+        )
+        yield Finding("advice", "principals", f"[principal] {advice} (docs/runs.md)")
+    try:
+        check_keys(settings)
+    except SettingsError as error:
+        yield Finding("problem", "principals", error.message)
+        return
+    if settings.trust_queue:
+        yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
+    elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):
+        yield Finding(
+            "problem",
+            "principals",
+            "no job can say who asks: set RETRIEVAL_WORKER_TOKEN_KEYS, or trust_queue = true where only your backend "
+            "writes to Redis",
+        )
+    else:
+        yield Finding("ok", "principals", f"{len(settings.token_keys)} key(s) for principal tokens")

@@ -1,0 +1,114 @@
+"""The command line: `retrieval-worker`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from worker.cli.commands import calibrate, dead, install, jobs, machine, pipeline, runs
+from worker.cli.terminal import complain, screen, show_traceback, write_text
+from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Click's, wherever a release of Typer keeps it.
+_UsageError: Any = typer.BadParameter.__base__
+
+cli = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
+    "Exit codes: 0 done, 1 failed (or: something drifted), 2 wrong usage, 69 Postgres or Redis is away, "
+    "78 wrong settings.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write_text(f"retrieval-worker {metadata.version('retrieval-worker')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _opening(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What comes before a command."""
+
+
+for command in (
+    *(machine.demo, machine.up),
+    *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
+    *(runs.verify, pipeline.trace, runs.tune),
+    *(install.migrate, install.load, install.doctor, calibrate.calibrate, install.contract),
+):
+    cli.command()(command)
+cli.add_typer(runs.runs, name="runs")
+cli.add_typer(dead.dead, name="dead")
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line, never a stack trace."""
+    # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.excepthook = show_traceback
+    code = run(get_command(cli), sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # the reader of a pipe has gone, or the disk is full
+        if code == 0:
+            complain(error.strerror or type(error).__name__)
+            code = 1
+        # Python would flush once more at its end, and show a stack trace.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+_EXIT_CODES = {SettingsError: 78, Unavailable: 69, TimedOut: 69}
+
+
+def run(command: Any, arguments: Sequence[str]) -> int:
+    """Run the application and return its exit code; whatever goes wrong is said on standard error.
+
+    Args:
+        command: the application, as Typer makes it.
+        arguments: as they were typed.
+    """
+    try:
+        code = command(arguments, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _UsageError as error:
+        return _explain_usage(error)
+    except KeyboardInterrupt:
+        return 130
+    except RetrievalError as error:
+        complain(error.message)
+        return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
+    except OSError as error:  # a file or a folder that was named, or standard output
+        complain(": ".join(str(part) for part in (error.filename, error.strerror or type(error).__name__) if part))
+        return 1
+
+
+def _explain_usage(error: Any) -> int:
+    """Say what is wrong with the arguments, which the caller may have copied from a stranger's text."""
+    sentence = error.format_message()
+    if sentence and error.ctx is not None:
+        screen.print(error.ctx.get_usage(), soft_wrap=True)
+        screen.print(f"Try '{error.ctx.command_path} --help'.", soft_wrap=True)
+    if sentence:
+        complain(sentence)
+    return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What a terminal shows of answers: what a replay found the same, moved, edited or gone; citations; hybrid searches."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from worker.cli.terminal import ID_COLUMN, id_cell, styled
+from worker.core.citations.document import read_citations_json
+from worker.errors import InvalidJob, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.text import Text
+
+    from worker.contract import Citations, Hybrid, HybridAnswer, HybridMetrics, Replay
+
+SECTION_WIDTH = 40
+
+HASH_WIDTH = 20
+"""Characters of a hash that tell it from others."""
+
+MOST_CONFLICTS = 50
+"""What a reader looks through; a document of thousands of citations may have as many conflicts."""
+
+EXCERPT, BEFORE_TOKENS = 240, 60
+"""Characters of a text in conflict, and how many of them stand before what differs."""
+
+_STYLES = {
+    "exact": "green",
+    "matched": "green",
+    "normalised": "cyan",
+    "moved": "yellow",
+    "ambiguous": "yellow",
+    "edited": "magenta",
+    "missing": "red",
+    "tampered": "bold red",
+}
+
+
+def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
+    """One row a pin.
+
+    Args:
+        title: of the table.
+        replay: the answer.
+        old_texts: chunk hash → text as it was cited, where a citations document holds it.
+        new_texts: chunk hash → text as it stands now.
+    """
+    counts = (
+        f"{replay.matched} matched, {replay.missing} missing, {replay.filled} filled; digest {replay.digest[7:19]}…"
+    )
+    table = Table(title=title, caption=counts, title_justify="left", expand=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
+    table.add_column("what it says", ratio=1)
+    for pin in replay.pins:
+        old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
+        edited = pin.verdict == "edited" and old is not None and new is not None
+        said = word_diff(old or "", new or "") if edited else short(new or old or "")
+        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), id_cell(pin.chunk_id or ""), said)
+    return table
+
+
+def citations_table(title: str, answer: Citations) -> Table:
+    """One row a citation: whether its text is what its hash says, and what became of its source."""
+    conflicts = f"conflicts: {len(answer.conflicts)}; "
+    where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
+    table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("source", **ID_COLUMN)
+    table.add_column("section", overflow="fold", max_width=SECTION_WIDTH)
+    table.add_column("what it says", ratio=1)
+    for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
+        verdict = check.verdict or "missing"
+        said = short(citation["text"])
+        row = (id_cell(citation["source_id"]), citation["section"] or "", said)
+        table.add_row(styled((verdict, _STYLES[verdict])), *row)
+    return table
+
+
+def conflicts_table(answer: Citations) -> Table:
+    """One row for each citation that has a part in a conflict: which it is, where in its text, and in what it differs.
+
+    Past `MOST_CONFLICTS` they are counted only; citations.json has them all.
+    """
+    shown = answer.conflicts[:MOST_CONFLICTS]
+    more = len(answer.conflicts) - len(shown)
+    caption = f"{more} more are in the citations document" if more else None
+    table = Table(title="conflicts", caption=caption, title_justify="left", expand=True)
+    table.add_column("conflict", max_width=14)
+    table.add_column("citation", style="cyan", **ID_COLUMN)
+    table.add_column("characters", no_wrap=True)
+    table.add_column("differs by", overflow="fold", max_width=14)
+    table.add_column("what it says", ratio=1)
+    for conflict in shown:
+        name = conflict["kind"].replace("_", " ")
+        kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
+        for side in conflict["sides"]:
+            table.add_row(kind, *_side(conflict["kind"], side, answer.citations["all_citations"][side["index"]]))
+            kind = ""  # said once
+        table.add_section()
+    return table
+
+
+def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tuple[str | Text, ...]:
+    """A citation's part in a conflict: which it is, where, by what it differs, and the words."""
+    (start, end), text = side["span"], citation["text"]
+    tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
+    differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
+    which = citation.get("chunk_id") or f"{side['source_id']} {short(side['chunk_hash'], HASH_WIDTH)}"
+    page = f", p. {citation['page']}" if "page" in citation else ""
+    return f"{which}{page}", f"{start}-{end}", differs, _excerpt(text, start, end, side["tokens"])
+
+
+def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -> Text:
+    """The words of a span, from a little before what differs, which is marked."""
+    first = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
+    last = min(end, first + EXCERPT)
+    said: list[str | tuple[str, str]] = ["…" if first > start else ""]
+    position = first
+    for token_start, token_end in tokens:
+        if token_end <= last:
+            said += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), "bold magenta")]
+            position = token_end
+    return styled(*said, _flat(text[position:last]), "…" if last < end else "")
+
+
+def _flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def hybrid_header(answer: Hybrid) -> Text:
+    """What was searched for, and how the second search went."""
+    keywords = " ".join(answer.context_keywords) or "none"
+    (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
+    return styled(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state})")
+
+
+def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:
+    """One row a chunk, with its place in each leg."""
+    found = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
+    caption = f"{answer.status}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
+    table = Table(title=corpus, caption=caption, title_justify="left", expand=True)
+    table.add_column("#", style="dim", justify="right", no_wrap=True)
+    table.add_column("similarity", style="green", justify="right", no_wrap=True)
+    table.add_column("legs", no_wrap=True)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
+    table.add_column("text", no_wrap=True, ratio=1)
+    for chunk in answer.chunks:
+        legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
+        similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
+        table.add_row(str(chunk.rank), similarity, legs, id_cell(chunk.chunk_id), short(chunk.text))
+    return table
+
+
+def _counts(metrics: HybridMetrics) -> dict[str, int]:
+    counts = {name: getattr(metrics, f"{name}_count") for name in ("primary", "contextual", "sparse")}
+    return {name: count for name, count in counts.items() if count}
+
+
+def word_diff(old: str, new: str) -> Text:
+    """Two texts as one, word by word, as git marks them: [-what went-], {+what came+}; and coloured."""
+    before, after = old.split(), new.split()
+    said: list[str | tuple[str, str]] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            said.append(" ".join(before[a:b]) + " ")
+            continue
+        if before[a:b]:
+            said += [(f"[-{' '.join(before[a:b])}-]", "red"), " "]
+        if after[c:d]:
+            said += [(f"{{+{' '.join(after[c:d])}+}}", "green"), " "]
+    return styled(*said)
+
+
+def short(text: str, length: int = 100) -> str:
+    """A text on one line, cut where it is longer than so many characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A citations document from its file.
+
+    Raises:
+        SettingsError: it can't be read, or isn't one.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        read_citations_json(document)
+    except (OSError, ValueError):
+        raise SettingsError(f"{path}: expected a file with JSON") from None
+    except InvalidJob as error:
+        raise SettingsError(f"{path}: {error.message}") from None
+    return dict(document)
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """A citations document as a file.
+
+    Raises:
+        SettingsError: it can't be written.
+    """
+    try:
+        path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+
+
+def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """Chunk hash → text of a citations document."""
+    return {citation["chunk_hash"]: citation["text"] for citation in document.get("all_citations", [])}

@@ -1,0 +1,156 @@
+"""What a terminal shows of an answer of the pipeline: the answer, the sources it cites, what it cost, how to go on."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+
+from worker.cli.reports.answers import short
+from worker.cli.terminal import styled
+from worker.core.prompting.costs import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from worker.contract import Cited, Cost, PipelineAnswer
+
+SNIPPET = 240
+_LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
+_VERDICTS = {
+    "verbatim": "green",
+    "normalised": "green",
+    "elided": "yellow",
+    "misattributed": "magenta",
+    "not_found": "yellow",
+}
+
+
+def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
+    """All that a reader of an answer wants to see; ``brief``: each source in one line."""
+    return Group(*_parts(answer, brief))
+
+
+def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
+    yield Padding(_said(answer), (0, 0, 1, 2))
+    if answer.citations:
+        yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
+    if answer.unknown_labels:
+        yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
+    if answer.unreadable_labels:
+        yield _line("labels that can't be read", ", ".join(answer.unreadable_labels), "red")
+    if answer.answer is not None:
+        yield _line("supported", supported_line(answer.supported))
+    if answer.costs:
+        yield _line("costs", costs_line(answer.costs))
+    for warning in answer.trace.warnings:
+        yield _line("warning", warning, "yellow")
+    if answer.response_id:
+        yield _line("go on", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+
+
+def _said(answer: PipelineAnswer) -> Text:
+    if answer.answer is not None:
+        said = styled(answer.answer)
+        said.highlight_regex(_LABELS, "bold cyan")
+        return said
+    reasons = {
+        ("ok", "changed"): "the recorded answer is held back: a source changed, or can't be seen any more",
+        ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
+    }
+    return styled(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
+
+
+def sources_table(answer: PipelineAnswer) -> Table:
+    """One row a citation: what the label stands for, and whether the sentence stands there word for word."""
+    labels = len({citation.label for citation in answer.citations})
+    table = Table(
+        caption=f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}",
+        expand=True,
+    )
+    sections = any(citation.section for citation in answer.citations)
+    for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
+        table.add_column(name, no_wrap=name in {"label", "quote"}, max_width=34)
+    table.add_column("what the source says", ratio=1)
+    for citation in answer.citations:
+        quote = citation.quote or "none"
+        table.add_row(
+            styled((citation.label, "bold cyan")),
+            citation.source_path or citation.url_or_doi or "",
+            where(citation),
+            *([citation.section or ""] if sections else []),
+            styled((quote.replace("_", " "), _VERDICTS.get(quote, "dim"))),
+            short(citation.snippet, SNIPPET),
+        )
+    return table
+
+
+def _source_line(citation: Cited) -> Text:
+    place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
+    quote = f" ({citation.quote.replace('_', ' ')})" if citation.quote else ""
+    return styled((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
+
+
+def where(citation: Cited) -> str:
+    """Page and heading of a citation, as far as they are known."""
+    page = f"p. {citation.page_number}" if citation.page_number is not None else None
+    return ", ".join(part for part in (page, citation.heading) if part)
+
+
+def supported_line(supported: Sequence[float | None]) -> str:
+    """How much of the answer's wording the sources have that it cites; a sentence without a label counts as 0.
+
+    >>> supported_line([1.0, 0.5, 0.0, None])
+    '50 % of the words of 3 sentences, on average (the least: 0 %)'
+    """
+    known = [share for share in supported if share is not None]
+    if not known:
+        return "there is no sentence to support"
+    mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
+    if len(known) == 1:
+        return f"{mean} % of the words of 1 sentence"
+    return f"{mean} % of the words of {len(known)} sentences, on average (the least: {least} %)"
+
+
+def costs_line(costs: Sequence[Cost]) -> str:
+    """What each model was asked for, how often, and what that took; and the sum."""
+    groups: dict[tuple[str, str], list[Cost]] = {}
+    for one in costs:
+        groups.setdefault((one.kind, one.model), []).append(one)
+    each = [f"{kind} {model} ×{len(calls)}: {_took(calls)}" for (kind, model), calls in groups.items()]
+    return "; ".join(each) + (f"; together {_sum(costs)}" if len(groups) > 1 else "")
+
+
+def _took(calls: Sequence[Cost]) -> str:
+    units = [one.search_units for one in calls if one.search_units is not None]
+    if units:
+        return f"{sum(units)} search units, {_sum(calls)}"
+    cached = sum(one.cached_tokens for one in calls)
+    sent, made = _count([one.input_tokens for one in calls]), _count([one.output_tokens for one in calls])
+    return f"{sent} ({cached} cached) + {made} tokens, {_sum(calls)}"
+
+
+def _sum(calls: Sequence[Cost]) -> str:
+    """What calls cost; a sum of which a part is unknown is unknown."""
+    known = [Decimal(one.cost) for one in calls if one.cost is not None]
+    return written(sum(known, Decimal(0))) or "" if len(known) == len(calls) else "no price"
+
+
+def _count(tokens: Sequence[int | None]) -> str:
+    known = [count for count in tokens if count is not None]
+    return str(sum(known)) if len(known) == len(tokens) else "?"
+
+
+def _found_by(answer: PipelineAnswer) -> str:
+    again = " (from the cache)" if answer.trace.cache == "hit" else ""
+    return f"profile {answer.trace.search['profile']}{again}"
+
+
+def _line(name: str, text: str, style: str = "") -> Text:
+    return styled((f"{name}: ", "dim"), (text, style))

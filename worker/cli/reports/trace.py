@@ -1,0 +1,169 @@
+"""What a terminal shows of how a recorded answer came about: stages, candidates after each, why they left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rich.bar import Bar
+from rich.console import Group
+from rich.table import Table
+
+from worker.cli.terminal import ID_COLUMN, id_cell, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from worker.jobs.pipeline.keeping import Told
+    from worker.jobs.pipeline.types import RetrievalTrace, StageTrace
+    from worker.model import ScoreBreakdown
+
+    Place = tuple[str, str]
+
+BAR = 32
+LEFT_SHOWN = 12
+
+
+def trace_report(title: str, told: Told, *, everything: bool = False) -> Group:
+    """All of a trace.
+
+    Args:
+        title: of the run.
+        told: what is recorded.
+        everything: all candidates that left, not the first few.
+    """
+    return Group(*_parts(title, told, everything))
+
+
+def _parts(title: str, told: Told, everything: bool) -> Iterator[RenderableType]:
+    request, trace = told.package.request, told.package.trace
+    yield styled((title, "bold"))
+    yield _line("question", request.question)
+    yield _line("mode", f"{request.mode}, profile {told.package.profile}: {told.response.status}")
+    for leg, text in trace.queries.items():
+        yield _line(f"searched for ({leg})", text)
+    for i, text in enumerate(trace.hyde, 1):
+        yield _line(f"hypothetical answer {i}", text)
+    yield _line("models", ", ".join(f"{what}: {name}" for what, name in trace.models.items()))
+    yield stages_table(trace.stages, trace.legs)
+    yield candidates_table(told, None if everything else LEFT_SHOWN)
+    for found in told.package.remote_sources:
+        yield _line(f"remote source ({found.provider})", found.title or found.url)
+    if told.package.costs:
+        yield costs_table(told)
+    for warning in trace.warnings:
+        yield _line("warning", warning)
+
+
+def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Table:
+    """Each stage: when it began and how long it took, as a bar and in milliseconds; below the search, its legs."""
+    total = sum(stage.duration_ms for stage in stages)
+    table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
+    table.add_column("stage", no_wrap=True)
+    table.add_column("ms", justify="right", no_wrap=True, style="green")
+    table.add_column("", width=BAR, no_wrap=True)
+    table.add_column("candidates after it", justify="right")
+    table.add_column("counted")
+    begun = 0.0
+    for stage in stages:
+        bar = Bar(max(total, 0.001), begun, begun + stage.duration_ms, width=BAR, color="cyan")
+        counts = ", ".join(f"{name} {count}" for name, count in stage.counts.items())
+        left = str(len(stage.candidates)) if stage.candidates else ""
+        table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, left, counts)
+        for leg, took in legs.items() if stage.stage == "search" else ():
+            bar = Bar(max(total, 0.001), begun, begun + took, width=BAR, color="bright_black")
+            table.add_row(styled((f"  leg {leg}", "dim")), styled((f"{took:.2f}", "dim")), bar)
+        begun += stage.duration_ms
+    return table
+
+
+def candidates_table(told: Told, most: int | None) -> Table:
+    """One row a candidate: its rank and score after each stage that changed anything; then its label, or why it left.
+
+    Args:
+        told: what is recorded.
+        most: so many of those that left; None: all.
+    """
+    trace = told.package.trace
+    changing = _changing(trace.stages)
+    labels = _labels(told.package.source_labels)
+    scores = {(corpus, chunk): breakdown for corpus, chunk, _, breakdown in told.candidates}
+    reasons = {(left.corpus, left.chunk_id): f"{left.reason} ({left.stage})" for left in trace.left}
+    gone = [place for place in reasons if place not in scores]
+    shown = gone if most is None else gone[:most]
+    alone = len({corpus for corpus, _ in [*scores, *gone]}) == 1
+    table = Table(
+        title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown)), expand=True
+    )
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
+    for stage in changing:
+        table.add_column(stage.stage, justify="right", no_wrap=True)
+    table.add_column("became", no_wrap=True)
+    table.add_column("legs", ratio=1)
+    ranks = [dict(zip(stage.candidates, _ranked(stage), strict=True)) for stage in changing]
+    for place in [*scores, *shown]:
+        became = styled((labels[place], "bold cyan") if place in labels else (reasons.get(place, ""), "dim"))
+        chunk = place[1] if alone else " ".join(place)
+        table.add_row(id_cell(chunk), *(after.get(place, "") for after in ranks), became, _legs(scores.get(place)))
+    return table
+
+
+def _changing(stages: Sequence[StageTrace]) -> list[StageTrace]:
+    """The stages after which other candidates were there than before, in another order, or with other scores."""
+    found: list[StageTrace] = []
+    before: tuple[Any, Any] = ((), ())
+    for stage in stages:
+        after = (stage.candidates, stage.scores)
+        if stage.candidates and after != before:
+            found.append(stage)
+            before = after
+    return found
+
+
+def _ranked(stage: StageTrace) -> list[str]:
+    """Rank and score of each candidate after a stage."""
+    return [
+        f"{rank}." if score is None else f"{rank}. {score:.4f}"
+        for rank, score in enumerate(stage.scores or [None] * len(stage.candidates), 1)
+    ]
+
+
+def _labels(source_labels: Mapping[str, Mapping[str, str]]) -> dict[Place, str]:
+    return {(name["corpus"], name["chunk_id"]): label for label, name in source_labels.items() if "chunk_id" in name}
+
+
+def _legs(scores: ScoreBreakdown | None) -> str:
+    """Where a source stood in each leg that found it, and how recent it is."""
+    if scores is None:
+        return ""
+    legs = [f"{leg.leg} {leg.rank}. ({leg.score:.3f})" for leg in scores.legs]
+    return ", ".join(legs if scores.temporal is None else [*legs, f"recency {scores.temporal:.2f}"])
+
+
+def _caption(trace: RetrievalTrace, hidden: int) -> str:
+    counts = Counter(f"{left.reason} ({left.stage})" for left in trace.left)
+    left = ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
+    return f"left: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
+
+
+def costs_table(told: Told) -> Table:
+    """One row a call of a model."""
+    table = Table(title="costs", title_justify="left")
+    for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
+        table.add_column(
+            name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
+        )
+    for one in told.package.costs:
+        tokens = ["?" if n is None else str(n) for n in (one.tokens.input, one.tokens.cached_input, one.tokens.output)]
+        units = one.tokens.search_units
+        counts = [*tokens, ""] if units is None else ["", "", "", str(units)]
+        cost = "no price" if one.cost is None else f"{one.cost:f}"
+        table.add_row(one.kind, one.provider, one.model, *counts, cost)
+    return table
+
+
+def _line(name: str, text: str) -> Text:
+    return styled((f"{name}: ", "dim"), text)

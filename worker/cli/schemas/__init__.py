@@ -1,0 +1,71 @@
+"""The wire contract as documents: JSON Schemas, AsyncAPI, examples and hash vectors, from the project's own types.
+
+`retrieval-worker contract` writes them to ``docs/contract/``; ``--check`` compares. Everything here is a pure
+function of the types, so that the same code always gives the same bytes.
+
+What to read, each importing only from those before it:
+
+- `registry`: which tasks there are, the rules across their fields, and those that no schema can say.
+- `docstrings`: descriptions, from the types' docstrings.
+- `envelopes`: Celery's message and result records, as types.
+- `bounds`: what every value of a job is held to.
+- `objects`: JSON Schemas of jobs, results and envelopes.
+- `asyncapi`: the AsyncAPI document.
+- `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
+- `hash_vectors`: test vectors of the chunk hash.
+
+A new task is one line in `registry.TASKS`, one in `registry.RULES` if its fields depend on each other, and its
+examples in `examples.examples`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from worker.cli.schemas import asyncapi, examples, hash_vectors, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+def write(folder: Path) -> list[Path]:
+    """Write every file, and say which."""
+    written = []
+    for name, content in sorted(files().items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        written.append(path)
+    return written
+
+
+def differing(folder: Path) -> list[str]:
+    """Names of the files that are missing or not as the types say."""
+    return [
+        name
+        for name, content in sorted(files().items())
+        if not (folder / name).is_file() or (folder / name).read_bytes() != content
+    ]
+
+
+def files() -> dict[str, bytes]:
+    """Every file of the contract: its path below the folder, with slashes, and its bytes."""
+    return {
+        **{f"{name}.json": as_json(schema) for name, schema in objects.schemas().items()},
+        **{f"examples/{name}.json": as_json(value) for name, (_, value) in examples.examples().items()},
+        "asyncapi.json": as_json(asyncapi.document()),
+        "hash-vectors.json": as_json(hash_vectors.document(), ascii_only=True),
+    }
+
+
+def as_json(value: Mapping[str, Any] | Sequence[Any], *, ascii_only: bool = False) -> bytes:
+    """JSON with sorted keys, indented, with a newline at its end.
+
+    Args:
+        value: plain JSON data.
+        ascii_only: escape all else, where an editor could change or hide it.
+    """
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=ascii_only, allow_nan=False)
+    return f"{text}\n".encode()

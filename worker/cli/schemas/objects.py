@@ -1,0 +1,105 @@
+"""The JSON Schemas, one of every object: jobs, results and envelopes, generated from their types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from worker.cli.schemas.bounds import bounded_job
+from worker.cli.schemas.docstrings import class_summary, describe_fields
+from worker.cli.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
+from worker.cli.schemas.registry import RULES, TASKS, UNSAID, Schema, TaskContract
+from worker.contract import Part
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
+
+_EXACT = 2.0**53
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schemas() -> dict[str, Schema]:
+    """Every JSON Schema by the stem of its file's name."""
+    made: dict[str, Schema] = {}
+    for task in TASKS:
+        made[f"{task.name}.job"] = _job(task)
+        made[f"{task.name}.result"] = _schema(task.result, "serialization", f"Result of {task.name}")
+    for name, kind in ENVELOPES.items():
+        made[name] = _schema(kind, "serialization", kind.__name__)
+    words = [made["message"]["description"], "", _TOO, *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values())]
+    made["message"]["description"] = "\n".join(words)
+    return made
+
+
+def _job(task: TaskContract) -> Schema:
+    """A job's schema: its type's, the bounds of every job, and in words what can't be said."""
+    made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
+    unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
+    said = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
+    plain: Schema = _plain({**made, "description": said})
+    return plain
+
+
+_TOO = "Refused, too, and not said by the schema:"
+_AS_SHIPPED = (
+    "Limits and claims are as the worker's settings are shipped. What only its settings and its data can tell is not "
+    "said here: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _TOO
+)
+
+
+def _schema(kind: Any, mode: Literal["validation", "serialization"], title: str) -> Schema:
+    made = TypeAdapter(kind).json_schema(schema_generator=Generator, mode=mode)
+    return {**_plain(made), "$schema": DIALECT, "title": title}
+
+
+class Generator(GenerateJsonSchema):
+    """Pydantic's generator, with the contract's nullability, cross-field rules and docstrings."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """A title that only repeats the field's name says nothing."""
+        del schema
+        return False
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
+        """One type as an object schema."""
+        kind = schema["cls"]
+        made = super().model_schema(schema)
+        made["description"] = class_summary(kind)
+        properties = made.get("properties", {})
+        describe_fields(properties, kind)
+        if issubclass(kind, Part):
+            made["properties"] = {
+                name: value if name in kind.nullable else without_null(value) for name, value in properties.items()
+            }
+            rules = [rule for base in kind.__mro__ for rule in RULES.get(base, ())]
+            made |= {"allOf": rules} if rules else {}
+        return made
+
+
+def without_null(schema: Schema) -> Schema:
+    """A property's schema without ``null`` as an alternative or as the default.
+
+    >>> without_null({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
+    {'type': 'string'}
+    """
+    rest = {key: value for key, value in schema.items() if key != "anyOf" and (key, value) != ("default", None)}
+    if "anyOf" not in schema:
+        return rest
+    alternatives = [alternative for alternative in schema["anyOf"] if alternative != {"type": "null"}]
+    return {**alternatives[0], **rest} if len(alternatives) == 1 else {"anyOf": alternatives, **rest}
+
+
+def _plain(value: Any) -> Any:
+    """One spelling for what releases of pydantic write differently, so that `--check` holds with each.
+
+    >>> _plain({"additionalProperties": True, "maximum": 2.0})
+    {'maximum': 2}
+    """
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if (key, item) != ("additionalProperties", True)}
+        return {key: _plain(item) for key, item in kept.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value

@@ -1,0 +1,105 @@
+"""Examples of `run_pipeline`: a question, a package that was stopped at, and an answer that shows its source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from worker.contract import (
+    SCHEMA_VERSION,
+    Cited,
+    LegScore,
+    Package,
+    PipelineAnswer,
+    PipelineCandidate,
+    PipelineTrace,
+    Scores,
+    Stage,
+)
+from worker.core.pins.hashing import HASH_VERSION, hash_chunk
+
+if TYPE_CHECKING:
+    from worker.cli.schemas.registry import Schema
+
+_PRINCIPAL = {"roles": ["editor"], "tenant_id": "t1", "user_id": "u1"}
+_TEXT = "Channel 18 carried a steady 50 Hz hum at −61 dBu."
+
+
+def pipeline_examples() -> dict[str, tuple[str, Schema]]:
+    """Every example by the stem of its file's name: the schema it is of, and the object."""
+    job, result = "run_pipeline.job", "run_pipeline.result"
+    question = {"principal": _PRINCIPAL, "question": "What hums on channel 18?", "mode": "grounded", "k": 8}
+    chat = {
+        **question,
+        "chat_mode": "chat",
+        "conversation_id": "desk",
+        "prior_response_id": "resp_5d1c",
+        "starting_prompt": "Answer in one sentence.",
+        "pinned_chunks": [hash_chunk(_TEXT)],
+        "profile": "dense_rerank",
+        "run": {"subject_id": "desk", "run_id": "r1"},
+    }
+    return {
+        job: (job, question),
+        f"{job}.chat": (job, chat),
+        f"{job}.stop": (job, {**question, "stop_after": "synthesize_context"}),
+        f"{job}.resume": (job, {"principal": _PRINCIPAL, "resume": "pkg_0c2f"}),
+        result: (result, _answer().model_dump(mode="json")),
+    }
+
+
+def _answer() -> PipelineAnswer:
+    legs = [LegScore(leg="dense", score=0.75, rank=1), LegScore(leg="sparse", score=0.5, rank=1)]
+    candidate = PipelineCandidate(
+        rank=1,
+        chunk_id="report-2023-001",
+        document_id="report-2023",
+        text=_TEXT,
+        page=3,
+        section="Faults",
+        coordinates=None,
+        metadata={},
+        chunk_hash=hash_chunk(_TEXT),
+        hash_version=HASH_VERSION,
+        distance=0.25,
+        similarity_score=0.75,
+        scores=Scores(legs=legs, fused=0.03125, rerank=None, temporal=None),
+        corpus="documents",
+    )
+    label = {"corpus": "documents", "chunk_id": "report-2023-001", "chunk_hash": hash_chunk(_TEXT)}
+    return PipelineAnswer(
+        schema_version=SCHEMA_VERSION,
+        status="ok",
+        answer=f"{_TEXT} [S1]",
+        citations=[
+            Cited(
+                label="S1",
+                chunk_id="report-2023-001",
+                source_path="report-2023",
+                heading="Faults",
+                page_number=3,
+                url_or_doi=None,
+                snippet=_TEXT,
+                quote="verbatim",
+            )
+        ],
+        supported=[1.0],
+        unknown_labels=[],
+        package=Package(
+            package_id="pkg_0c2f",
+            candidates=[candidate],
+            source_labels={"S1": label},
+            context_block="Sources, …\n\nQuestion: What hums on channel 18?\n",
+            starting_prompt="Answer the question from the sources below and from nothing else.",
+            remote_sources=[],
+        ),
+        costs=[],
+        conversation_id="conv_5d1c",
+        response_id="resp_0c2f",
+        trace=PipelineTrace(
+            stages=[Stage(stage="search", duration_ms=4.25, counts={"found": 30})],
+            search={"profile": "hybrid_rrf"},
+            models={"embedder": "lexical 1"},
+            worker_version="0.1.0",
+            queries={"dense": "What hums on channel 18?", "sparse": "What hums on channel 18?"},
+        ),
+    )

@@ -1,0 +1,163 @@
+"""What the contract is of: the tasks that a backend may call, and the rules across their fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from worker.contract import (
+    BuildCitations,
+    Citations,
+    Hybrid,
+    Job,
+    Part,
+    PinnedReplay,
+    PipelineAnswer,
+    Replay,
+    ReplayBatch,
+    RetrieveHybrid,
+    RetrieveTopK,
+    RunPipeline,
+    TopK,
+    TopKBatch,
+)
+from worker.core.pins.hashing import NORMALISERS, WRITTEN
+from worker.settings import Limits, PrincipalSettings
+
+Schema = dict[str, Any]
+
+WHITE_SPACE = (
+    *range(0x0009, 0x000E),
+    *range(0x001C, 0x0021),
+    0x0085,
+    0x00A0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+)
+"""The 29 code points that are white space to the worker, whatever a later Unicode says."""
+
+SHIPPED = Limits()
+CLAIMS = tuple(PrincipalSettings().settings)
+"""As the worker is shipped: bounds of a job, and the claims that it knows."""
+
+
+@dataclass(frozen=True)
+class TaskContract:
+    """A task that a backend may call.
+
+    Attributes:
+        name: Celery's name of the task.
+        queue: the Redis list that it is pushed to.
+        job: type of its only argument.
+        result: type of its answer, or a union of types.
+    """
+
+    name: str
+    queue: str
+    job: type[Job]
+    result: Any
+
+
+TASKS = (
+    TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),
+    TaskContract("pinned_replay", "retrieval", PinnedReplay, Replay | ReplayBatch),
+    TaskContract("build_citations", "retrieval", BuildCitations, Citations),
+    TaskContract("retrieve_hybrid", "retrieval", RetrieveHybrid, Hybrid),
+    TaskContract("run_pipeline", "pipeline", RunPipeline, PipelineAnswer),
+)
+
+_SPACES = "".join(map(chr, WHITE_SPACE))
+_NOT_BLANK = {"pattern": f"^[{_SPACES}]*[^{_SPACES}]"}
+_BESIDE_RESUME = ["principal", "principal_token", "require_model", "resume", "stop_after"]
+
+
+_CITATION: Schema = {
+    "type": "object",
+    "properties": {
+        "chunk_hash": {"type": "string", "pattern": f"^{WRITTEN.pattern}$", "not": {"pattern": r"\n"}},
+        "source_id": {"type": "string"},
+        "text": {"type": "string"},
+        "weight": {"type": "number", "minimum": 0, "maximum": 1},
+        "section": {"type": ["string", "null"]},
+        "hash_version": {"enum": [*NORMALISERS]},
+        "chunk_id": {"type": "string"},
+        "page": {"type": "integer"},
+        "coordinates": {"not": {"type": "null"}},
+    },
+    "required": ["chunk_hash", "source_id", "text", "weight", "section"],
+    "additionalProperties": False,
+}
+_CITATIONS: Schema = {"type": "array", "items": _CITATION}
+_DOCUMENT: Schema = {
+    "properties": {
+        "by_section": {"type": "object", "additionalProperties": _CITATIONS},
+        "all_citations": _CITATIONS,
+        "total_count": {"type": "integer"},
+        "source_ids": {"type": "array", "items": {"type": "string"}},
+        "conflicts": {"type": "array"},
+    },
+    "required": ["by_section", "all_citations", "total_count", "source_ids"],
+    "additionalProperties": False,
+}
+
+RULES: dict[type[Part], tuple[Schema, ...]] = {
+    Job: ({"not": {"required": ["principal", "principal_token"]}},),
+    RetrieveTopK: (
+        {"oneOf": [{"required": ["query_embedding"]}, {"required": ["query_embeddings"]}]},
+        {"not": {"required": ["query_embeddings", "run"]}},
+    ),
+    PinnedReplay: (
+        {"anyOf": [{"required": [name]} for name in ("required_chunk_hashes", "runs", "citations", "run")]},
+        {"not": {"required": ["required_chunk_hashes", "runs"]}},
+        {"not": {"required": ["required_chunk_hashes", "citations"]}},
+        {"not": {"required": ["runs", "citations"]}},
+        {"not": {"required": ["runs", "sources"]}},
+        {"not": {"required": ["runs", "run"]}},
+        {"properties": {"citations": _DOCUMENT}},
+    ),
+    BuildCitations: (
+        {"oneOf": [{"required": ["records"]}, {"required": ["cite"]}]},
+        {"not": {"required": ["records", "sections"]}},
+    ),
+    RunPipeline: (
+        {"anyOf": [{"required": ["question"]}, {"required": ["resume"]}]},
+        {"if": {"required": ["resume"]}, "then": {"propertyNames": {"enum": _BESIDE_RESUME}}},
+        {"properties": {"question": _NOT_BLANK}},
+    ),
+    RetrieveHybrid: (
+        {"properties": {"query": _NOT_BLANK}},
+        {"properties": {"legs": {"uniqueItems": True, "not": {"const": ["contextual"]}}}},
+    ),
+}
+"""What the worker asks of a type beyond its fields' types: of several at once, or later; also of its subclasses."""
+
+UNSAID: dict[type[Part], dict[str, str]] = {
+    Job: {
+        "surrogates": "A string, or a name, that holds a lone surrogate (the escape `\\ud800` alone). A pattern for it "
+        "compiles in some engines only; most parsers refuse it themselves.",
+        "levels": f"Objects and lists more than {SHIPPED.max_depth} deep inside each other.",
+    },
+    RetrieveTopK: (
+        _VECTORS := {
+            "direction": "An embedding of zeros only.",
+            "finite": "Base64 that stands for a NaN or an infinity.",
+        }
+    ),
+    RetrieveHybrid: {**_VECTORS, "once": (_ONCE := "Two `searches` of one corpus.")},
+    RunPipeline: {"once": _ONCE},
+    PinnedReplay: {
+        "document": "A `citations` document whose `by_section`, `total_count` or `source_ids` do not follow from its "
+        "`all_citations`.",
+    },
+    BuildCitations: {
+        "folder": "With `run`, unless `store` is false: a `subject_id` or `run_id` that can't be the name of a folder: "
+        "`.`, `..`, more than 255 bytes of UTF-8, a character that can't be printed, or one of `/\\:\"<>|`.",
+        "forms": "One hash of `sections` twice, in two forms (with `sha256:` and without, in capitals and not).",
+    },
+}
+"""What a type is refused for that JSON Schema cannot say, or not for every validator: name → sentence."""

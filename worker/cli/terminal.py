@@ -1,0 +1,134 @@
+"""The one way to standard output and standard error of the command line: nothing that is printed steers a terminal.
+
+Answers, records and settings hold what strangers wrote. `Terminal` shows control, format and zero-width characters as
+signs (`worker.core.text.visible`), and takes no string for markup. Where a style is wanted, `styled` gives it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from worker.core.text.visible import ascii_json, visible, visible_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+
+class Terminal(Console):
+    """A console of Rich to which every string is plain text."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, markup=False, emoji=False, highlight=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a table is as wide as the ids that it shows need, also where a terminal or a pipe is narrower."""
+        (one, *others) = objects or ("",)
+        if isinstance(one, Group) and not others:
+            for part in one.renderables:
+                self.print(part, **options)
+            return
+        usual = self.width
+        needed = _needed_width(one) if isinstance(one, Table) and not others else 0
+        if needed > usual:
+            self.width = needed
+        super().print(*objects, **options)
+        if needed > usual:
+            self.width = usual
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string as text; also where Rich asks for markup by itself."""
+        return super().render_str(visible(text), **{**options, "markup": False, "emoji": False, "highlight": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield segments without a hidden character, whatever they were made of; Rich's own controls stay."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+ID_COLUMN: Any = {"no_wrap": True, "overflow": "ignore"}
+"""Options of a table's column whose cells are ids: each stands whole on one line, so that it can be copied."""
+
+_OTHER_COLUMN = 16
+"""What is left for a column of anything else, which wraps; and its padding and border in a table."""
+
+_AROUND = 3
+
+
+def id_cell(text: str) -> str:
+    """Return an id for a column of ids: on one line, whatever it holds."""
+    return visible_line(text)
+
+
+def _needed_width(table: Table) -> int:
+    """Return how wide a table must be for its ids, 0 without any; what stands beside them may wrap."""
+    if all(column.overflow != "ignore" for column in table.columns):
+        return 0
+    needed = 1
+    for column in table.columns:
+        widest = max([cell_len(str(cell)) for cell in [column.header, *column.cells] if isinstance(cell, str | Text)])
+        if column.overflow == "ignore":
+            column.min_width = widest
+        elif not column.no_wrap or column.ratio:
+            widest = min(widest, _OTHER_COLUMN)
+        needed += (column.width or min(widest, column.max_width or widest)) + _AROUND
+    return needed
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Join strings, and pairs of a string and its style, to a text."""
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((visible(text), style) for text, style in pairs))
+
+
+# Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
+console = Terminal(width=None if sys.stdout.isatty() else 120)
+# Progress for people, while what another program reads goes to standard output alone.
+screen = Terminal(stderr=True)
+
+
+def progress(terminal: Terminal) -> Progress:
+    """Make a bar with its description, a count and the time."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=terminal)
+
+
+def write_text(text: str) -> None:
+    """Print a text that another program may read, as it is laid out."""
+    print(visible(text.removesuffix("\n")))
+
+
+def write_line(*fields: str) -> None:
+    """Print one line of fields with tabs between them."""
+    print("\t".join(map(visible_line, fields)))
+
+
+def write_json(value: Any) -> None:
+    """Print one line of JSON in ASCII."""
+    print(ascii_json(json.dumps(value)))
+
+
+def write_json_text(text: str) -> None:
+    """Print what is JSON already, in ASCII."""
+    print(ascii_json(text.removesuffix("\n")))
+
+
+def show_traceback(_: Any, error: BaseException, __: Any) -> None:
+    """Show an error of our own, as `sys.excepthook`: its message may quote what a stranger wrote."""
+    print(visible("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+
+
+def complain(sentence: str) -> None:
+    """Say on standard error what went wrong, on one line."""
+    print(f"retrieval-worker: {visible_line(sentence)}", file=sys.stderr)

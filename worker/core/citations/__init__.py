@@ -1,0 +1,1 @@
+"""Citations: the document, quotes and labels checked against sources, conflicts between sources."""

@@ -1,0 +1,256 @@
+"""What of an answer its sources bear out: citations, and for each sentence what supports it.
+
+``supported`` of a sentence is a number in [0, 1]:
+
+- 1.0 if the whole sentence stands in a source whose label stands with it, as `core.citations.quoting` finds quotes;
+- else the share of its different terms (`worker.core.text.terms`) that stand in the sources whose labels stand with it,
+  taken together;
+- 0.0 if no given label stands with it, and ``None`` if it has no term, so that there is nothing to support.
+
+A quote whose marks leave out a denial, a limit or a number does not count: its terms are taken for missing, and a
+sentence that is such a quote has 0.0.
+
+So it says how much of the wording is in the sources, and nothing of meaning: a denial has nearly all words of what it
+denies. Passages in quotation marks are checked word for word, each with its own verdict.
+
+Time is bounded: the quotes of one answer take at most `MAX_STEPS` of work together, and a quote that needs more than
+its share is ``unchecked``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.budget import STEPS_PER_JOB, SearchBudget
+from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting.forms import prepare
+from worker.core.citations.statements import PASSAGE, read_statements
+from worker.core.text.terms import terms
+from worker.core.text.words import WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from worker.core.citations.statements import Statement, Statements
+    from worker.core.text.brackets import Span
+
+QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
+
+MAX_STEPS = STEPS_PER_JOB
+"""Work that the quotes of one answer may take, as `worker.core.citations.quoting.budget` counts it."""
+
+SHORTEST_PASSAGE = 2
+"""Words that a passage in quotation marks needs to be a quote; one word may as well be a name or a distance."""
+
+SNIPPET = 300
+"""Characters of a snippet at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteCheck:
+    """What became of a quote in an answer.
+
+    Attributes:
+        quote: the passage in quotation marks, without them; or the whole sentence, without labels.
+        verdict: as `core.citations.quoting` says, of the sources whose labels stand with the sentence; ``unchecked``
+            where that takes too much work.
+        label: the source where it stands, ``None`` if in none of them.
+        spans: start and end of each of its parts, in characters of that source's text.
+        elsewhere: labels of the other sources where a misattributed quote stands.
+        denies: whether its marks leave out, or put in, a denial, a limit or a number.
+    """
+
+    quote: str
+    verdict: QuoteVerdict
+    label: str | None = None
+    spans: tuple[Span, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    denies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSentence:
+    """A sentence of an answer, and what supports it.
+
+    Attributes:
+        span: where it stands in the answer.
+        labels: the given labels that stand with it, by number.
+        supported: in [0, 1] or ``None``, as this module says.
+        quotes: the sentence itself if it stands in a cited source; else its passages in quotation marks. None is
+            checked where no label stands with the sentence.
+    """
+
+    span: Span
+    labels: tuple[str, ...]
+    supported: float | None
+    quotes: tuple[QuoteCheck, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSource:
+    """A label that an answer uses.
+
+    Attributes:
+        label: the label.
+        spans: where it stands in the answer.
+        sentences: indices of the sentences that it stands with.
+        verdict: the worst of what is quoted with it; ``None`` if nothing is quoted word for word.
+        snippet: of the source: its first quoted passage, else how it begins; in one line, at most 300 characters.
+    """
+
+    label: str
+    spans: tuple[Span, ...]
+    sentences: tuple[int, ...]
+    verdict: QuoteVerdict | None
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReport:
+    """An answer, checked.
+
+    Attributes:
+        citations: used labels, by number.
+        sentences: in their order.
+        unused: given labels that the answer does not use, by number.
+        unknown: what looks like a label and was not given, as written, and where; never mapped to a source.
+        unreadable: brackets that look like a list of labels and could not be read whole, and where.
+        supported: the mean over the sentences that have a number; ``None`` if none has.
+    """
+
+    citations: tuple[CitedSource, ...]
+    sentences: tuple[CheckedSentence, ...]
+    unused: tuple[str, ...]
+    unknown: tuple[tuple[str, Span], ...]
+    unreadable: tuple[tuple[str, Span], ...]
+    supported: float | None
+
+
+def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
+    """Check an answer against the sources that it was given.
+
+    >>> report = check_answer("It hums at 50 Hz [S1]. It may burn [S2].", {"S1": "It hums at 50 Hz.", "S2": "No fire."})
+    >>> [(one.supported, [quote.verdict for quote in one.quotes]) for one in report.sentences]
+    [(1.0, ['verbatim']), (0.0, [])]
+    >>> [(one.label, one.sentences, one.verdict) for one in report.citations], report.supported
+    ([('S1', (0,), 'verbatim'), ('S2', (1,), None)], 0.5)
+
+    Args:
+        answer: any text.
+        sources: label (``S1``, …) → the source's own text, not what the context made of it.
+
+    Raises:
+        InvalidJob: a given label has another form.
+    """
+    found = read_statements(answer, sources)
+    quotes = _Quotes(sources, found.sentences)
+    words = {label: frozenset(terms(sources[label])) for label in {used.label for used in found.labels.used}}
+    sentences = tuple(_checked(statement, quotes, words) for statement in found.sentences)
+    numbers = [sentence.supported for sentence in sentences if sentence.supported is not None]
+    return AnswerReport(
+        tuple(_citations(found, sentences, sources)),
+        sentences,
+        found.labels.unused,
+        found.labels.unknown,
+        found.labels.unreadable,
+        math.fsum(numbers) / len(numbers) if numbers else None,
+    )
+
+
+# --- one sentence -------------------------------------------------------------------------------
+
+
+def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozenset[str]]) -> CheckedSentence:
+    checks = quotes.of(statement) if statement.labels else ()
+    whole = any(check.quote == statement.text and check.label and not check.denies for check in checks)
+    said = frozenset(terms(statement.text))
+    if not said:
+        supported = None
+    elif whole:
+        supported = 1.0
+    else:
+        denying = {term for check in checks if check.denies for term in terms(check.quote)}
+        missing = said.difference(*(words[label] for label in statement.labels)) | (said & denying)
+        supported = (len(said) - len(missing)) / len(said)
+    return CheckedSentence(statement.span, statement.labels, supported, checks)
+
+
+_CITED = "cited"
+
+
+class _Quotes:
+    """Checks quotes, as long as that does not take too much searching."""
+
+    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement]) -> None:
+        self._sources = {label: prepare(text) for label, text in sources.items()}
+        cited = [statement.text for statement in statements if statement.labels]
+        self._budget = SearchBudget(MAX_STEPS, sum(1 + len(list(_passages(text))) for text in cited))
+
+    def of(self, statement: Statement) -> tuple[QuoteCheck, ...]:
+        """The whole sentence if it is found; else each of its passages, found or not."""
+        whole = self._check(statement.text, statement.labels, statement.labels)
+        if whole.label:
+            return (whole,)
+        return tuple(self._check(passage, statement.labels, self._sources) for passage in _passages(statement.text))
+
+    def _check(self, quote: str, cited: Sequence[str], searched: Sequence[str] | Mapping[str, object]) -> QuoteCheck:
+        """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
+        names = list(searched)
+        own = frozenset(cited)
+        chunks = [QuotedChunk(_CITED if label in own else label, self._sources[label]) for label in names]
+        finding = check_quote(quote, _CITED, chunks, self._budget)
+        if finding.verdict == "not_checked":
+            return QuoteCheck(quote, "unchecked")
+        label = None if finding.chunk is None else names[finding.chunk]
+        return QuoteCheck(quote, finding.verdict, label, finding.spans, finding.elsewhere, finding.denies)
+
+
+def _passages(text: str) -> Iterator[str]:
+    for match in PASSAGE.finditer(text):
+        passage = match[match.lastgroup or 0]
+        if len(WORD.findall(passage)) >= SHORTEST_PASSAGE:
+            yield passage
+
+
+# --- one label ----------------------------------------------------------------------------------
+
+_WORST_FIRST: tuple[QuoteVerdict, ...] = (
+    "not_found",
+    "misattributed",
+    "unchecked",
+    "elided",
+    "normalised",
+    "verbatim",
+)
+
+
+def _citations(
+    found: Statements, sentences: Sequence[CheckedSentence], sources: Mapping[str, str]
+) -> Iterator[CitedSource]:
+    by_label: dict[str, list[int]] = {used.label: [] for used in found.labels.used}
+    for i, sentence in enumerate(sentences):
+        for label in sentence.labels:
+            by_label[label].append(i)
+    for used in found.labels.used:
+        inside = by_label[used.label]
+        # Of a quote that stands in one of several cited sources the others have nothing to answer for.
+        quotes = [
+            check for i in inside for check in sentences[i].quotes if check.label is None or check.label == used.label
+        ]
+        yield CitedSource(
+            used.label,
+            used.spans,
+            tuple(inside),
+            min((check.verdict for check in quotes), key=_WORST_FIRST.index, default=None),
+            _snippet(sources[used.label], [check.spans for check in quotes if check.label]),
+        )
+
+
+def _snippet(text: str, quoted: Sequence[Sequence[Span]]) -> str:
+    start, end = (quoted[0][0][0], quoted[0][-1][1]) if quoted else (0, len(text))
+    # White space may make it shorter, so twice as much is looked at.
+    line = " ".join(text[start : min(end, start + 2 * SNIPPET)].split())
+    return line if len(line) <= SNIPPET else line[: SNIPPET - 1].rstrip() + "…"

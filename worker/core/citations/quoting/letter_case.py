@@ -1,0 +1,215 @@
+"""Where letter case, or the typeface of a letter, is the meaning: ``5 mW`` and ``5 MW``, ``cp -r`` and ``cp -R``.
+
+A quote that is in capitals from end to end, in small letters, or With Every Word Capitalised, says nothing by the case
+of a unit, an option or an identifier: a reader sees as much. In any other quote such a word has the case of the chunk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, letters_as_latin
+from worker.core.citations.quoting.units import is_other_unit
+from worker.core.citations.quoting.word_lists import word_lists
+from worker.core.text.normal_forms import normal_form
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.core.citations.quoting.forms import Passage
+
+_LONGEST_UNIT = 4
+"""Letters of a word that may be a unit, or the symbol of a quantity, where it stands beside a number."""
+
+_FEWEST_WORDS, _FEWEST_CHANGED = 4, 3
+"""So many words in small letters, or capitalised, show a reader that letter case says nothing, if one was changed; or
+so many that were."""
+
+_SHORTEST_WORD = 3
+"""Letters of a word whose capitals, or whose typeface, show that it is a matter of style."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of quote and chunk, as each has it, and where it stands in the folded text of both."""
+
+    start: int
+    stop: int
+    quoted: str
+    own: str
+
+    @property
+    def only_capitalised(self) -> bool:
+        """Whether only the first letter is in another case."""
+        return self.quoted[1:] == self.own[1:]
+
+
+def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Sequence[int]) -> bool:
+    """Whether a difference of letter case or typeface between two passages of the same folded text says something else.
+
+    Args:
+        quote: the quote.
+        chunk: the passage of the chunk.
+        cased: where in the folded text letters differ in their case.
+        formatted: where they differ in a compatibility form.
+    """
+    spans = [match.span() for match in _WORD.finditer(quote.form.text)]
+    words = [_Word(*span, quote.core(*span), chunk.core(*span)) for span in spans]
+    if any(_is_symbol(words, i) for i in _touched(spans, formatted)):
+        return True
+    changed = {i for i in _touched(spans, cased) if _plain(words[i].quoted) != _plain(words[i].own)}
+    telling = {i for i in changed if _tells(words, i, chunk)}
+    if not telling:
+        return False
+    others = [words[i] for i in changed - telling]
+    return not _is_uniform(quote.text, chunk, others, [words[i] for i in telling])
+
+
+_WORD = re.compile(r"\w+")
+
+
+def _touched(spans: Sequence[tuple[int, int]], places: Sequence[int]) -> set[int]:
+    """Indices of the words that have one of some places, which rise."""
+    return {i for i, (start, stop) in enumerate(spans) if places and _has(places, start, stop)}
+
+
+def _has(places: Sequence[int], start: int, stop: int) -> bool:
+    i = bisect_left(places, start)
+    return i < len(places) and places[i] < stop
+
+
+def _plain(text: str) -> str:
+    """A word without what is hidden in it, formatted, or only looks like its letters."""
+    return letters_as_latin(normal_form("NFKC", INVISIBLE.sub("", text)))
+
+
+def _is_uniform(quote: str, chunk: Passage, others: Sequence[_Word], telling: Sequence[_Word]) -> bool:
+    """Whether the case of all words was changed, so that a reader takes nothing from that of one.
+
+    Of a chunk in small letters that can't be said: who writes 5 MW for its 5 mw says more than it does. In capitals, a
+    reader can't know that 5 MW was 5 mW.
+    """
+    visible, (start, stop) = INVISIBLE.sub("", quote), chunk.span
+    many = len(others) + len(telling) >= _FEWEST_CHANGED
+    if _is_upper(visible) or _is_upper(chunk.text[start:stop]):
+        style = many or any(len(word.quoted) >= _SHORTEST_WORD for word in others)
+        return style and not any(is_other_unit(word.quoted, word.own) for word in telling)
+    style = many or (bool(others) and len(visible.split()) >= _FEWEST_WORDS)
+    return style and (visible.istitle() or _is_lower(visible))
+
+
+def _is_upper(text: str) -> bool:
+    """Whether a text is in capitals; not `str.isupper`, to which a lowered i is a small letter."""
+    return text.upper() == text != text.lower()
+
+
+def _is_lower(text: str) -> bool:
+    return text.lower() == text != text.upper()
+
+
+# --- letter case --------------------------------------------------------------------------------
+
+
+def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
+    """Whether the case of a word is part of what it says."""
+    word = words[i]
+    quoted, own = _plain(word.quoted), _plain(word.own)
+    if is_other_unit(quoted, own) or _is_identifier(quoted) or _is_identifier(own):
+        return True
+    start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
+    before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
+    begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
+    if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
+        return True
+    # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
+    if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
+        return True
+    is_word_too = len(own) == 1 or frozenset((quoted, own)) in word_lists().told_apart_by_case
+    return is_word_too and not begins and not _is_in_capitals(words, i)
+
+
+_AROUND = 6
+_ENDED = re.compile(r"[.!?:;…][\"'’”»)\]]*\s+[\"'‘“«(\[]*\Z")
+
+
+def _is_identifier(text: str) -> bool:
+    """Whether a word is a name in code, a key or the like: maxRetries, API_KEY, aB3dE9xQ."""
+    inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
+    return inner_capital or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
+
+
+_LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
+
+
+def _is_code(before: str, after: str) -> bool:
+    """Whether a word is an option (``-r``), or joined to others by full stops (``os.path``)."""
+    option = _OPTION.search(before)
+    if option and option[1] not in LONG_DASHES:
+        return True
+    return _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
+
+
+_OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
+_DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")
+
+
+def _is_beside_number(word: str, before: str, after: str) -> bool:
+    """Whether a short word stands after a number, or beside a unit: 5 ms, 5 mg/L."""
+    if len(word) > _LONGEST_UNIT:
+        return False
+    return before.rstrip()[-1:].isnumeric() or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS
+
+
+_PRODUCTS = frozenset("/·⋅")
+
+
+def _is_other_i(quoted: str, own: str, text: str) -> bool:
+    """Whether a Turkish word has a dotted i for the small letter of I, or the other way round."""
+    if len(quoted) != len(own) or not any({one, other} == {"i", "I"} for one, other in zip(quoted, own, strict=True)):
+        return False
+    return (text.count("ı") + text.count("İ")) * _TURKISH > len(text)
+
+
+_TURKISH = 100
+"""In Turkish and Azerbaijani more than one letter of so many is an ı or İ; a name in another text makes fewer."""
+
+
+def _is_in_capitals(words: Sequence[_Word], i: int) -> bool:
+    """Whether the words beside one are in capitals too, in the quote or in the chunk: a heading."""
+    beside = [words[j] for j in (i - 1, i + 1) if 0 <= j < len(words)]
+    return any(
+        all(text.isupper() and len(text) > 1 for text in texts)
+        for texts in ([word.quoted for word in beside], [word.own for word in beside])
+    )
+
+
+# --- typeface -----------------------------------------------------------------------------------
+
+
+def _is_symbol(words: Sequence[_Word], i: int) -> bool:
+    """Whether a lone letter is in another typeface: ℝ is no R, a bold x no x; words in bold are words."""
+    word = words[i]
+    if len(word.quoted) >= _SHORTEST_WORD or _typefaces(word.quoted) == _typefaces(word.own):
+        return False
+    return not any(_is_formatted_word(words[j]) for j in (i - 1, i + 1) if 0 <= j < len(words))
+
+
+def _is_formatted_word(word: _Word) -> bool:
+    return len(word.quoted) >= _SHORTEST_WORD and _typefaces(word.quoted) != _typefaces(word.own)
+
+
+def _typefaces(text: str) -> list[str]:
+    """The typeface of each letter that has one; italics are those of any variable, and a digit is a digit."""
+    names = [unicodedata.name(c, "") for c in text if unicodedata.decomposition(c).startswith("<font>")]
+    return [match[0] for name in names if (match := _TYPEFACE.match(name))]
+
+
+_TYPEFACE = re.compile(
+    r"(?:MATHEMATICAL (?!ITALIC )(?:(?!SMALL|CAPITAL|DIGIT)\S+ )*|DOUBLE-STRUCK |SCRIPT |BLACK-LETTER )"
+    r"(?=SMALL|CAPITAL)"
+)

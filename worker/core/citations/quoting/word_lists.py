@@ -1,0 +1,180 @@
+"""The words that quoting takes notice of, by language: data, read once from ``word_lists.toml``."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from worker.core.text.normal_forms import normal_form
+
+# Of Hebrew, Arabic and Indian words: to a regular expression they are no letters.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0e31-\u0e3a\u0e47-\u0e4e"
+_WORD = re.compile(rf"(?:[^\W\d_]|'(?=\w)|[{_MARKS}])+")
+_MONTH = "May"
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, letter case aside, but for the month of May, which limits nothing.
+
+    >>> words_of("In May it’s NOT so")
+    ['in', "it's", 'not', 'so']
+    """
+    words = _WORD.findall(normal_form("NFC", text.replace("’", "'")))
+    return [word.casefold() for word in words if word != _MONTH]
+
+
+@dataclass(frozen=True)
+class Language:
+    """The words of one language, letter case aside.
+
+    Attributes:
+        name: its name in English.
+        denials: what denies; denying: what denies or limits.
+        counting: what counts.
+        shared: what denies, limits or counts, and is a common word of another language.
+        parts, joints: of what number words are made that are written together.
+        pronouns: personal, possessive, demonstrative and relative ones; none that denies, limits or counts.
+        articles: definite and indefinite ones.
+        particles: what may stand beside a name: of.
+        endings: groups of endings of one word; forms: groups of other forms of one word.
+    """
+
+    name: str
+    denials: frozenset[str]
+    denying: frozenset[str]
+    counting: frozenset[str]
+    shared: frozenset[str]
+    parts: frozenset[str]
+    joints: frozenset[str]
+    pronouns: frozenset[str]
+    articles: frozenset[str]
+    particles: frozenset[str]
+    endings: tuple[frozenset[str], ...]
+    forms: tuple[frozenset[str], ...]
+
+    @functools.cached_property
+    def common(self) -> frozenset[str]:
+        """Words that are in every text of it."""
+        return self.pronouns | self.articles | self.particles
+
+    def is_written_together(self, word: str) -> bool:
+        """Whether a word is two or more parts of numbers, as einundzwanzig is."""
+        if len(word) > _LONGEST_NUMBER:
+            return False
+        # For each place in the word: how many pieces end there at most, and whether one of them is no joint.
+        found: list[tuple[int, bool] | None] = [(0, False), *[None] * len(word)]
+        for start in range(len(word)):
+            if (before := found[start]) is None:
+                continue
+            for piece in self.pieces.get(word[start], ()):
+                if word.startswith(piece, start):
+                    stop = start + len(piece)
+                    here = (before[0] + 1, before[1] or piece in self.parts)
+                    found[stop] = max(found[stop] or here, here)
+        whole = found[-1]
+        return whole is not None and whole[0] > 1 and whole[1]
+
+    @functools.cached_property
+    def pieces(self) -> dict[str, tuple[str, ...]]:
+        """Parts of numbers and their joints, by their first letter."""
+        every = sorted(self.parts | self.joints)
+        return {first: tuple(piece for piece in every if piece[0] == first) for first in {piece[0] for piece in every}}
+
+
+_LONGEST_NUMBER = 60
+"""Letters of the longest number word; thousands are written apart."""
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """All languages.
+
+    Attributes:
+        languages: in the order of the data.
+        denying, counting: the words of all languages.
+        inside: what denies, limits or counts wherever it stands; None of a text: it has none of these.
+        told_apart_by_case: pairs of words.
+        notes: what an editor says of a quote.
+    """
+
+    languages: tuple[Language, ...]
+    denying: frozenset[str]
+    counting: frozenset[str]
+    inside: re.Pattern[str]
+    told_apart_by_case: frozenset[frozenset[str]]
+    notes: frozenset[str]
+
+    def languages_of(self, text: str) -> tuple[Language, ...]:
+        """The languages that a text is in, by its common words; those of any text in the first place.
+
+        >>> [language.name for language in word_lists().languages_of("The pump of the mill is his.")]
+        ['English']
+        """
+        words = words_of(text[:_ENOUGH])
+        found = Counter(i for word in words for i in self._common.get(word, ()))
+        most = max(found.values(), default=0)
+        least = max(_FEWEST, len(words) * _SHARE, most * _OF_THE_MOST)
+        return tuple(language for i, language in enumerate(self.languages) if found[i] >= least)
+
+    @functools.cached_property
+    def _common(self) -> dict[str, list[int]]:
+        common: dict[str, list[int]] = {}
+        for i, language in enumerate(self.languages):
+            for word in language.common:
+                common.setdefault(word, []).append(i)
+        return common
+
+
+_ENOUGH = 4_000
+"""Characters of a text that tell its language."""
+_FEWEST = 3
+"""Common words of a text of a language."""
+_SHARE, _OF_THE_MOST = 0.05, 0.6
+"""The share of common words in a text of a language; and how many it has at least of the language that has most."""
+
+
+@functools.cache
+def word_lists() -> WordLists:
+    """The word lists of all languages."""
+    data = tomllib.loads((pkgutil.get_data(__package__, "word_lists.toml") or b"").decode())
+    pairs, notes = data.pop("case")["pairs"].split(), data.pop("notes")["phrases"]
+    languages = tuple(_language(name, table) for name, table in data.items())
+    inside = sorted({word.replace("_", " ") for table in data.values() for word in table.get("inside", "").split()})
+    return WordLists(
+        languages=languages,
+        denying=frozenset(chain.from_iterable(language.denying for language in languages)),
+        counting=frozenset(chain.from_iterable(language.counting for language in languages)),
+        inside=re.compile("|".join(map(re.escape, inside))),
+        told_apart_by_case=frozenset(map(frozenset[str], zip(pairs[::2], pairs[1::2], strict=True))),
+        notes=frozenset(" ".join(note.split()) for note in notes.split(";")),
+    )
+
+
+def _language(name: str, table: dict[str, Any]) -> Language:
+    def words(*keys: str) -> frozenset[str]:
+        return frozenset(chain.from_iterable(_words(table.get(key, "")) for key in keys))
+
+    return Language(
+        name=name,
+        denials=words("denials"),
+        denying=words("denials", "limits"),
+        counting=words("numbers"),
+        shared=words("shared"),
+        parts=words("number_parts"),
+        joints=words("number_joints"),
+        pronouns=words("pronouns"),
+        articles=words("articles"),
+        particles=words("particles"),
+        endings=tuple(frozenset(map(str.strip, group.split("|"))) for group in table.get("endings", "").split(";")),
+        forms=tuple(frozenset(_words(group)) for group in table.get("forms", "").split(";")),
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in normal_form("NFC", text).split()]

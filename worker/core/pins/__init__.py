@@ -1,0 +1,1 @@
+"""Content hashes and pins: how a chunk is found again."""

@@ -1,0 +1,206 @@
+"""The language model `extractive`, which is none: it answers with sentences of the sources, word for word.
+
+Offline and deterministic. It knows words, not meaning: what it quotes shares terms with the question.
+
+A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only the title or
+heading above it has, as a share of the weight of all the question's terms. A term weighs its idf over the sources
+(`core.ranking.bm25.idf`). Relevance times 10 / (9 + rank of the source) is its score: a better source comes first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.citations.statements import read_statements, without_marker
+from worker.core.ranking.bm25 import idf, scores
+from worker.core.text.terms import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from worker.core.prompting.context import Labelled, Source
+
+NAME, VERSION = "extractive", "1"
+
+NO_ANSWER = "The sources hold no answer to this question."
+
+MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
+
+LEAST_SCORE = 0.15
+"""Nothing is quoted below this score."""
+
+LEAST_SHARE = 0.5
+"""... nor below this share of the best score."""
+
+REPETITION = 0.8
+"""A sentence repeats another if they share so much of the terms of the shorter one."""
+
+FEWEST_TERMS = 3
+"""A sentence of fewer different terms is a heading or a fragment."""
+
+_PLACES = 12
+"""Decimal places of a score that count: a logarithm's last bit may differ from machine to machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence that may be quoted; ``source`` and ``place`` say where it stands."""
+
+    source: int
+    place: int
+    text: str
+    terms: frozenset[str]
+    score: float
+
+
+def answer(
+    question: str,
+    sources: Sequence[Labelled],
+    most_sentences: int = MOST_SENTENCES,
+    most_characters: int = MOST_CHARACTERS,
+) -> str:
+    """Quote what the sources say to a question, each sentence in a paragraph of its own with its label after it.
+
+    The best sentences are taken first, none that repeats one already taken; they stand in the order of the sources.
+
+    >>> from worker.core.prompting.context import Labelled, Source
+    >>> manual = Source("Store it dry. Phantom power can tear the ribbon. Carry it upright.", heading="Ribbon care")
+    >>> answer("Does phantom power harm a ribbon?", [Labelled("S1", 0, manual)])
+    'Phantom power can tear the ribbon. [S1]'
+    >>> answer("Who won the race?", [Labelled("S1", 0, manual)])
+    'The sources hold no answer to this question.'
+
+    Args:
+        question: any text.
+        sources: best first.
+        most_sentences: so many at most.
+        most_characters: of the answer, labels included; a sentence that would pass it is not quoted.
+    """
+    quoted: list[_Sentence] = []
+    left = most_characters
+    for sentence in _ranked(question, sources):
+        paragraph = _paragraph(sentence, sources)
+        if len(quoted) == most_sentences:
+            break
+        if len(paragraph) <= left and not _repeats(sentence, quoted) and _is_quotable(sentence, sources):
+            quoted.append(sentence)
+            left -= len(paragraph) + len("\n\n")
+    in_order = sorted(quoted, key=lambda sentence: (sentence.source, sentence.place))
+    return "\n\n".join(_paragraph(sentence, sources) for sentence in in_order) or NO_ANSWER
+
+
+def _paragraph(sentence: _Sentence, sources: Sequence[Labelled]) -> str:
+    return f"{sentence.text} [{sources[sentence.source].label}]"
+
+
+def _is_quotable(sentence: _Sentence, sources: Sequence[Labelled]) -> bool:
+    """Whether a reader of the answer finds just this sentence and just its label: not if it has labels or code."""
+    label = sources[sentence.source].label
+    read = read_statements(_paragraph(sentence, sources), [label])
+    whole = [(one.text, one.labels) for one in read.sentences] == [(sentence.text, (label,))]
+    labels = read.labels
+    return whole and len(labels.used[0].spans) == 1 and not (labels.unknown or labels.unreadable)
+
+
+def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
+    return any(
+        len(sentence.terms & other.terms) >= REPETITION * min(len(sentence.terms), len(other.terms)) for other in quoted
+    )
+
+
+# --- relevance ----------------------------------------------------------------------------------
+
+
+def _ranked(question: str, sources: Sequence[Labelled]) -> list[_Sentence]:
+    """The sentences that say enough to be quoted, best first."""
+    wanted = {*terms(question)}
+    weights = idf(sorted(wanted), [{*terms(_whole(one.source))} for one in sources])
+    found = [sentence for i, one in enumerate(sources) for sentence in _sentences(i, one.source, weights)]
+    least = max(LEAST_SCORE, LEAST_SHARE * max((sentence.score for sentence in found), default=0.0))
+    enough = (sentence for sentence in found if sentence.score >= least)
+    return sorted(enough, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))
+
+
+def _sentences(index: int, source: Source, weights: Mapping[str, float]) -> Iterator[_Sentence]:
+    above = frozenset(terms(_heading(source))) & weights.keys()
+    everything = math.fsum(weights.values())
+    for start, end in split_sentences(source.text):
+        text = without_marker(source.text[start:end])
+        own = frozenset(terms(text))
+        shared = own & weights.keys()
+        if not shared or len(own) < FEWEST_TERMS or text.startswith(("#", "|")):
+            continue
+        weight = math.fsum([*map(weights.__getitem__, shared), *(0.5 * weights[term] for term in above - shared)])
+        score = round(weight / everything * 10.0 / (10.0 + index), _PLACES)
+        yield _Sentence(index, start, text, own, score)
+
+
+def _heading(source: Source) -> str:
+    return "\n".join(text for text in (source.title, source.heading) if text)
+
+
+def _whole(source: Source) -> str:
+    return f"{_heading(source)}\n{source.text}"
+
+
+# --- code ---------------------------------------------------------------------------------------
+
+_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)([^\n`]*+)$")
+_TICKS = re.compile("`++")
+
+
+def code_answer(question: str, sources: Sequence[Labelled], most_characters: int = 4 * MOST_CHARACTERS) -> str:
+    r"""The code of the source that fits a question best, as a fenced block with its label in the line after it.
+
+    Sources fit by BM25 (`core.ranking.bm25.scores`) of title, heading and text; equally good ones by rank. The code is
+    what the corpus keeps as such, else the first fenced block of the text.
+
+    >>> from worker.core.prompting.context import Labelled, Source
+    >>> example = Source("Rock beat", code='sound("bd sd")')
+    >>> print(code_answer("a rock beat", [Labelled("S1", 0, example)]))
+    ```
+    sound("bd sd")
+    ```
+    [S1]
+
+    Args:
+        question: any text.
+        sources: best first.
+        most_characters: of the code; longer code is no example.
+    """
+    codes = [_code(one.source) for one in sources]
+    fits = scores(question, [_whole(one.source) for one in sources])
+    ranked = sorted(range(len(sources)), key=lambda i: -fits[i])
+    for i in ranked:
+        if fits[i] > 0 and codes[i].strip() and len(codes[i]) <= most_characters:
+            return f"{_fenced(codes[i])}\n[{sources[i].label}]"
+    return NO_ANSWER
+
+
+def _fenced(code: str) -> str:
+    """A code block whose fence is longer than any run of backticks in it."""
+    longest = max(map(len, _TICKS.findall(code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{code}\n{fence}"
+
+
+def _code(source: Source) -> str:
+    return (source.code or next(_fenced_blocks(source.text), "")).strip("\n")
+
+
+def _fenced_blocks(text: str) -> Iterator[str]:
+    """What stands between fences that are closed."""
+    fence, lines = "", list[str]()
+    for line in text.split("\n"):
+        if not fence:
+            opening = _FENCE.match(line)
+            fence = opening[1] if opening else ""
+        elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+            yield "\n".join(lines)
+            fence, lines = "", []
+        else:
+            lines.append(line)

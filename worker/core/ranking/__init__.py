@@ -1,0 +1,1 @@
+"""Order: vectors, fusion, reranking, diversity, and measures of all of these."""

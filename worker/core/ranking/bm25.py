@@ -1,0 +1,64 @@
+"""A reranker without a model: Okapi BM25 of the query over the candidates' own texts.
+
+Lexical and deterministic, the offline stand-in for a cross-encoder. What is rare among the candidates counts most, so a
+score compares candidates of one list only, never of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from worker.core.text.terms import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+NAME, VERSION = "lexical", "1"
+
+K1 = 1.2
+"""How soon a term's repetitions stop counting."""
+
+B = 0.75
+"""How much a text's length counts, from 0 (not at all) to 1."""
+
+_PLACES = 12
+"""Decimal places that count: a logarithm's last bit may differ from machine to machine."""
+
+
+def scores(query: str, texts: Sequence[str]) -> list[float]:
+    """How well each text fits a query, 0 or more; 0 where they share no term.
+
+    The sum over the query's different terms t of idf(t) * n * (K1 + 1) / (n + K1 * (1 - B + B * length / mean length)),
+    with n how often t stands in the text and lengths in terms. Robertson, Zaragoza: "The Probabilistic Relevance
+    Framework: BM25 and Beyond", 2009; `idf` is never negative.
+
+    >>> scores("ribbon tension", ["Ribbon tension and ribbon length", "A ribbon", "Brass screws"])
+    [1.297179112645, 0.613394566982, 0.0]
+
+    Args:
+        query: any text.
+        texts: of the candidates.
+
+    Returns:
+        One score a text, in their order, to twelve decimal places.
+    """
+    wanted = sorted({*terms(query)})
+    counted = [Counter(terms(text)) for text in texts]
+    rarity = idf(wanted, counted)
+    lengths = [one.total() for one in counted]
+    mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
+
+    def score(found: Counter[str], length: int) -> float:
+        saturation = K1 * (1.0 - B + B * length / mean)
+        parts = (rarity[term] * found[term] * (K1 + 1.0) / (found[term] + saturation) for term in wanted)
+        return round(math.fsum(parts), _PLACES)
+
+    return [score(found, length) for found, length in zip(counted, lengths, strict=True)]
+
+
+def idf(wanted: Iterable[str], texts: Sequence[Collection[str]]) -> Mapping[str, float]:
+    """How much each term says, by how few of the texts have it: ln(1 + (N - n + 0.5) / (n + 0.5)), more than 0."""
+    holding = {term: sum(term in text for text in texts) for term in wanted}
+    return {term: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}

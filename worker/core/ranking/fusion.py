@@ -1,0 +1,196 @@
+"""Several ranked lists made one, by one of three methods.
+
+Legs come in their order of precedence: the first is the primary. Where two chunks are fused to the same value, the one
+that an earlier leg found is first, and of one leg's the one that it ranked higher. No two chunks share leg and rank
+there, so every fused order is total; the ranks themselves are total by `worker.core.ranking`.
+
+Sums are exact before they are rounded (`math.fsum`), so no order of summation decides a result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from worker.core.ranking.total_order import descending
+from worker.model import LegScore, ScoreBreakdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from worker.model import Candidate
+
+    Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float]], list[Candidate]]
+
+RRF_K = 60
+"""Of reciprocal rank fusion: how little the first ranks differ (Cormack et al. 2009 fixed it once for all)."""
+
+PRIMARY = "primary"
+Key = TypeVar("Key", bound="Hashable")
+_NO_WEIGHTS: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLeg:
+    """One ranked list.
+
+    Attributes:
+        name: the leg's name; legs over different corpora may share one.
+        candidates: best first, each chunk once.
+        scores: the leg's own score of each, finite, in its own unit; higher is better.
+
+    Raises:
+        ValueError: scores that are not one finite number a candidate, or a chunk that is listed twice.
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    scores: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.scores) != len(self.candidates) or not all(map(math.isfinite, self.scores)):
+            raise ValueError(f"leg {self.name}: expected one finite score for each candidate")
+        if len({*map(identity, self.candidates)}) < len(self.candidates):
+            raise ValueError(f"leg {self.name}: expected each chunk once")
+
+    @classmethod
+    def dense(cls, name: str, candidates: Iterable[Candidate]) -> RankedLeg:
+        """A leg that compared vectors: its scores are the similarities (candidates without one are none of its)."""
+        known = [(candidate, candidate.similarity) for candidate in candidates if candidate.similarity is not None]
+        return cls(name, tuple(candidate for candidate, _ in known), tuple(score for _, score in known))
+
+    @classmethod
+    def scored(cls, name: str, found: Iterable[tuple[Candidate, float]], key: Callable[[str], Any]) -> RankedLeg:
+        """A leg in total order: by its own score, then by chunk id as ``key`` compares them (`ranking.id_key`)."""
+        ranked = sorted(found, key=lambda pair: (descending(pair[1]), key(pair[0].chunk.id)))
+        return cls(name, tuple(candidate for candidate, _ in ranked), tuple(score for _, score in ranked))
+
+
+def identity(candidate: Candidate) -> tuple[str, str]:
+    """What makes two candidates the same chunk: its corpus and its id there."""
+    return candidate.corpus, candidate.chunk.id
+
+
+# --- the methods --------------------------------------------------------------------------------
+
+
+def similarity(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:  # noqa: ARG001 -- one signature for all
+    """By similarity; of a chunk that several legs found, the earliest leg's similarity counts.
+
+    Unknown similarities come last. Weights change nothing: how much the primary counts is how many it fetches.
+    """
+    merged = _merge(legs).values()
+    ranked = sorted(merged, key=lambda candidate: descending(candidate.similarity))
+    return [_with_fused(candidate, candidate.similarity) for candidate in ranked]
+
+
+def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
+    """Reciprocal rank fusion: the sum of weight / (60 + rank), ranks from 1; a leg that has it not adds 0.
+
+    Cormack, Clarke, Büttcher: "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
+    SIGIR 2009.
+
+    Args:
+        legs: in order of precedence.
+        weights: by leg name, 0 or more; 1 where none is given.
+    """
+    return _by_sum("rrf", legs, weights)
+
+
+def weighted(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
+    """The weighted sum of scores that `min_max` brought to 0-1 leg by leg; a leg that has it not adds 0.
+
+    Args:
+        legs: in order of precedence.
+        weights: by leg name, 0 or more; where none is given, 0.6 for the primary and 0.4 for any other.
+    """
+    return _by_sum("weighted", legs, weights)
+
+
+FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
+"""The methods by their name in a job: legs in order of precedence and weights in, candidates best first out."""
+
+
+# --- what they are made of ----------------------------------------------------------------------
+
+
+def reciprocal_ranks(scores: Sequence[float]) -> list[float]:
+    """1 / (60 + rank) for each place of a list, ranks from 1; only the length of the list matters."""
+    return [1.0 / (RRF_K + rank) for rank in range(1, len(scores) + 1)]
+
+
+def min_max(scores: Sequence[float]) -> list[float]:
+    """Scores of one leg as 0 (its lowest) to 1 (its highest); equal ones, and a single one, are all its highest.
+
+    >>> min_max([0.75, 0.5, 0.25]), min_max([0.3])
+    ([1.0, 0.5, 0.0], [1.0])
+    """
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - low) / (high - low) if low < high else 1.0 for score in scores]
+
+
+CONTRIBUTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {"rrf": reciprocal_ranks, "weighted": min_max}
+"""What each place of a leg adds, before its weight, for the methods that are weighted sums."""
+
+
+def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
+    """The weight of a leg where a method is a weighted sum, the default where none is given.
+
+    >>> weight_of("weighted", "primary", {}), weight_of("weighted", "sparse", {}), weight_of("rrf", "sparse", {})
+    (0.6, 0.4, 1.0)
+    """
+    if method == "rrf":
+        return weights.get(leg, 1.0)
+    return weights.get(leg, 0.6 if leg == PRIMARY else 0.4)
+
+
+def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]]) -> list[tuple[Key, float]]:
+    """Keys with the weighted sum of their values, highest first; equal ones in the order they first come in.
+
+    Args:
+        lists: (weight, keys, the value of each key).
+    """
+    terms: dict[Key, list[float]] = {}
+    for weight, keys, values in lists:
+        for key, value in zip(keys, values, strict=True):
+            terms.setdefault(key, []).append(weight * value)
+    totals = ((key, math.fsum(values)) for key, values in terms.items())
+    return sorted(totals, key=lambda total: descending(total[1]))
+
+
+def _by_sum(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> list[Candidate]:
+    merged = _merge(legs)
+    lists = [
+        (
+            weight_of(method, leg.name, weights),
+            [identity(candidate) for candidate in leg.candidates],
+            CONTRIBUTIONS[method](leg.scores),
+        )
+        for leg in legs
+    ]
+    return [_with_fused(merged[key], fused) for key, fused in weighted_sums(lists)]
+
+
+def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
+    """Each chunk once, in order of precedence, with what every leg made of it.
+
+    The earliest leg's candidate is kept; what it does not know (similarity, vector), a later one may.
+    """
+    merged: dict[tuple[str, str], Candidate] = {}
+    for leg in legs:
+        for rank, (candidate, score) in enumerate(zip(leg.candidates, leg.scores, strict=True), 1):
+            first = merged.get(identity(candidate), candidate)
+            seen = () if first is candidate else first.scores.legs
+            merged[identity(candidate)] = dataclasses.replace(
+                first,
+                similarity=candidate.similarity if first.similarity is None else first.similarity,
+                embedding=candidate.embedding if first.embedding is None else first.embedding,
+                scores=ScoreBreakdown(legs=(*seen, LegScore(leg.name, score, rank))),
+            )
+    return merged
+
+
+def _with_fused(candidate: Candidate, fused: float | None) -> Candidate:
+    return dataclasses.replace(candidate, scores=dataclasses.replace(candidate.scores, fused=fused))

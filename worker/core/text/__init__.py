@@ -1,0 +1,1 @@
+"""Text as the core compares it: words, terms, normal forms, Markdown."""

@@ -1,0 +1,58 @@
+"""A query in the terms of the corpus: what a user calls a thing, and the words under which it is written of."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from worker.core.text.words import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# A hyphen is as good as a space ("hi-hats", "hi hats"); any other sign belongs to the term ("c++").
+_TOKEN = re.compile(r"\w+|[^\w\s-]")
+
+
+class Glossary:
+    """A table of terms, each with the words it stands for.
+
+    Args:
+        table: ``{"hi-hats": ["hi-hat", "percussion"]}``. Of terms that differ only in letter case, hyphens and
+            spaces, the first by code point counts; a term without a word or a sign is found nowhere.
+    """
+
+    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
+        self._expansions: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for term in sorted(table):
+            self._expansions.setdefault(_tokens(term), tuple(table[term]))
+        self._expansions.pop((), None)
+        self._lengths = sorted({len(term) for term in self._expansions}, reverse=True)
+
+    def expand(self, query: str) -> str:
+        """The words that the terms of a query stand for, instead of the query; without a term, the query as it is.
+
+        Terms are whole words in any letter case. Longer ones are found first, and no word belongs to two. The words of
+        several terms come in the order of the terms in the query, each once.
+
+        >>> glossary = Glossary({"hi-hats": ["hi-hat", "drums"], "hats": ["headgear"], "kick": ["bd", "drums"]})
+        >>> glossary.expand("add Hi-Hats under the kick"), glossary.expand("add a pad")
+        ('hi-hat, drums, bd', 'add a pad')
+        """
+        terms = dict(self._found(_tokens(query)))
+        expansions = dict.fromkeys(word for _, term in sorted(terms.items()) for word in self._expansions[term])
+        return ", ".join(expansions) or query
+
+    def _found(self, tokens: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Where each term stands, the longest terms first, the leftmost of equally long ones."""
+        free = [True] * len(tokens)
+        for length in self._lengths:
+            for start in range(len(tokens) - length + 1):
+                stop = start + length
+                if tokens[start:stop] in self._expansions and all(free[start:stop]):
+                    free[start:stop] = [False] * length
+                    yield start, tokens[start:stop]
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(folded(text)))

@@ -1,0 +1,1 @@
+"""The jobs, one file or folder each, and what they share."""

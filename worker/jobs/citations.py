@@ -1,0 +1,311 @@
+"""`build_citations`: what was used, checked against the sources with the rights of now, kept as the run's artifact."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from worker.contract import SCHEMA_VERSION
+from worker.core.citations.cited import ANSWERING, cited_sections
+from worker.core.citations.conflicts import find_conflicts
+from worker.core.citations.disagreement import find_disagreements
+from worker.core.citations.document import CONFLICTS, CitationRecord, create_citations_json, is_intact
+from worker.core.citations.labels import classify
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.budget import SearchBudget
+from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.pins.hashing import HASH_VERSION, hash_chunk
+from worker.core.pins.pinning import RETURNED, answered, unique
+from worker.core.trace import Tracer
+from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.recording import owner_of
+from worker.jobs.replay import pin_of_record
+from worker.jobs.run_files import CITATIONS, run_path
+from worker.jobs.top_k import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from worker.adapters.postgres.runs import Record, Runs
+    from worker.contract import BuildCitations, CitedChunk, CitedRun, Quote, RunRef
+    from worker.core.citations.conflicts import Conflict, Side
+    from worker.core.citations.quoting.findings import QuoteFinding
+    from worker.core.pins.pinning import Outcome, Pin
+    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.replay import Replay
+    from worker.jobs.run_files import RunFiles
+    from worker.model import Chunk, Principal
+
+
+class Citing:
+    """Answers `build_citations` jobs.
+
+    Args:
+        corpora: the sources.
+        runs: records to cite.
+        replay: finds pinned chunks again.
+        files: where documents are kept.
+        quote_steps: work that the quotes of one job may take.
+        clock: for the trace only; no result depends on it.
+    """
+
+    def __init__(
+        self,
+        corpora: Corpora,
+        runs: Runs,
+        replay: Replay,
+        files: RunFiles,
+        quote_steps: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._corpora = corpora
+        self._runs = runs
+        self._replay = replay
+        self._files = files
+        self._quote_steps = quote_steps
+        self._clock = clock
+
+    def build(self, job: BuildCitations, identify: Identify) -> dict[str, Any]:
+        """Answer `build_citations`.
+
+        Raises:
+            InvalidJob: a record, a label or the run is wrong or unknown.
+            NotAuthorised: sources that aren't public, or a run, and nobody that this worker believes is asking.
+            Unavailable: the artifact store is away.
+        """
+        tracer = Tracer(self._clock)
+        asker = _Asker(identify)
+        kept_under = job.run if job.store else None
+        if kept_under is not None:
+            run_path(kept_under)  # a wrong id fails before anything is done
+        with tracer.stage("records") as counts:
+            records = self._records(job, asker)
+            counts |= {"records": len(records)}
+        intact = [is_intact(record) for record in records]
+        with tracer.stage("verify"):
+            verification = self._verification(records, intact, asker) if job.verify else []
+        with tracer.stage("quotes"):
+            quotes = _quotes(job, records, intact, self._quote_steps)
+        with tracer.stage("conflicts"):
+            conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
+            plain = [_conflict(conflict) for conflict in conflicts]
+        document = create_citations_json(records)
+        with tracer.stage("store"):
+            artifact = self._store(kept_under, {**document, CONFLICTS: plain}, asker)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "degraded": [],
+            "citations": document,
+            "verification": verification,
+            "quotes": quotes,
+            "labels": _labels(job),
+            "conflicts": plain,
+            "artifact": artifact,
+            "trace": trace(tracer),
+        }
+
+    # --- records --------------------------------------------------------------------------------
+
+    def _records(self, job: BuildCitations, asker: _Asker) -> list[CitationRecord]:
+        if job.records is not None:
+            return [_record(chunk) for chunk in job.records]
+        assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
+        found = self._recorded(job.cite, asker)
+        pins = unique([recorded.pin for record in found for recorded in record.pins])
+        outcomes = self._replay.at_home(pins, asker)
+        cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
+        sections = _Sections(job.sections or {}, _cited(_unchanged(found, outcomes)))
+        return [
+            _cited_record(outcome, chunk, section)
+            for outcome, chunk in answered(outcomes)
+            if _place(outcome.pin) in cited
+            for section in sections.of(outcome.pin)
+        ]
+
+    def _recorded(self, cite: CitedRun, asker: _Asker) -> list[Record]:
+        """What was recorded under the run to be cited."""
+        found = self._runs.find(owner_of(asker.known()), cite, None, cite.step)
+        found = [record for record in found if record.pins]
+        if not found:
+            raise InvalidJob("no such run", "cite")
+        if cite.what == "retrieved":
+            return found
+        answers = [record for record in found if record.task == ANSWERING]
+        if not answers:
+            raise InvalidJob(f"expected a run with an answer of {ANSWERING}", "cite.what")
+        return answers
+
+    # --- verification ---------------------------------------------------------------------------
+
+    def _verification(
+        self, records: Sequence[CitationRecord], intact: Sequence[bool], asker: _Asker
+    ) -> list[dict[str, Any]]:
+        """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
+        pins = [pin_of_record(record, whole) for record, whole in zip(records, intact, strict=True)]
+        outcomes = self._replay.anywhere(pins, asker)
+        return [
+            {
+                "chunk_hash": record.chunk_hash,
+                "integrity": whole,
+                "authorised": outcome.chunk is not None,
+                "verdict": outcome.verdict,
+            }
+            for record, whole, outcome in zip(records, intact, outcomes, strict=True)
+        ]
+
+    # --- the artifact ---------------------------------------------------------------------------
+
+    def _store(self, run: RunRef | None, document: dict[str, Any], asker: _Asker) -> str | None:
+        """Keep the document; its path below the store's root."""
+        if run is None:
+            return None
+        content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
+        return self._files.keep(owner_of(asker.known()), run, CITATIONS, content)
+
+
+class _Asker:
+    """Who asks, found out once and only if somebody wants to know."""
+
+    def __init__(self, identify: Identify) -> None:
+        self._identify = identify
+        self._principal: Principal | None = None
+
+    def __call__(self) -> Principal | None:
+        if self._principal is None:
+            self._principal = self._identify()
+        return self._principal
+
+    def known(self) -> Principal:
+        principal = self()
+        if principal is None:
+            raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
+        return principal
+
+
+class _Sections:
+    """In which sections chunks of a run are used: as the job says, else as the run's answers cite them."""
+
+    def __init__(self, given: Mapping[str, Sequence[str]], known: Mapping[tuple[str, str], Sequence[str]]) -> None:
+        self._given = given
+        self._known = known
+
+    def of(self, pin: Pin) -> list[str | None]:
+        """The sections of a chunk, each once; ``None`` for one in no section."""
+        named = self._given.get(pin.chunk_hash) or self._known.get(_place(pin))
+        return [*dict.fromkeys(named)] if named else [None]
+
+
+def _place(pin: Pin) -> tuple[str, str]:
+    """Where a recorded pin was found: no two chunks share it."""
+    return pin.corpus or "", pin.chunk_id or ""
+
+
+def _cited(found: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
+    """The chunks that recorded answers cite, and the sections that cite them."""
+    sections: dict[tuple[str, str], list[str]] = {}
+    for record in found:
+        if record.task == ANSWERING:
+            for place, names in cited_sections(record.answer).items():
+                sections.setdefault(place, []).extend(names)
+    return sections
+
+
+def _unchanged(found: Iterable[Record], outcomes: Iterable[Outcome[Chunk]]) -> list[Record]:
+    """Records whose answer this caller may still read: none of its sources changed or can't be seen any more."""
+    standing = {_place(outcome.pin) for outcome in outcomes if outcome.verdict in RETURNED}
+    return [record for record in found if all(_place(recorded.pin) in standing for recorded in record.pins)]
+
+
+def _cited_record(outcome: Outcome[Chunk], chunk: Chunk, section: str | None) -> CitationRecord:
+    """A run's chunk as it stands now."""
+    return CitationRecord(
+        chunk_hash=outcome.pin.chunk_hash,
+        source_id=chunk.document_id,
+        text=chunk.text,
+        weight=outcome.pin.weight if outcome.pin.weight is not None else 0.0,
+        section=section,
+        hash_version=outcome.pin.hash_version,
+        chunk_id=chunk.id,
+        page=chunk.page,
+        coordinates=chunk.coordinates,
+    )
+
+
+def _record(chunk: CitedChunk) -> CitationRecord:
+    # What the constructor does in Python, in a third of its time: a job may have thousands.
+    return tuple.__new__(
+        CitationRecord,
+        (
+            chunk.chunk_hash or hash_chunk(chunk.text),
+            chunk.source_id,
+            chunk.text,
+            chunk.weight,
+            chunk.section,
+            HASH_VERSION,
+            chunk.chunk_id,
+            chunk.page,
+            chunk.coordinates,
+        ),
+    )
+
+
+def _labels(job: BuildCitations) -> dict[str, Any]:
+    report = classify(job.answer or "", job.labels or {})
+    return {
+        "used": [asdict(label) for label in report.used],
+        "unused": list(report.unused),
+        "unknown": [{"text": text, "span": span} for text, span in report.unknown],
+        "unreadable": [{"text": text, "span": span} for text, span in report.unreadable],
+    }
+
+
+BUDGET_SPENT = "search budget spent"
+"""Reason of quotes that were not checked."""
+
+
+def _quotes(
+    job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool], steps: int
+) -> list[dict[str, Any]]:
+    """Where each quote stands; chunks are prepared once for all. In a forged text none does."""
+    if not job.quotes:
+        return []
+    chunks = [
+        QuotedChunk.of(record.chunk_hash, record.text if whole else "")
+        for record, whole in zip(records, intact, strict=True)
+    ]
+    budget = SearchBudget(steps, len(job.quotes))
+    return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget)) for quote in job.quotes]
+
+
+def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
+    return {
+        "chunk_hash": quote.chunk_hash,
+        "quote": quote.quote,
+        "verdict": finding.verdict,
+        "normalised": list(finding.normalised),
+        "spans": [list(span) for span in finding.spans],
+        "citation": finding.chunk,
+        "found_in": list(finding.elsewhere),
+        "reason": BUDGET_SPENT if finding.verdict == "not_checked" else None,
+        "left_out": [asdict(mark) for mark in finding.left_out],
+        "put_in": [asdict(mark) for mark in finding.put_in],
+    }
+
+
+def _conflict(conflict: Conflict) -> dict[str, Any]:
+    return {
+        "kind": conflict.kind,
+        "sides": [_side(side) for side in conflict.sides],
+        "differs": list(conflict.differs),
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "index": side.index,
+        "chunk_hash": side.chunk_hash,
+        "source_id": side.source_id,
+        "span": side.span,
+        "tokens": side.tokens,
+    }

@@ -1,0 +1,111 @@
+"""The drift watch: what became of recorded runs, in bulk, with the rights of whoever looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from worker.errors import InvalidJob, NotAuthorised, SettingsError
+from worker.jobs.principal import as_principal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from worker.adapters.postgres.checks import Checks, StoredRun
+    from worker.core.pins.pinning import Pin
+    from worker.jobs.replay import Replay
+    from worker.model import Principal
+    from worker.settings import Settings
+
+PAGE = 200
+"""Runs whose pins are looked up at once."""
+
+_LOST = ("edited", "missing")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of one run.
+
+    Attributes:
+        subject_id, run_id: which run.
+        verdicts: verdict → pins.
+    """
+
+    subject_id: str
+    run_id: str
+    verdicts: Mapping[str, int]
+
+    @property
+    def drifted(self) -> bool:
+        """Whether a chunk can't be given again: it says something else, is gone, or hidden from whoever looks."""
+        return any(self.verdicts.get(verdict) for verdict in _LOST)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain JSON."""
+        name = {"subject_id": self.subject_id, "run_id": self.run_id}
+        return {**name, "drifted": self.drifted, "verdicts": dict(self.verdicts)}
+
+
+def watcher(settings: Settings) -> Principal | None:
+    """Whose rights look at everybody's runs: `verify.principal`; None where every corpus is public.
+
+    Raises:
+        SettingsError: the settings name nobody, or something that is no claim.
+    """
+    if not settings.verify.principal:
+        if all(corpus.public for corpus in settings.corpora.values()):
+            return None
+        raise SettingsError("the setting verify.principal is missing: whose rights look? (or give --as)")
+    try:
+        return as_principal(settings.verify.principal, settings, "verify.principal")
+    except (InvalidJob, NotAuthorised) as error:
+        raise SettingsError(f"the setting {error.message}") from None
+
+
+class Verifying:
+    """Checks recorded runs against their corpora.
+
+    Args:
+        checks: which runs there are, and what was found.
+        replay: finds pinned chunks again.
+    """
+
+    def __init__(self, checks: Checks, replay: Replay) -> None:
+        self._checks = checks
+        self._replay = replay
+
+    def count(self, owner: str | None, subject_id: str | None = None, run_id: str | None = None) -> int:
+        """How many runs `all` would check."""
+        return self._checks.count(owner, subject_id, run_id)
+
+    def all(
+        self, asker: Principal | None, owner: str | None, subject_id: str | None = None, run_id: str | None = None
+    ) -> Iterator[Checked]:
+        """Check runs one page after the other.
+
+        Args:
+            asker: whose rights look at the chunks; None for nobody's.
+            owner: whose runs; None: everybody's.
+            subject_id: only of this subject.
+            run_id: only of this name.
+        """
+        after = 0
+        while runs := self._checks.next(owner, subject_id, run_id, after, PAGE):
+            yield from self._check(asker, owner, runs)
+            after = runs[-1].key
+
+    def due(self, asker: Principal | None, limit: int) -> list[Checked]:
+        """Check the ``limit`` runs of all owners that were checked longest ago, or never."""
+        runs = self._checks.due(limit)
+        pages = (runs[first : first + PAGE] for first in range(0, len(runs), PAGE))
+        return [checked for page in pages for checked in self._check(asker, None, page)]
+
+    def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[Checked]:
+        pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
+        outcomes = self._replay.at_home(pins, lambda: asker)
+        verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
+        found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
+        self._checks.note(owner, found)
+        return [Checked(run.subject_id, run.run_id, counts) for run, counts in found]

@@ -1,0 +1,187 @@
+"""What answers the jobs of one process: built once, after fork, from settings."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from worker.adapters.artifacts import Artifacts
+from worker.adapters.postgres.checks import Checks
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.feedback import Judgements
+from worker.adapters.postgres.read_replica import Standby
+from worker.adapters.postgres.runs import Runs
+from worker.adapters.postgres.sessions import Sessions
+from worker.adapters.providers.embedder import make as make_embedder
+from worker.adapters.providers.language_model import make_or_tell as make_model
+from worker.adapters.providers.remote_sources import RemoteSources
+from worker.adapters.providers.reranker import rerankers
+from worker.adapters.providers.tokenizer import token_counter
+from worker.adapters.redis_cache import Cache
+from worker.errors import SettingsError
+from worker.jobs.cache import Caching
+from worker.jobs.citations import Citing
+from worker.jobs.corpora import Corpora
+from worker.jobs.drift import Verifying
+from worker.jobs.feedback import Feedback
+from worker.jobs.hybrid import TASK as HYBRID
+from worker.jobs.hybrid import HybridRetrieval
+from worker.jobs.parallel_search import Legs
+from worker.jobs.pipeline.execution import Executor
+from worker.jobs.pipeline.queries import QueryMaker
+from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
+from worker.jobs.pipeline.reusing import TASK as PIPELINE
+from worker.jobs.pipeline.reusing import Reuse
+from worker.jobs.pipeline.serving import PipelineJobs
+from worker.jobs.pipeline.sources import SourceBuilder
+from worker.jobs.query_embeddings import Embeddings
+from worker.jobs.recording import Recording
+from worker.jobs.replay import Replay
+from worker.jobs.run_archive import Exchange
+from worker.jobs.run_files import RunFiles
+from worker.jobs.side_calls import SideCalls
+from worker.jobs.top_k import WORKER_VERSION, Retrieval
+from worker.jobs.transforms import Transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.settings import Settings
+
+_COLLECT_AFTER = 50_000
+"""Objects made before garbage is looked for (Python's default is 700); a job of a thousand chunks makes fewer."""
+
+
+def spare_start_up(**_: object) -> None:
+    """Leave what start-up made out of garbage collection in a worker's main process, once, before it forks.
+
+    Celery collects garbage before each fork. With everything that is imported that takes 0.1 s of CPU, in which the
+    main process hands out no job: a pool process that was killed would cost the jobs of all others that time.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
+def spare_collections() -> None:
+    """Leave to garbage collection only what could be garbage; for a process that is ready for its first job.
+
+    What start-up made stays until the process ends, so no later collection need look through it. Nor need one
+    look through a job that is still being answered: what jobs leave holds hardly a cycle, and goes by itself.
+
+    Nothing is collected first: that would find next to nothing, and write to every page that a forked process still
+    shares with its parent (measured: 36 MB and 0.1 s of CPU a process).
+    """
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
+
+
+class Engine:
+    """The parts that tasks call.
+
+    Args:
+        settings: the worker's settings.
+        clock: for traces only; no result depends on it.
+        now: seconds since 1970, for recency, where a profile counts it.
+
+    Attributes:
+        retrieval: answers `retrieve_top_k`.
+        hybrid: answers `retrieve_hybrid`.
+        replay: answers `pinned_replay`.
+        citing: answers `build_citations`.
+        files: the files of runs.
+        verifying: checks recorded runs in bulk.
+        feedback: which chunks of runs were used, and what that says of the legs' weights.
+        exchange: runs as files, out and in.
+
+    Raises:
+        SettingsError, Unavailable: see `worker.adapters.postgres.database.Database`.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
+        self._database = Database(settings)
+        reading = settings.of_the_standby
+        self._standby = None if reading is None else Standby(self._database, reading)
+        searched = self._standby or self._database
+        corpora = Corpora(settings, self._database)
+        runs = Runs(self._database)
+        recording = Recording(runs)
+        embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
+        transforms = Transforms(settings, model)
+        self._side_calls = SideCalls()
+        embeddings = Embeddings(embedder, self._side_calls)
+        prices = settings.price_table()
+        self.retrieval = Retrieval(corpora, searched, recording, clock)
+        # What is kept is kept under the version that the primary has, so it must be found there.
+        self._legs = {
+            task: Legs(self._database if task in settings.cache.tasks else searched, settings.pool.max_size)
+            for task in (HYBRID, PIPELINE)
+        }
+        self._cache = Cache(settings) if settings.cache.tasks else None
+        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
+        self.hybrid = HybridRetrieval(
+            corpora,
+            self._legs[HYBRID],
+            embeddings,
+            self._side_calls,
+            transforms,
+            caching,
+            recording,
+            settings.hybrid,
+            prices,
+            clock,
+        )
+        self.replay = Replay(corpora, runs, recording, clock)
+        self.files = RunFiles(runs, Artifacts(settings.artifacts))
+        self.citing = Citing(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
+        self.verifying = Verifying(Checks(self._database), self.replay)
+        judgements = Judgements(self._database)
+        self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
+        self.exchange = Exchange(runs, judgements, self.files)
+        self._remote = RemoteSources(settings.remote)
+        queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
+        reuse, sessions = Reuse(caching, queries), Sessions(self._database)
+        legs = self._legs[PIPELINE]
+
+        def pipeline() -> RetrievalPipeline:
+            chosen, replay, remote = rerankers(settings, model), self.replay, self._remote
+            builder = SourceBuilder(settings, corpora, legs, queries, chosen, replay, remote, reuse, prices, clock, now)
+            counter = token_counter(settings.language_model.tokenizer)
+            paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
+            return RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)
+
+        self._make_pipeline = pipeline
+        self._make_jobs = partial(
+            PipelineJobs, corpora=corpora, sessions=sessions, recording=recording, files=self.files
+        )
+        # A part that can't be had is no reason to answer no other task; the job that needs it is told.
+        with contextlib.suppress(SettingsError):
+            _ = self.pipeline_jobs
+
+    @cached_property
+    def pipeline(self) -> RetrievalPipeline:
+        """The three stages, for Python.
+
+        Raises:
+            SettingsError: a reranker or the tokenizer of the settings can't be had.
+        """
+        return self._make_pipeline()
+
+    @cached_property
+    def pipeline_jobs(self) -> PipelineJobs:
+        """What answers `run_pipeline`; raises as `pipeline` does."""
+        return self._make_jobs(self.pipeline)
+
+    def close(self) -> None:
+        """Close the connections to Postgres and to the cache, end threads."""
+        self._remote.close()
+        self._side_calls.close()
+        for legs in self._legs.values():
+            legs.close()
+        if self._cache is not None:
+            self._cache.close()
+        if self._standby is not None:
+            self._standby.close()
+        self._database.close()

@@ -1,0 +1,160 @@
+"""Feedback: which chunks of a run were used; and the weights of the legs that it speaks for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from worker.adapters.postgres.feedback import Judgement
+from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
+from worker.core.ranking.tuning import Example, LegList, tune
+from worker.errors import InvalidJob
+from worker.model import LEGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.postgres.feedback import Judged, Judgements
+    from worker.adapters.postgres.runs import Record, Runs
+    from worker.contract import RunName
+    from worker.core.ranking.tuning import Proposal
+    from worker.jobs.corpora import Corpora
+    from worker.settings import HybridSettings
+
+ENOUGH = 20
+"""Retrievals with feedback below which nothing is proposed: of all weights that are tried, some fit a few by chance."""
+
+LATEST = 1000
+"""Searches that are looked at, the latest ones: what users do changes, and the time that `tune` takes is bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What feedback speaks for.
+
+    Attributes:
+        retrievals: recorded retrievals with a used chunk that more than one leg took part in.
+        searches: the corpora asked in them.
+        current: the weights in force, of the legs that took part.
+        proposal: None where `retrievals` are fewer than `ENOUGH`.
+        setting: weights for the settings, legs without feedback among them; None where no others are better.
+    """
+
+    retrievals: int
+    searches: int
+    current: Mapping[str, float]
+    proposal: Proposal | None
+    setting: Mapping[str, float] | None
+
+
+class Feedback:
+    """Keeps feedback and learns from it.
+
+    Args:
+        corpora: what can be searched.
+        runs: the records that feedback is about.
+        judgements: where it is kept.
+        settings: the weights in force.
+    """
+
+    def __init__(self, corpora: Corpora, runs: Runs, judgements: Judgements, settings: HybridSettings) -> None:
+        self._corpora = corpora
+        self._runs = runs
+        self._judgements = judgements
+        self._settings = settings
+
+    def record(
+        self, owner: str, run: RunName, chunks: Sequence[str], *, used: bool = True, corpus: str | None = None
+    ) -> int:
+        """Note which chunks of a run were used; safe to repeat.
+
+        Args:
+            owner: whose run it is; another's is an unknown one.
+            run: which run; with a step, only what was recorded under it.
+            chunks: chunks of its answers, by id or by hash (``sha256:…``), which stands for every chunk of that text.
+            used: False: they were of no use; of what was said of a chunk, the last counts.
+            corpus: where they are; needed only where chunks of two corpora share an id.
+
+        Returns:
+            How many judgements are new or other than before.
+
+        Raises:
+            InvalidJob: the owner has no such run, or it has no such chunk.
+        """
+        records = self._runs.find(owner, run, None, run.step)
+        if not records:
+            raise InvalidJob("no such run", "run")
+        judgements = {
+            judgement
+            for i, chunk in enumerate(chunks)
+            for judgement in _judgements(records, chunk, used, corpus, f"chunks[{i}]")
+        }
+        # In one order, so that two who note the same chunks at once wait for each other and don't lock each other out.
+        return self._judgements.note(owner, run, sorted(judgements, key=astuple))
+
+    def tune(self, owner: str | None, *, corpus: str | None = None, method: str = "weighted", k: int = 5) -> Tuning:
+        """Propose weights; nothing changes by itself.
+
+        Args:
+            owner: whose feedback; None: everybody's, of which only figures are told.
+            corpus: only of searches over this one.
+            method: whose weights: ``weighted`` or ``rrf``.
+            k: how far down a user looks, 1 or more.
+
+        Raises:
+            InvalidJob: no such corpus, or the method has no weights.
+        """
+        if method not in CONTRIBUTIONS:
+            raise InvalidJob(f"expected one of {', '.join(sorted(CONTRIBUTIONS))}", "method")
+        if corpus is not None:
+            self._corpora.get(corpus)
+        judged = [one for one in self._judgements.judged(owner, corpus, LATEST) if _can_tell(one)]
+        retrievals = len({one.retrieval for one in judged})
+        weights = self._settings.weights_of(method)
+        current = _current(judged, weights, method)
+        if retrievals < ENOUGH:
+            return Tuning(retrievals, len(judged), current, None, None)
+        proposal = tune([_example(one) for one in judged], current, method=method, k=k)
+        return Tuning(retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
+
+
+def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
+    """What is said of a chunk, for each record that it is in."""
+    found = [
+        Judgement(record.task, record.step, recorded.pin.corpus or "", recorded.pin.chunk_id or "", used)
+        for record in records
+        for recorded in record.pins
+        if chunk in {recorded.pin.chunk_id, recorded.pin.chunk_hash} and corpus in {None, recorded.pin.corpus}
+    ]
+    if not found:
+        raise InvalidJob("expected a chunk of the run", path)
+    if len({judgement.corpus for judgement in found}) > 1:
+        raise InvalidJob("expected this field: chunks of several corpora of the run share an id", "corpus")
+    return found
+
+
+def _can_tell(judged: Judged) -> bool:
+    """Whether more than one leg found something: else all weights give the same ranking."""
+    return sum(bool(leg["chunk_ids"]) for leg in judged.legs) > 1
+
+
+def _example(judged: Judged) -> Example:
+    legs = (LegList(leg["leg"], tuple(leg["chunk_ids"]), tuple(leg["scores"])) for leg in judged.legs)
+    return Example(tuple(legs), frozenset(judged.used))
+
+
+def _current(judged: Sequence[Judged], weights: Mapping[str, float], method: str) -> dict[str, float]:
+    seen = {leg["leg"] for one in judged for leg in one.legs}
+    return {leg: weight_of(method, leg, weights) for leg in LEGS if leg in seen}
+
+
+def _setting(
+    weights: Mapping[str, float], current: Mapping[str, float], proposed: Mapping[str, float]
+) -> dict[str, float] | None:
+    """The proposal as a setting: a leg without feedback keeps its weight beside the sum of the others."""
+    if dict(proposed) == current:
+        return None
+    before = math.fsum(current.values()) or 1.0
+    kept = {leg: round(weight / before, 4) for leg, weight in weights.items() if leg not in current}
+    return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}

@@ -1,0 +1,210 @@
+"""`execute`: the model's answer to a context, checked against the sources that it cites."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from worker.adapters import logs
+from worker.adapters.providers.language_model import Prompt
+from worker.adapters.providers.openai_api import Forgotten
+from worker.core import degraded
+from worker.core.citations.answering import check_answer
+from worker.core.prompting import extractive
+from worker.core.prompting.context import Labelled
+from worker.core.prompting.costs import Bill
+from worker.core.prompting.prompts import prompt_cache_key
+from worker.core.text.headings import Headings
+from worker.errors import Unavailable
+from worker.jobs.pipeline.stages import MODEL_FAILED
+from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
+from worker.jobs.pipeline.types import Citation, QueryResponse
+from worker.model import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.providers.language_model import LanguageModel
+    from worker.core.citations.answering import AnswerReport, CitedSource
+    from worker.core.prompting.costs import PriceTable
+    from worker.errors import RetrievalError
+    from worker.jobs.pipeline.types import ContextPackage, RemoteSource
+    from worker.settings import ModeSettings
+
+log = logs.logger("worker.pipeline")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answerer:
+    """Who answered.
+
+    Attributes:
+        provider: whose model.
+        name: which model.
+        response_id: the provider's name for the answer, where it can be gone on from.
+    """
+
+    provider: str
+    name: str
+    response_id: str | None = None
+
+
+class Extractive:
+    """The offline default: no model, but the sources' own best sentences. See `worker.core.prompting.extractive`."""
+
+    provider, name = extractive.NAME, extractive.VERSION
+
+
+class Executor:
+    """Executes packages.
+
+    Args:
+        model: answers; None: the sources answer with their own sentences.
+        prices: of the models.
+        paths: corpus → field of its chunks' metadata that names the document for people.
+    """
+
+    def __init__(self, model: LanguageModel | None, prices: PriceTable, paths: Mapping[str, str]) -> None:
+        self._model = model
+        self._prices = prices
+        self._paths = paths
+        answering = model or Extractive()
+        self.provider, self.name = answering.provider, answering.name
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a language model at all."""
+        return self._model is not None
+
+    def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, Answerer]:
+        """An answer, and whose it is: the sources' own sentences where the model fails.
+
+        Args:
+            package: as `synthesize_context` gives it.
+            mode: whether answers have sections, and which code is quoted.
+            owner: whose prompt cache it is.
+
+        Raises:
+            Unavailable: the model failed or refused, and the request requires it.
+            Forgotten: the model's server has no such answer to go on from any more.
+        """
+        sources = labelled_sources(package)
+        if not sources:
+            # Nothing to answer from: no model is asked, so none can make an answer up.
+            return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
+        bill = Bill(self._prices)
+        try:
+            text, answerer = self._say(package, sources, mode, owner, bill)
+        except Forgotten:
+            raise
+        except MODEL_FAILED as error:
+            if package.request.require_model:
+                raise Unavailable(error.message) from None
+            package = _without_model(package, error)
+            text, answerer = self._extract(package, sources, mode)
+        report = check_answer(text, {label: _text_of(found) for label, found in sources.items()})
+        models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
+        trace = dataclasses.replace(package.trace, models=models)
+        package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
+        headings = Headings(text) if mode.sections else None
+        response = QueryResponse(
+            status="ok",
+            answer=text,
+            citations=tuple(
+                citation
+                for cited in report.citations
+                for citation in self._citations(cited, sources[cited.label], report, headings)
+            ),
+            supported=tuple(sentence.supported for sentence in report.sentences),
+            unknown_labels=tuple(text for text, _ in report.unknown),
+            unreadable_labels=tuple(text for text, _ in report.unreadable),
+            package=package,
+        )
+        return response, answerer
+
+    def with_snippets(self, response: QueryResponse, package: ContextPackage) -> QueryResponse:
+        """A response that was kept without the words of its chunks, which its package has."""
+        if response.answer is None:
+            return response
+        texts = {label: _text_of(found) for label, found in labelled_sources(package).items()}
+        snippets = {cited.label: cited.snippet for cited in check_answer(response.answer, texts).citations}
+        citations = tuple(
+            dataclasses.replace(one, snippet=snippets.get(one.label, one.snippet)) for one in response.citations
+        )
+        return dataclasses.replace(response, citations=citations)
+
+    def _say(
+        self,
+        package: ContextPackage,
+        sources: Mapping[str, Candidate | RemoteSource],
+        mode: ModeSettings,
+        owner: str,
+        bill: Bill,
+    ) -> tuple[str, Answerer]:
+        request = package.request
+        if self._model is None:
+            return self._extract(package, sources, mode)
+        key = prompt_cache_key(owner, self.provider, self.name, request.mode, package.conversation_id)
+        prompt = Prompt(
+            package.starting_prompt or "",
+            package.context_block or "",
+            previous_response_id=package.previous,
+            cache_key=key,
+            keep=request.chat_mode == "chat",
+            seed=request.seed,
+            temperature=request.temperature,
+        )
+        said = self._model.complete(prompt, bill.of("synthesis"))
+        return said.text, Answerer(self.provider, self.name, said.response_id)
+
+    def _extract(
+        self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings
+    ) -> tuple[str, Answerer]:
+        """What the sources say themselves."""
+        shown = [Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())]
+        say = extractive.code_answer if mode.show_context else extractive.answer
+        return say(package.request.question, shown), Answerer(Extractive.provider, Extractive.name)
+
+    def _citations(
+        self,
+        cited: CitedSource,
+        found: Candidate | RemoteSource,
+        report: AnswerReport,
+        headings: Headings | None,
+    ) -> Sequence[Citation]:
+        """A cited source; one for each section that cites it, where answers have sections."""
+        citation = self._citation(cited, found)
+        if headings is None:
+            return [citation]
+        starts = [report.sentences[i].span[0] for i in cited.sentences]
+        sections = dict.fromkeys(headings.at(start) for start in starts) or {None: None}
+        return [dataclasses.replace(citation, section=section) for section in sections]
+
+    def _citation(self, cited: CitedSource, found: Candidate | RemoteSource) -> Citation:
+        shared: dict[str, Any] = {"label": cited.label, "snippet": cited.snippet, "quote": cited.verdict}
+        if not isinstance(found, Candidate):
+            return Citation(source_path=found.title or None, url_or_doi=found.url or None, **shared)
+        source = source_of(found, self._paths)
+        return Citation(
+            chunk_id=found.chunk.id,
+            source_path=path_of(found, self._paths),
+            heading=found.chunk.section,
+            page_number=found.chunk.page,
+            url_or_doi=source.url,
+            **shared,
+        )
+
+
+def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:
+    """A package that says that its model did not answer."""
+    log.warning("answer degraded", code=degraded.LANGUAGE_MODEL, what="synthesis", reason=error.message)
+    warnings = (*package.trace.warnings, f"synthesis: {error.message}")
+    return dataclasses.replace(
+        package,
+        degraded=tuple(degraded.ordered([*package.degraded, degraded.LANGUAGE_MODEL])),
+        trace=dataclasses.replace(package.trace, warnings=warnings),
+    )
+
+
+def _text_of(found: Candidate | RemoteSource) -> str:
+    return found.chunk.text if isinstance(found, Candidate) else found.snippet

@@ -1,0 +1,116 @@
+"""From a profile to candidates: its legs over several corpora at once, fused into one list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.search import Nearest
+from worker.core.ranking.fusion import FUSIONS, RankedLeg
+from worker.jobs.parallel_search import Leg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.adapters.postgres.search import Corpus, Found, Search
+    from worker.core.ranking.vectors import Vector
+    from worker.jobs.parallel_search import LegFound, Legs
+    from worker.model import Candidate, FilterSet, Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A corpus to search, and what narrows it."""
+
+    corpus: Corpus
+    filters: FilterSet
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A leg to run over every corpus.
+
+    Attributes:
+        name: its name in scores and traces.
+        kind: ``dense`` or ``sparse``.
+        text: what a sparse leg looks for.
+        vector: what a dense leg compares with, and a sparse leg tells the similarity to.
+        weight: how much it counts where the fusion has weights.
+        without: code of what an answer lacks without it; "" for a leg that the job can't do without.
+    """
+
+    name: str
+    kind: str
+    text: str
+    vector: Vector
+    weight: float = 1.0
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What the legs found.
+
+    Attributes:
+        candidates: of all corpora, best first, uncut.
+        results: each leg's outcome, as wanted.
+    """
+
+    candidates: Sequence[Candidate]
+    results: Mapping[str, LegFound]
+
+
+def find(
+    legs: Legs,
+    asker: Principal,
+    where: Sequence[Where],
+    wanted: Sequence[Wanted],
+    fusion: str,
+    fetch: int,
+    deadline_seconds: float,
+    *,
+    vectors: bool,
+) -> Merged:
+    """Run legs over corpora and fuse what they find.
+
+    Args:
+        legs: runs them at the same time.
+        asker: who asks.
+        where: the corpora, in order of precedence.
+        wanted: the legs, in order of precedence.
+        fusion: see `worker.core.ranking.fusion.FUSIONS`.
+        fetch: candidates of each leg and corpus.
+        deadline_seconds: for all of them.
+        vectors: bring the chunks' embeddings, too.
+
+    Raises:
+        RetrievalError: a leg failed that the job can't do without.
+    """
+    plans = [_leg(one, where, fetch, vectors) for one in wanted]
+    results = legs.run(asker, plans, deadline_seconds)
+    lists = [
+        _ranked(one.name, result.found[i])
+        for one, result in zip(wanted, results, strict=True)
+        if result.found is not None
+        for i in range(len(where))
+    ]
+    merged = FUSIONS[fusion](lists, {one.name: one.weight for one in wanted})
+    return Merged(merged, {one.name: result for one, result in zip(wanted, results, strict=True)})
+
+
+def _leg(wanted: Wanted, where: Sequence[Where], fetch: int, vectors: bool) -> Leg:
+    searches: list[Search]
+    if wanted.kind == "sparse":
+        searches = [
+            Matching(place.corpus, wanted.text, wanted.vector, fetch, place.filters, vectors=vectors) for place in where
+        ]
+    else:
+        searches = [Nearest(place.corpus, wanted.vector, fetch, place.filters, vectors=vectors) for place in where]
+    return Leg(wanted.name, searches, bool(wanted.without))
+
+
+def _ranked(name: str, found: Found) -> RankedLeg:
+    if found.scores is None:
+        return RankedLeg.dense(name, found.candidates)
+    return RankedLeg(name, tuple(found.candidates), tuple(found.scores))

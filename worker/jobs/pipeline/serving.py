@@ -1,0 +1,360 @@
+"""`run_pipeline`: the three stages as a job, with conversations, packages kept between stages, and runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from worker.adapters.postgres.sessions import Response, StoredPackage
+from worker.core.pins.canonical import canonical_sha256
+from worker.core.prompting import prompts
+from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.pipeline.keeping import told, with_texts, without_snippet, without_texts
+from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
+from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
+from worker.jobs.pipeline.reusing import TASK
+from worker.jobs.pipeline.synthesis import Chain
+from worker.jobs.pipeline.types import (
+    ContextPackage,
+    CorpusSearch,
+    QueryRequest,
+    QueryResponse,
+    Turn,
+    from_json,
+    to_json,
+)
+from worker.jobs.pipeline.wire import as_answer
+from worker.jobs.recording import Made, claims_digest, job_digest, pins_of
+from worker.jobs.run_files import run_path
+from worker.jobs.top_k import filter_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from worker.adapters.postgres.runs import Record
+    from worker.adapters.postgres.sessions import Sessions
+    from worker.contract import RunName, RunPipeline, RunRef
+    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.pipeline.execution import Answerer
+    from worker.jobs.pipeline.keeping import Told
+    from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
+    from worker.jobs.pipeline.stages import Report
+    from worker.jobs.recording import Recording
+    from worker.jobs.run_files import RunFiles
+    from worker.model import Principal
+
+
+class PipelineJobs:
+    """Answers `run_pipeline` jobs.
+
+    Args:
+        pipeline: the stages.
+        corpora: what can be searched.
+        sessions: conversations and packages.
+        recording: answers recorded jobs once.
+        files: where recorded answers with sections are kept.
+    """
+
+    def __init__(
+        self,
+        pipeline: RetrievalPipeline,
+        corpora: Corpora,
+        sessions: Sessions,
+        recording: Recording,
+        files: RunFiles,
+    ) -> None:
+        self._pipeline = pipeline
+        self._corpora = corpora
+        self._sessions = sessions
+        self._recording = recording
+        self._files = files
+
+    def answer(self, job: RunPipeline, identify: Identify) -> dict[str, Any]:
+        """Answer `run_pipeline`.
+
+        Raises:
+            InvalidJob: a mode, profile, corpus, package or earlier answer that is not there.
+            NotAuthorised: nobody that this worker believes is asking, and a corpus is not public; or something is
+                to be kept, and the caller has no owner claim.
+            RetrievalError: a search or the model failed.
+        """
+        if job.resume is not None:
+            return self._resume(job, identify)
+        request = request_of(job)
+        self._check_model(request)
+        asker = self._asker(request, identify)
+        turn = _Turn.of(job, request, asker, getattr(identify, "task_id", ""))
+
+        run = job.run
+        if run is None:
+            return as_answer(self._respond(job, request, asker, turn, identify))
+        if self._pipeline.mode(request).sections:
+            run_path(run)  # a wrong id fails before anything is done
+
+        def make() -> Made:
+            response = self._respond(job, request, asker, turn, identify)
+            return _as_made(response, then=lambda: self._keep_lyrics(run, response, asker))
+
+        def replay(record: Record) -> dict[str, Any]:
+            return self._from_record(record, run, asker)
+
+        return self._recording.answer(TASK, job, asker, make, replay)
+
+    def told(self, run: RunName, asker: Principal) -> list[Told]:
+        """How the answers recorded under a run came about, step by step; with no look at any source.
+
+        Raises:
+            InvalidJob: the caller has no such run, or it holds none of this task.
+        """
+        return [told(record) for record in self._recording.records(asker, run, TASK)]
+
+    def _check_model(self, request: QueryRequest) -> None:
+        if request.require_model and not self._pipeline.executor.has_model:
+            raise InvalidJob("expected false: the settings name no language model", "require_model")
+
+    def _asker(self, request: QueryRequest, identify: Identify) -> Principal:
+        mode, _, _ = self._pipeline.builder.resolve(request)
+        searches = self._pipeline.builder.searches(request, mode)
+        corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
+        return self._corpora.asker_of_all(corpora, identify)
+
+    def _respond(
+        self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, identify: Identify
+    ) -> QueryResponse:
+        chain = self._chain(request, asker, turn)
+        report: Report = getattr(identify, "report", lambda *_: None)
+        # What is kept for good is made from Postgres, not from what stands in Redis.
+        package = self._pipeline.build_sources(request, asker, report, reuse=job.run is None)
+        package = dataclasses.replace(
+            package,
+            # What nobody owns nobody could go on from.
+            conversation_id=turn.conversation_id if asker.owner else None,
+            package_id=turn.package_id if asker.owner else None,
+        )
+        return self._go_on(job, package, BUILD, chain, asker, turn, report)
+
+    def _go_on(
+        self,
+        job: RunPipeline,
+        package: ContextPackage,
+        done: str,
+        chain: Chain,
+        asker: Principal,
+        turn: _Turn,
+        report: Report,
+    ) -> QueryResponse:
+        """The stages after ``done``, up to where the job stops."""
+        last = job.stop_after or EXECUTE
+        found = package.candidates or package.remote_sources
+        response, answerer = QueryResponse("ok" if found else "empty", package=package), None
+        if ALL_STAGES.index(last) >= 1:
+            # Also for a package that has been there: its texts were read again, and so is its block.
+            package = self._pipeline.synthesize_context(package, chain)
+            response = dataclasses.replace(response, package=package)
+            done = SYNTHESIZE
+        if last == EXECUTE:
+            report(EXECUTE, 1, 1)
+            response, answerer = self._pipeline.execute(package, asker.owner, chain.history)
+            response = dataclasses.replace(
+                response,
+                conversation_id=package.conversation_id,
+                response_id=turn.response_id if asker.owner else None,
+            )
+            done = EXECUTE
+        self._keep(response, done, asker, turn, answerer)
+        return response
+
+    # --- what is kept ---------------------------------------------------------------------------
+
+    def _chain(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Chain:
+        """What this turn goes on from."""
+        now = self._pipeline.setting(request, claims_digest(asker).hex())
+        if request.prior_response_id is None:
+            history = self._history(request, asker, turn)
+            return Chain(now, history=history)
+        owner = _owner(asker, "prior_response_id")
+        previous = self._sessions.response(owner, request.prior_response_id)
+        if previous is None:
+            raise InvalidJob("no such response", "prior_response_id")
+        if request.conversation_id not in {None, previous.conversation_id}:
+            raise InvalidJob("expected the conversation of prior_response_id", "conversation_id")
+        turn.conversation_id = previous.conversation_id
+        was = prompts.Setting(previous.provider, previous.model, previous.mode, previous.claims_sha256.hex())
+        return Chain(
+            now,
+            prompts.Turn(was, previous.starting_prompt),
+            previous.provider_response_id,
+            self._history(request, asker, turn),
+        )
+
+    def _history(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Sequence[Turn]:
+        """What was said before: as the caller says, else as it was kept."""
+        if request.conversation_history or request.chat_mode == "single" or not asker.owner:
+            return request.conversation_history
+        mode, _, _ = self._pipeline.builder.resolve(request)
+        kept = self._sessions.turns(asker.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
+        # What other claims were told may be hidden from these.
+        claims = claims_digest(asker)
+        return [
+            said
+            for one in kept
+            if one.claims_sha256 == claims
+            for said in (Turn("user", one.question), Turn("assistant", one.answer or ""))
+        ]
+
+    def _keep(
+        self, response: QueryResponse, stage: str, asker: Principal, turn: _Turn, answerer: Answerer | None
+    ) -> None:
+        """The package, and the answer, for whoever goes on from them; nothing where nobody can."""
+        package = response.package
+        if package.package_id is None:
+            return
+        claims = claims_digest(asker)
+        kept = StoredPackage(package.package_id, stage, without_texts(package), claims)
+        if answerer is None:
+            self._sessions.keep(asker.owner, kept)
+            return
+        said = Response(
+            response_id=turn.response_id,
+            conversation_id=turn.conversation_id,
+            mode=package.request.mode,
+            provider=answerer.provider,
+            model=answerer.name,
+            claims_sha256=claims,
+            provider_response_id=answerer.response_id,
+            starting_prompt=package.starting_prompt or "",
+            question=package.request.question,
+            answer=response.answer,
+            package_id=package.package_id,
+        )
+        self._sessions.keep(asker.owner, kept, said)
+
+    def _resume(self, job: RunPipeline, identify: Identify) -> dict[str, Any]:
+        """Go on with a package that was kept: only the owner's own, and with the rights of now."""
+        asker = identify()
+        owner = _owner(asker, "resume") if asker is not None else ""
+        stored = self._sessions.package(owner, job.resume or "") if owner else None
+        if asker is None or stored is None:
+            raise InvalidJob("no such package", "resume")
+        if stored.stage == EXECUTE:
+            raise InvalidJob("this package has been answered: ask anew", "resume")
+        if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
+            raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
+        package, whole = with_texts(stored.content, self._corpora, asker)
+        if stored.claims_sha256 != claims_digest(asker):
+            # What other claims were told may be hidden from these.
+            request = dataclasses.replace(package.request, conversation_history=())
+            package = dataclasses.replace(package, request=request)
+        if job.require_model:
+            package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
+        self._check_model(package.request)
+        if not whole:
+            changed = "resume: sources that changed or can't be seen any more are left out"
+            trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
+            package = dataclasses.replace(package, trace=trace)
+        turn = _Turn.of(job, package.request, asker, getattr(identify, "task_id", ""))
+        turn.conversation_id = package.conversation_id or turn.conversation_id
+        chain = self._chain(package.request, asker, turn)
+        # Kept under a name of its own: the package that was looked at stays as it was.
+        package = dataclasses.replace(package, package_id=turn.package_id)
+        report: Report = getattr(identify, "report", lambda *_: None)
+        return as_answer(self._go_on(job, package, stored.stage, chain, asker, turn, report))
+
+    # --- a record -------------------------------------------------------------------------------
+
+    def _from_record(self, record: Record, run: RunRef, asker: Principal) -> dict[str, Any]:
+        """The recorded answer, authorised now: held back where a source changed or can't be seen any more."""
+        kept = record.answer
+        package, whole = with_texts(kept["package"], self._corpora, asker)
+        response = from_json(QueryResponse, orjson.dumps(kept["response"]))
+        # Where it goes on from earlier turns, it may say what other claims were told in them.
+        goes_on = package.previous is not None or bool(package.request.conversation_history)
+        if not whole or (goes_on and record.claims_sha256 != claims_digest(asker)):
+            # What the answer says may be what this caller must not read any more.
+            response = QueryResponse(
+                "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
+            )
+            return {**as_answer(response), "short_reason": "changed"}
+        response = self._pipeline.executor.with_snippets(response, package)
+        if kept["block_sha256"] is not None:
+            package = self._pipeline.with_context(package)
+        if _digest(package.context_block) != kept["block_sha256"]:
+            package = dataclasses.replace(package, context_block=None)
+        response = dataclasses.replace(response, package=package)
+        # Once more: the worker that recorded it may have ended before it was kept.
+        self._keep_lyrics(run, response, asker)
+        return as_answer(response)
+
+    def _keep_lyrics(self, run: RunRef, response: QueryResponse, asker: Principal) -> None:
+        """Keep an answer with sections beside its run's citations."""
+        if response.answer is not None and self._pipeline.mode(response.package.request).sections:
+            self._files.keep(asker.owner, run, lyrics_name(run.step), lyrics_json(response))
+
+
+@dataclasses.dataclass
+class _Turn:
+    """The names of what this turn makes: the same if the same message is delivered again."""
+
+    conversation_id: str
+    response_id: str
+    package_id: str
+
+    @classmethod
+    def of(cls, job: RunPipeline, request: QueryRequest, asker: Principal, task_id: str) -> _Turn:
+        seed = [asker.owner, request.prior_response_id, job_digest(job).hex(), task_id]
+        digest = canonical_sha256(seed)
+        return cls(request.conversation_id or f"conv_{digest[:24]}", f"resp_{digest[:24]}", f"pkg_{digest[24:48]}")
+
+
+_AS_GIVEN = (
+    *("mode", "profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode"),
+    *("seed", "temperature"),
+)
+
+
+def request_of(job: RunPipeline) -> QueryRequest:
+    """A job as the pipeline's own request."""
+    given = {name: getattr(job, name) for name in _AS_GIVEN}
+    return QueryRequest(
+        question=job.question or "",
+        filters=filter_set(job.filters),
+        conversation_history=tuple(Turn(turn.role, turn.content) for turn in job.conversation_history or ()),
+        pinned_chunks=tuple(job.pinned_chunks or ()),
+        context=job.context,
+        require_model=job.require_model,
+        searches=tuple(
+            CorpusSearch(search.corpus, search.clamped_top_k, filter_set(search.filters))
+            for search in job.searches or ()
+        ),
+        **given,
+    )
+
+
+def _owner(asker: Principal, field: str) -> str:
+    if not asker.owner:
+        raise NotAuthorised(
+            f"{field}: only a caller with the owner claim of the settings has conversations and packages"
+        )
+    return asker.owner
+
+
+def _as_made(response: QueryResponse, then: Callable[[], None]) -> Made:
+    """An answer, and what of it is recorded: texts of chunks are not, nor what citations quote of them."""
+    package = response.package
+    bare = dataclasses.replace(
+        response, package=ContextPackage(), citations=tuple(map(without_snippet, response.citations))
+    )
+    header = {
+        "response": orjson.loads(to_json(bare)),
+        "package": without_texts(package),
+        "block_sha256": _digest(package.context_block),
+    }
+    pins = pins_of([(candidate.corpus, candidate) for candidate in package.candidates])
+    return Made(as_answer(response), header, pins, dict(package.trace.models), then=then)
+
+
+def _digest(block: str | None) -> str | None:
+    return None if block is None else hashlib.sha256(block.encode()).hexdigest()

@@ -1,0 +1,125 @@
+"""The notebook of a package: what each stage took, what it counted, which candidates it left, and why."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Literal
+
+from worker.adapters import logs
+from worker.core.degraded import LANGUAGE_MODEL
+from worker.core.ranking.fusion import identity
+from worker.errors import SettingsError, Unavailable
+from worker.jobs.pipeline.types import Left, RetrievalTrace, StageTrace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from worker.core.prompting.costs import Bill
+    from worker.core.ranking.diversity import Selection
+    from worker.errors import RetrievalError
+    from worker.jobs.pipeline.types import QueryRequest
+    from worker.model import Candidate
+
+    Report = Callable[[str, int, int], None]
+
+MODEL_FAILED = (Unavailable, SettingsError)
+"""A model's server is away or broken, is late, or refuses."""
+
+log = logs.logger("worker.pipeline")
+
+
+class Stages:
+    """Keeps count while a package is made.
+
+    Args:
+        clock: for durations, in seconds.
+        names: the stages that there will be, in order.
+        report: told the name of each stage as it begins, how many are done, and how many there are.
+        bill: where calls of models are noted.
+
+    Attributes:
+        pinned: chunks that were asked for by their hash: they stay, whatever is refined or cut.
+        candidates: the others, best first.
+    """
+
+    def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report, bill: Bill) -> None:
+        self._clock = clock
+        self._names = names
+        self._report = report
+        self.bill = bill
+        self._stages: list[StageTrace] = []
+        self._left: list[Left] = []
+        self.warnings: list[str] = []
+        self.degraded: list[str] = []
+        self.queries: dict[str, str] = {}
+        self.legs: dict[str, float] = {}
+        self.models: dict[str, str] = {}
+        self.hyde: tuple[str, ...] = ()
+        self.cache: Literal["hit", "miss"] | None = None
+        self.pinned: Sequence[Candidate] = ()
+        self.candidates: Sequence[Candidate] = ()
+        self._noted: tuple[Sequence[Candidate], Sequence[Candidate]] = ((), ())
+        self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """Pinned ones before all others."""
+        return (*self.pinned, *self.candidates)
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, int]]:
+        """Time a stage; what is put into the yielded dictionary stands beside it."""
+        self._report(name, self._names.index(name), len(self._names))
+        counts: dict[str, int] = {}
+        started = self._clock()
+        yield counts
+        duration = round((self._clock() - started) * 1000, 3)
+        if self.pinned is not self._noted[0] or self.candidates is not self._noted[1]:
+            self._noted = (self.pinned, self.candidates)
+            self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
+        self._stages.append(StageTrace(name, duration, counts, *self._after))
+
+    def degrade(self, code: str, what: str, reason: str) -> None:
+        """Go on without something, and note what and why."""
+        self.degraded.append(code)
+        self.warnings.append(f"{what}: {reason}")
+        log.warning("answer degraded", code=code, what=what, reason=reason)
+
+    def go_on_without_model(self, request: QueryRequest, what: str, error: RetrievalError) -> None:
+        """The same of a language model that failed, where the request can do without it.
+
+        Raises:
+            Unavailable: it can't.
+        """
+        if request.require_model:
+            raise Unavailable(error.message) from None
+        self.degrade(LANGUAGE_MODEL, what, error.message)
+
+    def keep(self, stage: str, selection: Selection) -> None:
+        """Go on with what a step kept, and note why the rest left."""
+        self.candidates = selection.kept
+        self.leave(stage, ((dropped.candidate, dropped.reason) for dropped in selection.dropped))
+
+    def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
+        """Note why candidates left."""
+        self._left += [Left(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
+
+    def trace(self) -> RetrievalTrace:
+        """All of it; what left before it was pinned has not left."""
+        stayed = {*map(identity, self.pinned)}
+        return RetrievalTrace(
+            stages=tuple(self._stages),
+            left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
+            queries=dict(self.queries),
+            legs=dict(self.legs),
+            hyde=self.hyde,
+            models=dict(self.models),
+            cache=self.cache,
+            warnings=tuple(self.warnings),
+        )
+
+
+def relevance(candidate: Candidate) -> float | None:
+    """What the last step that judged a candidate made of it."""
+    scores = candidate.scores
+    return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)

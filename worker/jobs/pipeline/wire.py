@@ -1,0 +1,68 @@
+"""A pipeline's response as the contract has it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from worker.contract import SCHEMA_VERSION
+from worker.core import degraded
+from worker.core.prompting import costs
+from worker.jobs.top_k import WORKER_VERSION, described
+
+if TYPE_CHECKING:
+    from worker.jobs.pipeline.types import ContextPackage, QueryResponse
+
+
+def as_answer(response: QueryResponse) -> dict[str, Any]:
+    """A response as the contract has it."""
+    package = response.package
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "degraded": degraded.ordered(package.degraded),
+        "status": response.status,
+        "short_reason": None,
+        "answer": response.answer,
+        "citations": [asdict(citation) for citation in response.citations],
+        "supported": list(response.supported),
+        "unknown_labels": list(response.unknown_labels),
+        "unreadable_labels": list(response.unreadable_labels),
+        "package": {
+            "package_id": package.package_id,
+            "candidates": [
+                {**described(one, rank), "scores": asdict(one.scores), "corpus": one.corpus}
+                for rank, one in enumerate(package.candidates, 1)
+            ],
+            "source_labels": {label: dict(name) for label, name in package.source_labels.items()},
+            "context_block": package.context_block,
+            "starting_prompt": package.starting_prompt,
+            "remote_sources": [asdict(found) for found in package.remote_sources],
+        },
+        **costs.as_json(package.costs),
+        "conversation_id": response.conversation_id,
+        "response_id": response.response_id,
+        "trace": _trace(package),
+    }
+
+
+def _trace(package: ContextPackage) -> dict[str, Any]:
+    trace = package.trace
+    return {
+        "stages": [
+            {
+                "stage": one.stage,
+                "duration_ms": one.duration_ms,
+                "counts": dict(one.counts),
+                "candidates": [list(candidate) for candidate in one.candidates],
+            }
+            for one in trace.stages
+        ],
+        "search": {"profile": package.profile, "legs_ms": dict(trace.legs)},
+        "models": dict(trace.models),
+        "worker_version": WORKER_VERSION,
+        "cache": trace.cache,
+        "left": [asdict(one) for one in trace.left],
+        "queries": dict(trace.queries),
+        "hyde": list(trace.hyde),
+        "warnings": list(trace.warnings),
+    }

@@ -1,0 +1,255 @@
+"""Who asks: from a job's `principal` or `principal_token` to a `Principal`, trusted or verified, never invented."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from worker.core.pins.canonical import canonical_json, canonical_sha256
+from worker.core.shape import as_integer, is_storable, join_path
+from worker.errors import InvalidJob, NotAuthorised, SettingsError
+from worker.model import Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.contract import Job
+    from worker.settings import Limits, Settings, TokenSettings
+
+_BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
+
+
+def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings) -> Principal | None:
+    """The caller of one job.
+
+    Args:
+        job: the validated job.
+        raw: the same job as it came, for the token's digest.
+        task: name of the task.
+        task_id: Celery's id of the task.
+        settings: the worker's settings.
+
+    Returns:
+        ``None`` where the job names nobody, which only a public corpus answers.
+
+    Raises:
+        InvalidJob: a claim of `principal` has a wrong type.
+        NotAuthorised: a principal on a queue that isn't trusted, a token that isn't for this job, or one
+            of either that names nobody.
+    """
+    if job.principal is not None:
+        if not settings.trust_queue:
+            raise NotAuthorised("principal: this worker does not trust its queue; send a principal_token")
+        return as_principal(job.principal, settings, "principal")
+    if job.principal_token is not None:
+        claims = _verified_claims(job.principal_token, raw, task=task, task_id=task_id, settings=settings)
+        try:
+            return as_principal(claims, settings, "principal_token")
+        except InvalidJob as error:
+            raise NotAuthorised(error.message) from None
+    return None
+
+
+def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Principal:
+    """The principal of claims that are believed.
+
+    Args:
+        claims: claim → a string, an integer, a boolean or a list of strings; those that nothing maps are ignored.
+        settings: the worker's settings.
+        path: how errors name the claims.
+
+    Raises:
+        InvalidJob: a claim of a wrong type.
+        NotAuthorised: no mapped claim among them.
+    """
+    mapping = settings.principal
+    mapped = {
+        name: _claim(claims[name], join_path(path, name), settings.limits)
+        for name in mapping.settings
+        if claims.get(name) is not None
+    }
+    if all(value in {"", ()} for value in mapped.values()):
+        raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
+    stated = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
+    return Principal(mapped, stated, _owner({name: _as_setting(mapped.get(name)) for name in mapping.owners}))
+
+
+def _owner(claims: Mapping[str, str]) -> str:
+    """The owner of a caller's runs: one claim as it is; several as a JSON object, which no single claim looks like.
+
+    The last claim names the user: without it there is no owner. A user without any of the others (no tenant) is stored
+    as if the user's claim were the only one, as it was before there could be several.
+
+    >>> _owner({"tenant_id": "A", "user_id": "dave"}), _owner({"tenant_id": "", "user_id": "dave"})
+    ('{"tenant_id":"A","user_id":"dave"}', 'dave')
+    >>> _owner({"tenant_id": "A", "user_id": ""})
+    ''
+    """
+    *others, user = claims.values()
+    if not user or not others or not (any(others) or user.startswith("{")):
+        return user
+    return canonical_json({name: claim for name, claim in claims.items() if claim}).decode()
+
+
+def _claim(value: Any, path: str, limits: Limits) -> Any:
+    """A claim: a string, an integer, a boolean, or a list of strings (as a tuple)."""
+    if isinstance(value, list):
+        if len(value) > limits.max_keys:
+            raise InvalidJob(f"expected at most {limits.max_keys} items", path)
+        return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
+    value = as_integer(value)
+    if isinstance(value, bool | int):
+        return value
+    return _short_string(value, path, limits)
+
+
+def _short_string(value: Any, path: str, limits: Limits) -> str:
+    if not isinstance(value, str):
+        raise InvalidJob("expected a string, an integer, a boolean or a list of strings", path)
+    if len(value) > limits.max_id or "\x00" in value or not is_storable(value):
+        raise InvalidJob(f"expected at most {limits.max_id} characters, without U+0000 and lone surrogates", path)
+    return value
+
+
+def _as_setting(value: Any) -> str:
+    """The text of a Postgres setting: strings as they are, lists and the rest as JSON, nothing as ''."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- signed tokens ------------------------------------------------------------------------------
+
+
+def _verified_claims(
+    token: str, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings
+) -> dict[str, Any]:
+    """Claims of a token that is for this task, this id and this very job."""
+    claims = _decode(token, settings)
+    _refuse_long_lived(claims, settings.principal.token)
+    if claims["task"] != task:
+        raise _forged("it was issued for another task")
+    if claims["jti"] != task_id:
+        raise _forged("it was issued for another task id")
+    unsigned = {key: value for key, value in raw.items() if key != "principal_token"}
+    try:
+        digest = canonical_sha256(unsigned)
+    except ValueError as error:
+        raise InvalidJob(str(error)) from None
+    if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
+        raise _forged("it was issued for another job (args_sha256 differs)")
+    return claims
+
+
+def _decode(token: str, settings: Settings) -> dict[str, Any]:
+    rules: TokenSettings = settings.principal.token
+    if not settings.token_keys:
+        raise NotAuthorised("principal_token: this worker has no keys to check it with")
+    try:
+        key = _key_for(jwt.get_unverified_header(token), settings)
+        return jwt.decode(
+            token,
+            key,
+            algorithms=list(rules.algorithms),
+            audience=rules.audience,
+            leeway=rules.leeway_seconds,
+            options={"require": _BOUND_CLAIMS},
+        )
+    except jwt.ExpiredSignatureError:
+        raise NotAuthorised("principal_token: it has expired") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise _forged(f"it has no claim {error.claim}") from None
+    except jwt.InvalidAudienceError:
+        raise _forged("it is for another audience") from None
+    except (jwt.PyJWTError, ValueError, TypeError):
+        # PyJWT's own words may quote the token's header.
+        raise _forged("it is not a token that this worker can verify") from None
+
+
+def _refuse_long_lived(claims: Mapping[str, Any], rules: TokenSettings) -> None:
+    """Refuse a token that would be good for longer than any may be; not forged, because it was signed by a key."""
+    if int(claims["exp"]) - time.time() > rules.max_token_seconds + rules.leeway_seconds:
+        raise NotAuthorised(
+            f"principal_token: its exp is further ahead than max_token_seconds ({rules.max_token_seconds})"
+        )
+
+
+def _forged(why: str) -> NotAuthorised:
+    """A token that was never good for this job; one that has expired was."""
+    return NotAuthorised(f"principal_token: {why}", forged=True)
+
+
+def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
+    """The key that `kid` names; a token without one is checked against the only key."""
+    keys = settings.token_keys
+    kid = header.get("kid")
+    if kid is None and len(keys) == 1:
+        return next(iter(keys.values())).get_secret_value()
+    if kid not in keys:
+        raise _forged("it names no key (kid) that this worker knows")
+    return keys[kid].get_secret_value()
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+_LEAST_SECRET_BYTES = 32
+"""RFC 7518, section 3.2: a shorter one can be guessed from a token that was seen."""
+
+_LEAST_RSA_BITS = 2048
+
+
+def check_keys(settings: Settings) -> None:
+    """Check that each of `token_keys` can check a token by an algorithm that the settings allow.
+
+    Raises:
+        SettingsError: one can't, or is too weak; it is named, and nothing of it is repeated.
+    """
+    for kid, key in settings.token_keys.items():
+        problem = _problem_of(key.get_secret_value(), settings.principal.token.algorithms)
+        if problem:
+            raise SettingsError(f"RETRIEVAL_WORKER_TOKEN_KEYS: the key {kid}: {problem}")
+
+
+def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
+    """Say what is wrong with a key: what begins as PEM does is a public key, all else a secret."""
+    if key.lstrip().startswith("-----BEGIN"):
+        return _problem_of_public(key, allowed)
+    if "HS256" not in allowed:
+        return f"expected a public key in PEM, because principal.token.algorithms allows {' and '.join(allowed)} only"
+    if len(key.strip().encode()) < _LEAST_SECRET_BYTES:
+        return f"expected a secret of at least {_LEAST_SECRET_BYTES} bytes for HS256 (openssl rand -base64 32)"
+    try:
+        jwt.get_algorithm_by_name("HS256").prepare_key(key)
+    except jwt.InvalidKeyError:
+        return "expected a secret for HS256, or a public key in PEM: this is a key in another form (SSH, DER, JWK)"
+    return None
+
+
+def _problem_of_public(key: str, allowed: Sequence[str]) -> str | None:
+    if "PRIVATE KEY-----" in key:
+        return "expected the public key, this is its private key: a worker only checks tokens. Sign with another pair"
+    try:
+        public = load_pem_public_key(key.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return "expected a public key in PEM, and this one can't be read (in JSON its line ends are \\n)"
+    if isinstance(public, rsa.RSAPublicKey):
+        algorithm = "RS256"
+    elif isinstance(public, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
+        algorithm = "EdDSA"
+    else:
+        return "this public key is neither for RS256 nor for EdDSA"
+    if algorithm not in allowed:
+        only = " and ".join(allowed)
+        return f"principal.token.algorithms allows {only} only, and this is a public key for {algorithm}"
+    if isinstance(public, rsa.RSAPublicKey) and public.key_size < _LEAST_RSA_BITS:
+        return f"expected an RSA key of at least {_LEAST_RSA_BITS} bits"
+    return None

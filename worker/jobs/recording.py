@@ -1,0 +1,171 @@
+"""A recorded job is answered once: searched and recorded the first time, from its record every time after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from worker.adapters.postgres.runs import Record, RecordedPin
+from worker.core.pins.canonical import canonical_sha256
+from worker.core.pins.pinning import Pin, raw_hash
+from worker.errors import InvalidJob, NotAuthorised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from worker.adapters.postgres.runs import Runs
+    from worker.contract import Job, RunName, RunRef
+    from worker.model import Candidate, Principal
+
+_NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
+"""Who asked is kept as a fingerprint, a token not at all, an embedding as bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An answer just made, and what of it is recorded.
+
+    Attributes:
+        answer: the whole answer.
+        header: what it says besides chunks and trace.
+        pins: its chunks.
+        models: name and version of what a model made.
+        query_embedding: 768 little-endian float32, as it was searched; of several, one after another.
+        then: called once it is recorded, before it is answered.
+    """
+
+    answer: dict[str, Any]
+    header: Mapping[str, Any]
+    pins: Sequence[RecordedPin]
+    models: Mapping[str, str] = field(default_factory=dict)
+    query_embedding: bytes | None = None
+    then: Callable[[], None] = lambda: None
+
+
+class Recording:
+    """Answers recorded jobs.
+
+    Args:
+        runs: where records are kept.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def answer(
+        self,
+        task: str,
+        job: Job,
+        asker: Principal,
+        make: Callable[[], Made],
+        replay: Callable[[Record], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Answer a job that names a run.
+
+        Args:
+            task: its task.
+            job: the job; ``job.run`` is set.
+            asker: who asks, and so who owns the run.
+            make: searches; called if nothing is recorded yet.
+            replay: answers from a record, with the rights of now.
+
+        Raises:
+            NotAuthorised: the caller has no owner claim.
+            InvalidJob: another job is recorded there, and ``reuse`` is not set.
+        """
+        assert job.run is not None  # noqa: S101 -- for the type checker: callers ask first
+        owner = owner_of(asker)
+        step = job.run.step or ""
+        found = self._runs.find(owner, job.run, task, step)
+        if not found:
+            made = make()
+            if self._runs.add(owner, job.run, [_record(task, step, job, asker, made)]):
+                made.then()
+                return made.answer
+            # Somebody recorded the same in the meantime: there is one answer, and that is it.
+            found = self._runs.find(owner, job.run, task, step)
+        record = found[0]
+        same = (record.job_sha256, record.claims_sha256) == (job_digest(job), claims_digest(asker))
+        if not same and not job.run.reuse:
+            raise InvalidJob("another job is recorded under this run, task and step", "run")
+        return replay(record)
+
+    def records(self, asker: Principal, run: RunRef | RunName, task: str) -> Sequence[Record]:
+        """What a task recorded under a run of the caller's, in the order in which it was made.
+
+        Raises:
+            NotAuthorised: the caller has no owner claim.
+            InvalidJob: there is no such run, or only what other tasks recorded.
+        """
+        found = self._runs.find(owner_of(asker), run, None, run.step)
+        if not found:
+            raise InvalidJob("no such run", "run")
+        of_task = [record for record in found if record.task == task]
+        if not of_task:
+            others = ", ".join(dict.fromkeys(record.task for record in found))
+            raise InvalidJob(f"there is no {task} in it, but {others}", "run")
+        return of_task
+
+
+def owner_of(asker: Principal) -> str:
+    """Whose runs the caller's are.
+
+    Raises:
+        NotAuthorised: the caller has no owner claim.
+    """
+    if not asker.owner:
+        raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
+    return asker.owner
+
+
+def job_digest(job: Job) -> bytes:
+    """SHA-256 of the canonical JSON of a job without its token."""
+    plain = job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"})
+    return _digest(plain)
+
+
+def claims_digest(asker: Principal) -> bytes:
+    """SHA-256 of the canonical JSON of the caller's mapped claims."""
+    return _digest(dict(asker.claims.items()))
+
+
+def _digest(value: dict[str, Any]) -> bytes:
+    try:
+        return bytes.fromhex(canonical_sha256(value))
+    except ValueError:  # an integer beyond a double: the contract has it, RFC 8785 no form for it
+        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
+
+
+def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
+    """The pins of an answer's (corpus, candidate), in its order."""
+    return [
+        RecordedPin(
+            Pin(
+                chunk_hash=candidate.chunk.chunk_hash,
+                hash_version=candidate.chunk.hash_version,
+                raw_hash=raw_hash(candidate.chunk.text),
+                chunk_id=candidate.chunk.id,
+                document_id=candidate.chunk.document_id,
+                corpus=corpus,
+            ),
+            rank,
+            candidate.similarity,
+        )
+        for rank, (corpus, candidate) in enumerate(answer, 1)
+    ]
+
+
+def _record(task: str, step: str, job: Job, asker: Principal, made: Made) -> Record:
+    return Record(
+        task=task,
+        step=step,
+        job=job.model_dump(mode="json", exclude_unset=True, exclude=_NOT_RECORDED),
+        job_sha256=job_digest(job),
+        claims_sha256=claims_digest(asker),
+        answer=made.header,
+        models=made.models,
+        query_embedding=made.query_embedding,
+        pins=made.pins,
+    )

@@ -1,0 +1,353 @@
+"""`pinned_replay`: the same chunks again by what they say, whatever the index or the embedding model does today."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from worker.adapters import logs
+from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
+from worker.core.citations.document import is_intact, read_citations_json
+from worker.core.pins.hashing import HASH_VERSION, NORMALISERS, hash_chunk
+from worker.core.pins.inline import fill, order
+from worker.core.pins.pinning import RETURNED, Outcome, Pin, answered, bare, digest, missing, raw_hash, resolve, unique
+from worker.core.trace import Tracer
+from worker.errors import InvalidJob
+from worker.jobs.inline_sources import count_sources, inline_answer, inline_chunks
+from worker.jobs.recording import Made, owner_of
+from worker.jobs.top_k import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from worker.adapters.postgres.runs import Runs
+    from worker.adapters.postgres.search import Corpus
+    from worker.contract import InlineSource, PinnedReplay, RunName, RunRef
+    from worker.core.citations.document import CitationRecord
+    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.recording import Recording
+    from worker.model import Chunk, Principal
+
+TASK = "pinned_replay"
+log = logs.logger("worker.replay")
+SCAN_LIMIT = 50_000
+"""Chunks looked through for bare hashes where a corpus has no hash column."""
+
+DEFAULT_WEIGHT = 0.5
+
+MISSING_SECONDS = 0.005
+"""Pins of which one is missing are resolved in a multiple of this. Postgres takes longer over a row that it then hides
+than over none: without this, the time of an answer would tell which of the two a missing pin is."""
+
+
+class Replay:
+    """Answers `pinned_replay` jobs.
+
+    Args:
+        corpora: where pinned chunks stand.
+        runs: records to replay.
+        recording: answers recorded jobs once.
+        clock: for the trace, and for when a missing pin is told; no result depends on it.
+    """
+
+    def __init__(self, corpora: Corpora, runs: Runs, recording: Recording, clock: Callable[[], float]) -> None:
+        self._corpora = corpora
+        self._runs = runs
+        self._recording = recording
+        self._clock = clock
+
+    def pinned(self, job: PinnedReplay, identify: Identify) -> dict[str, Any]:
+        """Answer `pinned_replay`.
+
+        Raises:
+            InvalidJob: a hash, a citations document or a run is wrong or unknown.
+            NotAuthorised: a corpus that isn't public, or a run, and nobody that this worker believes is asking.
+        """
+        if job.sources is not None:
+            return self._once(job, identify, lambda: self._inline(job, job.sources or [], identify))
+        if job.runs is not None:
+            return self._batch(job, identify)
+        return self._once(job, identify, lambda: self._from_corpus(job, self._pins(job, identify), identify))
+
+    def _once(self, job: PinnedReplay, identify: Identify, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Recorded, if the job names a run beside its pins."""
+        if job.run is None or (job.required_chunk_hashes is None and job.citations is None):
+            return answer()
+        asker = self._corpora.asker(self._corpora.get(job.corpus), identify)
+
+        def make() -> Made:
+            made = answer()
+            return Made(made, {"digest": made["digest"]}, pins=[])
+
+        return self._recording.answer(TASK, job, asker, make, replay=lambda _: answer())
+
+    def _batch(self, job: PinnedReplay, identify: Identify) -> dict[str, Any]:
+        tracer = Tracer(self._clock)
+        with tracer.stage("batch") as counts:
+            results = [self._run_or_error(job, i, name, identify) for i, name in enumerate(job.runs or [])]
+            counts |= {"runs": len(results), "failed": sum("error" in result for result in results)}
+        return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
+
+    def _run_or_error(self, job: PinnedReplay, index: int, name: RunName, identify: Identify) -> dict[str, Any]:
+        try:
+            return self._from_corpus(job, self._pins_of_run(name, f"runs[{index}]", identify), identify)
+        except InvalidJob as error:
+            return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
+
+    # --- pins -----------------------------------------------------------------------------------
+
+    def _pins(self, job: PinnedReplay, identify: Identify) -> list[Pin]:
+        if job.required_chunk_hashes is not None:
+            return bare(job.required_chunk_hashes)
+        if job.citations is not None:
+            return _pins_of_citations(job.citations)
+        assert job.run is not None  # noqa: S101 -- for the type checker: the contract asks for one of the three
+        return self._pins_of_run(job.run, "run", identify)
+
+    def _pins_of_run(self, name: RunRef | RunName, path: str, identify: Identify) -> list[Pin]:
+        """Pins of all that was recorded under a run (or under one step of it)."""
+        asker = identify()
+        owner = owner_of(asker) if asker is not None else ""
+        records = self._runs.find(owner, name, None, name.step) if owner else []
+        found = [record for record in records if record.task != TASK]
+        if not found:
+            raise InvalidJob("no such run", path)
+        return [recorded.pin for record in found for recorded in record.pins]
+
+    # --- a corpus -------------------------------------------------------------------------------
+
+    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], identify: Identify) -> dict[str, Any]:
+        tracer = Tracer(self._clock)
+        corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
+        asker = self._corpora.asker(corpus, identify)
+        pins, truncated, top_k = _cut(job, asked, tracer)
+        with tracer.stage("resolve") as counts:
+            homeless = job.citations is not None and job.corpus is None
+            outcomes = self.anywhere(pins, identify) if homeless else self.at_home(pins, identify, job.corpus)
+            counts |= {"pins": len(pins)}
+        pinned = answered(outcomes)
+        with tracer.stage("fill") as counts:
+            by = _fill_order(job)
+            room = top_k - len(pinned) if by != "none" else 0
+            filled = corpus.fill(self._corpora.database, asker, by, room, _taken(asked, pinned)) if room > 0 else []
+            counts |= {"filled": len(filled)}
+        _warn(fewer_than_top_k=room - len(filled))
+        chunks = [
+            *(_from(chunk, outcome.pin, rank) for rank, (outcome, chunk) in enumerate(pinned, 1)),
+            *(_from(chunk, None, rank) for rank, chunk in enumerate(filled, len(pinned) + 1)),
+        ]
+        return _answer(chunks, outcomes, len(filled), truncated, 0, tracer)
+
+    def at_home(self, pins: Sequence[Pin], identify: Identify, named: str | None = None) -> list[Outcome[Chunk]]:
+        """What became of pins, each in the corpus that it was made in (all in the one ``named``): one query a corpus.
+
+        A corpus that the settings name no more holds nothing.
+        """
+        homes = [named or pin.corpus for pin in pins]
+        if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
+            return self.outcomes(only, self._corpora.asker(only, identify), pins)
+        found: dict[str | None, Iterator[Outcome[Chunk]]] = {}
+        for home in dict.fromkeys(homes):
+            own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
+            corpus = self._corpora.find(home)
+            if corpus is None:
+                found[home] = map(missing, own)
+            else:
+                found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, identify), own))
+        return [next(found[home]) for home in homes]
+
+    def anywhere(self, pins: Sequence[Pin], identify: Identify) -> list[Outcome[Chunk]]:
+        """What became of pins that do not know their corpus, as those of a citations document.
+
+        Each in the first corpus, by the settings, that knows it; in none: missing.
+        """
+        found: list[Outcome[Chunk]] = [*map(missing, pins)]
+        left = [*range(len(pins))]
+        for corpus in self._corpora.all():
+            if not left:
+                break
+            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), [pins[i] for i in left])
+            for i, outcome in zip(left, outcomes, strict=True):
+                found[i] = outcome
+            left = [i for i in left if found[i].chunk is None]
+        return found
+
+    def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
+        """What became of pins; where one is missing, after a time that does not tell why."""
+        started = self._clock()
+        found = self._outcomes(corpus, asker, pins)
+        if not corpus.settings.public and any(outcome.chunk is None for outcome in found):
+            time.sleep(MISSING_SECONDS - (self._clock() - started) % MISSING_SECONDS)
+        return found
+
+    def _outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
+        """One query for all; pins of an older hash are compared by their own normaliser."""
+        chunks = self._chunks(corpus, asker, pins)
+        versions = {pin.hash_version for pin in pins}
+        if versions <= {HASH_VERSION}:
+            return resolve(pins, chunks, corpus.order)
+        of_version: dict[int, Iterator[Outcome[Chunk]]] = {}
+        for version in sorted(versions):
+            own = [pin for pin in pins if pin.hash_version == version]
+            of_version[version] = iter(resolve(own, chunks, corpus.order, _hashed_by(version)))
+        return [next(of_version[pin.hash_version]) for pin in pins]
+
+    def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
+        """Every visible chunk with a pin's hash or id."""
+        if not pins:
+            return []
+        database = self._corpora.database
+        hashes = {pin.chunk_hash for pin in pins if pin.hash_version == HASH_VERSION}
+        ids = {pin.chunk_id for pin in pins if pin.chunk_id is not None}
+        chunks = corpus.pinned(database, asker, hashes, ids)
+        if corpus.has_hashes or all(pin.chunk_id is not None for pin in pins):
+            return chunks
+        scanned = corpus.scan(database, asker, SCAN_LIMIT)
+        return list({chunk.id: chunk for chunk in [*chunks, *scanned]}.values())
+
+    # --- inline sources -------------------------------------------------------------------------
+
+    def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], identify: Identify) -> dict[str, Any]:
+        tracer = Tracer(self._clock)
+        asked = self._pins(job, identify)
+        pins, truncated, top_k = _cut(job, asked, tracer)
+        with tracer.stage("hash") as counts:
+            given, skipped = inline_chunks(sources)
+            lacking = count_sources(sources)
+            counts |= {"chunks": len(given), "skipped": skipped, **lacking}
+        _warn(
+            no_sources=int(not sources),
+            chunks_skipped=skipped,
+            sources_without_chunks=lacking["without_chunks"],
+            sources_without_id=lacking["unnamed"],
+            sources_without_weight=lacking["unweighted"],
+        )
+        with tracer.stage("resolve"):
+            outcomes = resolve(pins, given, order)
+        pinned = answered(outcomes)
+        with tracer.stage("fill") as counts:
+            by = _fill_order(job)
+            room = top_k - len(pinned) if by != "none" else 0
+            pinned_hashes = {pin.chunk_hash for pin in asked}
+            filled = fill((chunk for chunk in given if chunk.chunk_hash not in pinned_hashes), by, room) if room else []
+            counts |= {"filled": len(filled)}
+        _warn(fewer_than_top_k=room - len(filled))
+        chunks = [
+            *(inline_answer(chunk, pinned=True) for _, chunk in pinned),
+            *(inline_answer(chunk, pinned=False) for chunk in filled),
+        ]
+        skipped += lacking["without_chunks"]
+        return _answer(chunks, outcomes, len(filled), truncated, skipped, tracer)
+
+
+def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
+    """Hashes that must not come again as fill; a chunk pinned under an older version by what it hashes to now."""
+    return {pin.chunk_hash for pin in asked} | {chunk.chunk_hash for _, chunk in pinned}
+
+
+def _hashed_by(version: int) -> Callable[[Chunk], str]:
+    if version not in NORMALISERS:
+        raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
+    return lambda chunk: chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
+
+
+def pin_of_record(record: CitationRecord, intact: bool) -> Pin:
+    """The pin of a citation. A text that is not what its hash says tells nothing of the bytes that were pinned."""
+    return Pin(
+        chunk_hash=record.chunk_hash,
+        hash_version=record.hash_version or HASH_VERSION,
+        raw_hash=raw_hash(record.text) if intact else None,
+        chunk_id=record.chunk_id,
+        document_id=record.source_id,
+        weight=record.weight,
+        tampered=not intact,
+    )
+
+
+def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
+    return [pin_of_record(record, is_intact(record)) for record in read_citations_json(document)]
+
+
+def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
+    """Pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
+    with tracer.stage("pins") as counts:
+        pins = unique(asked)
+        default = len(pins) or DEFAULT_FILL
+        top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
+        counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
+    _warn(duplicate_pins=len(asked) - len(pins), top_k_is_zero=int(top_k == 0))
+    return pins[:top_k], max(0, len(pins) - top_k), top_k
+
+
+def _warn(**counts: int) -> None:
+    """Log each edge case that a job ran into, and how often."""
+    for case, count in counts.items():
+        if count:
+            log.warning(case, count=count)
+
+
+def _fill_order(job: PinnedReplay) -> str:
+    return job.fill or ("none" if job.top_k is None else "text")
+
+
+def _from(chunk: Chunk, pin: Pin | None, rank: int) -> dict[str, Any]:
+    """A corpus' chunk as the contract has it in a replay."""
+    chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, hash_version = chunk
+    return {
+        "rank": rank,
+        "chunk_hash": chunk_hash,
+        "text": text,
+        "source_id": document_id,
+        "weight": pin.weight if pin is not None and pin.weight is not None else DEFAULT_WEIGHT,
+        "pinned": pin is not None,
+        "chunk_id": chunk_id,
+        "document_id": document_id,
+        "page": page,
+        "section": section,
+        "coordinates": coordinates,
+        "metadata": metadata,
+        "hash_version": hash_version,
+    }
+
+
+def _answer(
+    chunks: list[dict[str, Any]],
+    outcomes: Sequence[Outcome[Any]],
+    filled: int,
+    truncated: int,
+    skipped: int,
+    tracer: Tracer,
+) -> dict[str, Any]:
+    with tracer.stage("digest"):
+        rows = ((chunk["chunk_hash"], chunk["text"], chunk["source_id"], chunk["pinned"]) for chunk in chunks)
+        hashed = digest(rows, orjson.dumps)
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    _warn(pins_missing=verdicts["missing"], pins_truncated=truncated)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "degraded": [],
+        "chunks": chunks,
+        "pins": [_pin_report(outcome) for outcome in outcomes],
+        "matched": sum(count for verdict, count in verdicts.items() if verdict in RETURNED),
+        "missing": verdicts["missing"],
+        "filled": filled,
+        "truncated": truncated,
+        "skipped": skipped,
+        "digest": hashed,
+        "trace": trace(tracer, {"method": "pins"}),
+    }
+
+
+def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
+    pin, verdict, chunk, found_hash, places = outcome
+    return {
+        "chunk_hash": pin.chunk_hash,
+        "verdict": verdict,
+        "chunk_id": (chunk.id or None) if chunk else None,
+        "document_id": chunk.document_id if chunk else None,
+        "found_hash": found_hash,
+        "places": places,
+    }

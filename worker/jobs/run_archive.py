@@ -1,0 +1,293 @@
+"""A run as one JSON file: out of one worker's Postgres, into another's."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from worker.adapters.postgres.feedback import Judgement
+from worker.adapters.postgres.runs import Event, Record, RecordedPin
+from worker.contract import ChunkHash, RunName, TopK
+from worker.core.pins.canonical import canonical_sha256
+from worker.core.pins.hashing import NORMALISERS
+from worker.core.pins.pinning import Pin
+from worker.errors import InvalidJob
+from worker.jobs.run_files import file_name, run_path
+from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
+
+if TYPE_CHECKING:
+    from worker.adapters.postgres.feedback import Judgements
+    from worker.adapters.postgres.runs import Runs
+    from worker.jobs.run_files import RunFiles
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
+
+
+class Filed(BaseModel):
+    """An object of the file: no unknown fields, no coerced types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class FiledPin(Filed):
+    """A pin; see `worker.core.pins.pinning.Pin`."""
+
+    rank: Annotated[int, Field(ge=1, lt=2**31)]
+    score: Annotated[float, Field(allow_inf_nan=False)] | None
+    corpus: Text
+    chunk_hash: ChunkHash
+    hash_version: Annotated[int, Field(ge=1, lt=2**15)]
+    raw_hash: ChunkHash
+    chunk_id: Text
+    document_id: Text
+
+
+class FiledRecord(Filed):
+    """A record; see `worker.adapters.postgres.runs.Record`. The embedding is base64 of 768 little-endian float32."""
+
+    task: Text
+    step: Text
+    job: dict[str, Any]
+    job_sha256: Digest
+    claims_sha256: Digest
+    answer: dict[str, Any]
+    models: dict[str, str]
+    query_embedding: str | None
+    pins: list[FiledPin]
+
+
+class FiledEvent(Filed):
+    """An event of the run."""
+
+    at: Annotated[AwareDatetime, Field(strict=False)] | None
+    kind: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,32}$")]
+    data: dict[str, Any]
+
+
+class FiledJudgement(Filed):
+    """What was said of a chunk; see `worker.adapters.postgres.feedback.Judgement`."""
+
+    task: Text
+    step: Text
+    corpus: Text
+    chunk_id: Text
+    used: bool
+    at: Annotated[AwareDatetime, Field(strict=False)]
+
+
+class FiledLeg(Filed):
+    """What a leg of a recorded hybrid retrieval found: `tune` compares them."""
+
+    leg: LegName
+    chunk_ids: list[Text]
+    scores: list[Annotated[float, Field(allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _one_score_a_chunk(self) -> FiledLeg:
+        if len(self.scores) != len({*self.chunk_ids}) or len(self.scores) != len(self.chunk_ids):
+            raise ValueError("expected each chunk once, with its score")
+        return self
+
+
+_Legs = TypeAdapter(dict[str, list[FiledLeg]])
+
+
+class RunFile(Filed):
+    """A run, whole.
+
+    Attributes:
+        format: says what this is.
+        version: of this form.
+        subject_id: what the run is about.
+        run_id: its name. Whose it is stands nowhere: it becomes that of whoever imports it.
+        records: in the order in which they were made.
+        events: in their order.
+        feedback: which chunks were used, record by record; files from before there was any have no such field.
+        files: name → base64 of the content.
+        sha256: of the RFC 8785 JSON of all the rest.
+    """
+
+    format: Literal["retrieval-run"] = "retrieval-run"
+    version: Literal[1] = 1
+    subject_id: Annotated[str, Field(min_length=1, max_length=512)]
+    run_id: Annotated[str, Field(min_length=1, max_length=512)]
+    records: list[FiledRecord]
+    events: list[FiledEvent]
+    feedback: list[FiledJudgement] = []
+    files: dict[str, str]
+    sha256: str
+
+    def digest(self) -> str:
+        """What `sha256` should be."""
+        # Without feedback it is what it was before there was any, so that those files can still be taken in.
+        without = {"sha256"} if self.feedback else {"sha256", "feedback"}
+        return canonical_sha256(self.model_dump(mode="json", exclude=without))
+
+
+class Exchange:
+    """Exports and imports runs.
+
+    Args:
+        runs: the records.
+        judgements: the feedback on them.
+        files: the files beside them.
+    """
+
+    def __init__(self, runs: Runs, judgements: Judgements, files: RunFiles) -> None:
+        self._runs = runs
+        self._judgements = judgements
+        self._files = files
+
+    def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
+        """An owner's runs, in the order in which they were made."""
+        return [RunName(subject_id=subject, run_id=run) for subject, run in self._runs.names(owner, subject_id)]
+
+    def export(self, owner: str, name: RunName) -> bytes:
+        """A run as the bytes of a `RunFile`; the same run gives the same bytes.
+
+        Raises:
+            InvalidJob: the owner has no such run.
+        """
+        records, events = self._runs.find(owner, name, None, None), self._runs.events(owner, name)
+        if not records and not events:
+            raise InvalidJob("no such run", "run")
+        files = self._files.read_all(owner, name)
+        unsealed = RunFile(
+            subject_id=name.subject_id,
+            run_id=name.run_id,
+            records=[_filed(record) for record in records],
+            events=[FiledEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
+            feedback=[FiledJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
+            files={file: base64.b64encode(content).decode() for file, content in files.items()},
+            sha256="",
+        )
+        sealed = unsealed.model_copy(update={"sha256": unsealed.digest()})
+        return sealed.model_dump_json(indent=1).encode() + b"\n"
+
+    def restore(self, owner: str, content: bytes) -> RunName:
+        """Take a run in, as the owner's; one that is there already, the same, is left as it is.
+
+        A file is no permission: its chunks are looked up with the rights of whoever replays the run.
+
+        Raises:
+            InvalidJob: it is no such file, it was changed, or another run has its name.
+        """
+        run = _parsed(content)
+        name = RunName(subject_id=run.subject_id, run_id=run.run_id)
+        run_path(name)
+        files = {file_name(file): _decoded(text, f"files.{file}") for file, text in run.files.items()}
+        there = [_filed(record) for record in self._runs.find(owner, name, None, None)]
+        if there and there != run.records:
+            raise InvalidJob("another run has this name: import under another owner", "run_id")
+        told = [Event(event.kind, event.data, event.at) for event in run.events]
+        imported = Event("imported", {"sha256": run.sha256})
+        self._runs.add(owner, name, [_record(record) for record in run.records], [*told, imported])
+        self._judgements.restore(owner, name, [Judgement(**dict(judgement)) for judgement in run.feedback])
+        for file, data in files.items():
+            self._files.keep(owner, name, file, data)
+        self._files.export_events(owner, name)
+        return name
+
+
+def _parsed(content: bytes) -> RunFile:
+    try:
+        run = RunFile.model_validate_json(content)
+        digest = run.digest()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise InvalidJob(f"expected a file as 'runs export' writes it ({first['msg']})", path) from None
+    except ValueError:
+        raise InvalidJob("expected text that can be stored, without lone surrogates", "file") from None
+    if digest != run.sha256:
+        raise InvalidJob("the file was changed after it was exported", "sha256")
+    for i, record in enumerate(run.records):
+        _check(record, f"records[{i}]")
+    chunks = {(record.task, record.step, pin.corpus, pin.chunk_id) for record in run.records for pin in record.pins}
+    for i, said in enumerate(run.feedback):
+        if (said.task, said.step, said.corpus, said.chunk_id) not in chunks:
+            raise InvalidJob("expected a chunk of the run", f"feedback[{i}].chunk_id")
+    return run
+
+
+def _check(record: FiledRecord, path: str) -> None:
+    """What the types don't say: an answer that can be given again, by normalisers that are known."""
+    unknown = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
+    if unknown:
+        raise InvalidJob(f"this worker knows no hash version {unknown[0]}", f"{path}.pins")
+    if record.task == "retrieve_top_k":
+        try:
+            TopK.model_validate({**record.answer, "chunks": [], "trace": {"stages": [], "worker_version": ""}})
+        except ValidationError:
+            raise InvalidJob("expected the header of an answer", f"{path}.answer") from None
+    if record.task == "retrieve_hybrid":
+        try:
+            _Legs.validate_python(record.answer.get("legs"))
+        except ValidationError:
+            raise InvalidJob("expected what each leg found", f"{path}.answer.legs") from None
+    ranks = [pin.rank for pin in record.pins]
+    if ranks != list(range(1, len(ranks) + 1)):
+        raise InvalidJob("expected ranks from 1, in order", f"{path}.pins")
+
+
+def _decoded(text: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidJob("expected base64", path) from None
+
+
+def _filed(record: Record) -> FiledRecord:
+    return FiledRecord(
+        task=record.task,
+        step=record.step,
+        job=dict(record.job),
+        job_sha256=record.job_sha256.hex(),
+        claims_sha256=record.claims_sha256.hex(),
+        answer=dict(record.answer),
+        models=dict(record.models),
+        query_embedding=base64.b64encode(record.query_embedding).decode() if record.query_embedding else None,
+        pins=[_filed_pin(recorded) for recorded in record.pins],
+    )
+
+
+def _filed_pin(recorded: RecordedPin) -> FiledPin:
+    pin = recorded.pin
+    return FiledPin(
+        rank=recorded.rank,
+        score=recorded.score,
+        corpus=pin.corpus or "",
+        chunk_hash=pin.chunk_hash,
+        hash_version=pin.hash_version,
+        raw_hash=pin.raw_hash or pin.chunk_hash,
+        chunk_id=pin.chunk_id or "",
+        document_id=pin.document_id or "",
+    )
+
+
+def _record(filed: FiledRecord) -> Record:
+    embedding = filed.query_embedding
+    return Record(
+        task=filed.task,
+        step=filed.step,
+        job=filed.job,
+        job_sha256=bytes.fromhex(filed.job_sha256),
+        claims_sha256=bytes.fromhex(filed.claims_sha256),
+        answer=filed.answer,
+        models=filed.models,
+        query_embedding=_decoded(embedding, "query_embedding") if embedding is not None else None,
+        pins=[RecordedPin(Pin(**pin.model_dump(exclude={"rank", "score"})), pin.rank, pin.score) for pin in filed.pins],
+    )

@@ -1,0 +1,105 @@
+"""The files of runs: ``runs/{subject_id}/{run_id}/`` with citations, the caller's outputs, and the run's events."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import orjson
+
+from worker.adapters.postgres.runs import Event
+from worker.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from worker.adapters.artifacts import Artifacts
+    from worker.adapters.postgres.runs import Runs
+    from worker.contract import RunName, RunRef
+
+CITATIONS, EVENTS = "citations.json", "events.jsonl"
+
+# A first character that is no dot, and none that a folder or an object store reads as more than a name.
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
+
+# What common file systems allow; the same for every store, so that files of runs can move between them.
+_FOLDER_BYTES = 255
+
+
+class RunFiles:
+    """Keeps files of runs and notes them among the run's events.
+
+    Args:
+        runs: where events are.
+        artifacts: where files are.
+    """
+
+    def __init__(self, runs: Runs, artifacts: Artifacts) -> None:
+        self._runs = runs
+        self._artifacts = artifacts
+
+    def keep(self, owner: str, run: RunRef | RunName, name: str, content: bytes) -> str:
+        """Put a file in place, its earlier version beside it, and export the run's events anew.
+
+        Args:
+            owner: whose run it is.
+            run: which run.
+            name: of the file, e.g. ``lyrics.json``.
+            content: the whole file.
+
+        Returns:
+            Where it is, below the root of the store: ``{owner's folder}/runs/{subject_id}/{run_id}/{name}``.
+
+        Raises:
+            InvalidJob: a name or an id that would lead elsewhere.
+            Unavailable: the artifact store or Postgres does not take it.
+        """
+        path = self._artifacts.write(owner, f"{run_path(run)}/{file_name(name)}", content)
+        said = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
+        self._runs.add(owner, run, events=[Event("kept", said)])
+        self.export_events(owner, run)
+        return path
+
+    def export_events(self, owner: str, run: RunRef | RunName) -> None:
+        """Write all that happened to a run as ``events.jsonl``.
+
+        The truth is in Postgres; each export is a longer copy of the one before, which is not kept.
+        """
+        lines = [
+            orjson.dumps({"at": event.at, "kind": event.kind, **event.data}, option=orjson.OPT_UTC_Z)
+            for event in self._runs.events(owner, run)
+        ]
+        self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", b"".join(line + b"\n" for line in lines))
+
+    def read_all(self, owner: str, run: RunRef | RunName) -> dict[str, bytes]:
+        """The run's files as they stand, by name, without events and earlier versions."""
+        return {
+            name: content
+            for name in self._artifacts.names(owner, run_path(run))
+            if name != EVENTS and (content := self._artifacts.read(owner, f"{run_path(run)}/{name}")) is not None
+        }
+
+
+def run_path(run: RunRef | RunName) -> str:
+    """Where a run's files are: ``runs/{subject_id}/{run_id}``.
+
+    Raises:
+        InvalidJob: an id that would lead elsewhere, or is too long for a folder.
+    """
+    for name in ("subject_id", "run_id"):
+        value = getattr(run, name)
+        if value in {".", ".."} or any(character in value for character in '/\\:"<>|') or not value.isprintable():
+            raise InvalidJob("expected an id that can be the name of a folder", f"run.{name}")
+        if len(value.encode()) > _FOLDER_BYTES:
+            raise InvalidJob(f"expected the name of a folder: at most {_FOLDER_BYTES} bytes", f"run.{name}")
+    return f"runs/{run.subject_id}/{run.run_id}"
+
+
+def file_name(name: str) -> str:
+    """A name for a file of a run.
+
+    Raises:
+        InvalidJob: it would lead elsewhere, looks like an earlier version, or is the worker's own.
+    """
+    if not _FILE_NAME.fullmatch(name) or "." not in name or re.search(r"\.v\d+\.[^.]*$", name) or name == EVENTS:
+        raise InvalidJob("expected the name of a file as lyrics.json, without folders", "file")
+    return name

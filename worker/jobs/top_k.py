@@ -1,0 +1,245 @@
+"""The engine: who asks, what is searched, in which order it comes out, where it is cut."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from worker.contract import SCHEMA_VERSION, Filters, RetrieveTopK
+from worker.core.ranking import vectors
+from worker.core.ranking.total_order import within_distance
+from worker.core.trace import Tracer
+from worker.errors import InvalidJob
+from worker.jobs.corpora import known
+from worker.jobs.recording import Made, pins_of
+from worker.model import NO_FILTERS, Candidate, FilterSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from worker.adapters.postgres.database import Reader
+    from worker.adapters.postgres.runs import Record
+    from worker.adapters.postgres.search import Corpus, Found
+    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.recording import Recording
+    from worker.model import Principal
+
+TASK = "retrieve_top_k"
+WORKER_VERSION = version("retrieval-worker")
+
+
+_AT_ONCE = 16
+"""Queries of a batch in one round trip: more would gain little, and be waited for the longer."""
+
+
+class _Cut(NamedTuple):
+    """An answer, what it says besides chunks and trace, and the candidates in it."""
+
+    answer: dict[str, Any]
+    header: dict[str, Any]
+    kept: list[Candidate]
+
+
+class Retrieval:
+    """Answers `retrieve_top_k` jobs.
+
+    Args:
+        corpora: what can be searched.
+        searched: where it is searched; records are read from the corpora's own database.
+        recording: answers recorded jobs once.
+        clock: for the trace only; no result depends on it.
+    """
+
+    def __init__(self, corpora: Corpora, searched: Reader, recording: Recording, clock: Callable[[], float]) -> None:
+        self._corpora = corpora
+        self._searched = searched
+        self._recording = recording
+        self._clock = clock
+
+    def top_k(self, job: RetrieveTopK, identify: Identify) -> dict[str, Any]:
+        """Answer `retrieve_top_k`.
+
+        Args:
+            job: the validated job.
+            identify: says who asks; called once, before anything is searched.
+
+        Raises:
+            InvalidJob: an embedding is wrong, the corpus is not known, or a filter is not mapped.
+            NotAuthorised: nobody that this worker believes is asking, and the corpus is not public.
+            Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
+        """
+        corpus = self._corpora.get(job.corpus)
+        filters = filter_set(job.filters)
+        if job.query_embeddings is not None:
+            return self._batch(job, corpus, filters, self._corpora.asker(corpus, identify))
+        query = vectors.decode(job.query_embedding)
+        asker = self._corpora.asker(corpus, identify)
+        if job.run is None:
+            return self._one(job, corpus, filters, query, asker).answer
+        return self._recording.answer(
+            TASK,
+            job,
+            asker,
+            make=lambda: _made(self._one(job, corpus, filters, query, asker), corpus, query),
+            replay=lambda record: self._from_record(record, asker),
+        )
+
+    def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, asker: Principal) -> dict[str, Any]:
+        tracer = Tracer(self._clock)
+        with tracer.stage("batch") as counts:
+            decoded = [_decoded(value, i) for i, value in enumerate(job.query_embeddings or [])]
+            queries = [query for query in decoded if not isinstance(query, InvalidJob)]
+            answers = iter(
+                [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, asker)]
+            )
+            results = [_failed(query) if isinstance(query, InvalidJob) else next(answers) for query in decoded]
+            counts |= {"queries": len(results), "failed": len(decoded) - len(queries)}
+        return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
+
+    def _one(
+        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
+    ) -> _Cut:
+        """One query from vector to answer."""
+        return self._together(job, corpus, filters, [query], asker)[0]
+
+    def _together(
+        self,
+        job: RetrieveTopK,
+        corpus: Corpus,
+        filters: FilterSet,
+        queries: Sequence[vectors.Vector],
+        asker: Principal,
+    ) -> list[_Cut]:
+        """Several queries in one round trip; the time of their search is shared out among them."""
+        started = self._clock()
+        found = corpus.nearest_of_each(self._searched, asker, queries, job.clamped_k, filters, exact=job.exact)
+        each = (self._clock() - started) / len(queries)
+        return [self._cut(job, corpus, filters, one, each) for one in found]
+
+    def _cut(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: Found, seconds: float) -> _Cut:
+        """What was found for a query, as its answer."""
+        tracer = Tracer(self._clock)
+        tracer.add("search", seconds, {"fetched": found.fetched, "found": len(found.candidates)})
+        k = job.clamped_k
+        with tracer.stage("cut") as counts:
+            max_distance = corpus.settings.max_distance if job.max_distance is None else job.max_distance
+            kept = within_distance(found.candidates, max_distance)
+            counts |= {"kept": len(kept), "beyond_max_distance": len(found.candidates) - len(kept)}
+        header = {
+            "schema_version": SCHEMA_VERSION,
+            "degraded": [],
+            "status": _status(len(kept), k),
+            "short_reason": _short_reason(len(kept), k, len(found.candidates), filters),
+            "k_requested": job.k,
+            "k": k,
+            "corpus": corpus.name,
+        }
+        search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
+        return _Cut({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
+
+    def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
+        """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
+        tracer = Tracer(self._clock)
+        header = dict(record.answer)
+        header.setdefault("degraded", [])  # records of earlier versions do not say it
+        with tracer.stage("record") as counts:
+            chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
+            kept = [
+                Candidate(chunk, recorded.score)
+                for recorded, chunk in zip(record.pins, chunks, strict=True)
+                if chunk is not None
+            ]
+            counts |= {"recorded": len(record.pins), "kept": len(kept)}
+        if len(kept) < len(record.pins):
+            header["status"] = _status(len(kept), header["k"])
+            header["short_reason"] = header["short_reason"] or "changed"
+        return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
+
+
+def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> Made:
+    """An answer with what is recorded of it."""
+    pins = pins_of([(corpus.name, candidate) for candidate in cut.kept])
+    return Made(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
+
+
+def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:
+    """A query of a batch: what is wrong with it stays with it."""
+    try:
+        return vectors.decode(value, f"query_embeddings[{i}]")
+    except InvalidJob as error:
+        return error
+
+
+def _groups(queries: Sequence[vectors.Vector]) -> list[Sequence[vectors.Vector]]:
+    return [queries[i : i + _AT_ONCE] for i in range(0, len(queries), _AT_ONCE)]
+
+
+def _failed(error: InvalidJob) -> dict[str, Any]:
+    return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
+
+
+def filter_set(filters: Filters | None) -> FilterSet:
+    """The contract's filters as the vocabulary's."""
+    if filters is None:
+        return NO_FILTERS
+    lists = {
+        name: tuple(values) if values is not None else None
+        for name in ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
+        for values in [getattr(filters, name)]
+    }
+    return FilterSet(**lists, metadata=filters.metadata)
+
+
+def trace(
+    tracer: Tracer,
+    search: dict[str, Any] | None = None,
+    models: dict[str, str] | None = None,
+    cache: str | None = None,
+) -> dict[str, Any]:
+    """A result's `trace`."""
+    return {
+        "stages": tracer.stages,
+        "search": search or {},
+        "models": models or {},
+        "worker_version": WORKER_VERSION,
+        "cache": cache,
+    }
+
+
+def _status(kept: int, k: int) -> str:
+    if kept == k:
+        return "ok"
+    return "short" if kept else "empty"
+
+
+def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | None:
+    """Why there are fewer than k: the first reason that applies."""
+    if kept == k:
+        return None
+    if kept < found:
+        return "max_distance"
+    return "filters" if filters.given else "visible_rows"
+
+
+def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """Candidates, in order, as the contract's chunks."""
+    return [described(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
+
+
+def described(candidate: Candidate, rank: int) -> dict[str, Any]:
+    """One candidate as the contract's chunk."""
+    chunk = candidate.chunk
+    return {
+        "rank": rank,
+        "chunk_id": chunk.id,
+        "document_id": chunk.document_id,
+        "text": chunk.text,
+        "page": chunk.page,
+        "section": chunk.section,
+        "coordinates": chunk.coordinates,
+        "metadata": chunk.metadata,
+        "chunk_hash": chunk.chunk_hash,
+        "hash_version": chunk.hash_version,
+        "distance": candidate.distance,
+        "similarity_score": candidate.similarity,
+    }

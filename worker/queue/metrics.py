@@ -1,0 +1,301 @@
+"""What the workers of a machine count, for Prometheus.
+
+Every pool process writes its numbers into mapped files of one folder (the multi-process mode of prometheus_client);
+whoever is asked adds the files up. A file belongs to a place, not to a process: to the number of a worker and the
+number of a process in its pool. Who takes a place carries its file on, so nothing is lost when a process dies, sums
+never fall, and there are as many files as there were places at once, however often processes come and go.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import glob
+import itertools
+import os
+import shutil
+import struct
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, start_http_server, values
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from worker.adapters import logs
+from worker.core.observations import of_job
+from worker.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from wsgiref.simple_server import WSGIServer
+
+    from prometheus_client import Metric
+
+    from worker.settings import MetricsSettings
+
+log = logs.logger("worker.metrics")
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SIMILARITIES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+_STALL = "retrieval_main_loop_stall_seconds"
+
+
+class Definition(NamedTuple):
+    """A metric; `core.observations` says what goes into it."""
+
+    kind: type[Counter | Histogram | Summary]
+    name: str
+    meaning: str
+    labels: tuple[str, ...]
+    options: Mapping[str, Any] = {}
+
+
+DEFINITIONS = (
+    Definition(Counter, "retrieval_jobs_total", "Tries of jobs that ended.", ("task", "outcome")),
+    Definition(
+        Histogram,
+        "retrieval_job_duration_seconds",
+        "How long one try of a job took.",
+        ("task", "outcome"),
+        {"buckets": _SECONDS},
+    ),
+    Definition(
+        Histogram,
+        "retrieval_stage_duration_seconds",
+        "How long a stage of an answered job took.",
+        ("task", "stage"),
+        {"buckets": _SECONDS},
+    ),
+    Definition(
+        Histogram,
+        "retrieval_leg_duration_seconds",
+        "How long a leg of a hybrid search took, over all its corpora.",
+        ("leg",),
+        {"buckets": _SECONDS},
+    ),
+    Definition(
+        Counter, "retrieval_cache_lookups_total", "What jobs looked for in the cache: hit or miss.", ("task", "state")
+    ),
+    Definition(
+        Counter, "retrieval_contextual_searches_total", "Hybrid searches, by what became of the second leg.", ("state",)
+    ),
+    Definition(Counter, "retrieval_leg_results_total", "Chunks that legs found.", ("corpus", "leg")),
+    Definition(
+        Counter, "retrieval_duplicate_results_total", "Chunks that a leg found and an earlier one had.", ("corpus",)
+    ),
+    Definition(
+        Histogram,
+        "retrieval_leg_top_similarity",
+        "Similarity of the best chunk of a leg.",
+        ("corpus", "leg"),
+        {"buckets": _SIMILARITIES},
+    ),
+    Definition(Summary, "retrieval_leg_mean_similarity", "Mean similarity of a leg's chunks.", ("corpus", "leg")),
+    Definition(
+        Histogram,
+        _STALL,
+        "How long a worker's main process stood still, each time that it did.",
+        ("process",),
+        {"buckets": _SECONDS[6:]},
+    ),
+)
+
+
+class Depth(Protocol):
+    """Dead letters and delayed messages of a queue; see `worker.queue.transport.dead_letters.Depth`."""
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
+
+    @property
+    def letters(self) -> int:
+        """How many."""
+
+    @property
+    def oldest_seconds(self) -> float | None:
+        """Age of the oldest."""
+
+    @property
+    def delayed(self) -> int:
+        """How many messages wait for their time or their turn."""
+
+
+class Metrics:
+    """The metrics of one worker.
+
+    Args:
+        settings: where they are kept and shown.
+        depths: tells of the queues' dead letters and delayed messages, when asked.
+    """
+
+    def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
+        self._settings = settings
+        self._depths = depths
+        self._place = ""
+        self._server: WSGIServer | None = None
+        self._exits = contextlib.ExitStack()
+        self._families: dict[str, Any] = {}
+        self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+    def start(self) -> None:
+        """Take a place in the folder, and serve ``/metrics``, until `close`; in the main process, before any fork.
+
+        Raises:
+            SettingsError: the folder can't be used, or the address and port not be listened on.
+        """
+        atexit.register(self.close)
+        folder = Path(self._settings.folder or self._private_folder()).absolute()
+        try:
+            worker, reserved = _free_number(folder)
+            self._exits.callback(reserved.close)
+            own = _Files(f"{glob.escape(str(folder))}/*_{worker}-*.db")
+            own.collect()  # what it carries on can be read, too
+        except OSError as error:
+            raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
+        except (RuntimeError, ValueError, struct.error):
+            raise SettingsError(f"the setting metrics.folder, {folder}: a file in it is broken; empty it") from None
+        self._place = f"{worker}-main"
+        # prometheus_client knows no other way to be told the folder; its value class is chosen here and not by that
+        # variable, so that a Flower started from the same environment keeps metrics of its own kind.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        values.ValueClass = values.MultiProcessValue(lambda: self._place)  # type: ignore[no-untyped-call] # it has no types
+        self._families = {d.name: d.kind(d.name, d.meaning, d.labels, registry=None, **d.options) for d in DEFINITIONS}
+        if self._settings.port:
+            self._serve(own)
+
+    def _serve(self, files: _Files) -> None:
+        registry = CollectorRegistry()
+        registry.register(files)
+        registry.register(_Depths(self._depths))
+        where = self._settings
+        try:
+            self._server, _ = start_http_server(where.port, where.address, registry)
+        except OSError as error:
+            raise SettingsError(
+                f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
+            ) from None
+        self._exits.callback(self._server.server_close)
+        self._exits.callback(self._server.shutdown)
+
+    def _private_folder(self) -> str:
+        folder = tempfile.mkdtemp(prefix="retrieval-metrics-")
+        self._exits.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def forked(self, process: int) -> None:
+        """Go on in a pool process.
+
+        Args:
+            process: its number in the pool; no two have the same at one time.
+        """
+        self._place = f"{self._place.partition('-')[0]}-{process}"
+        if self._server is not None:
+            # The main process listens; a copy of its socket would keep the port taken after its death.
+            self._server.socket.close()
+
+    def close(self) -> None:
+        """Give the place back, stop listening, remove a private folder."""
+        self._exits.close()
+
+    def job(self, task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | None) -> None:
+        """Add one job; arguments as `of_job` has them. Nothing happens before `start`."""
+        if not self._families:
+            return
+        try:
+            for metric, labels, value in of_job(task, outcome, seconds, answer):
+                self._add(metric, labels, value)
+        except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
+            log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
+
+    def stall(self, seconds: float) -> None:
+        """Add a stall of the main process' event loop. Nothing happens before `start`."""
+        if self._families:
+            with contextlib.suppress(OSError):  # a full disk must not end the loop
+                self._add(_STALL, ("main",), seconds)
+
+    def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
+        child = self._children.get((metric, labels))
+        if child is None:
+            child = self._children[metric, labels] = self._families[metric].labels(*labels)
+        if isinstance(child, Counter):
+            child.inc(value)
+        else:
+            child.observe(value)
+
+
+class _Files:
+    """Adds up the files that match a pattern; a collector as prometheus_client wants it."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def collect(self) -> Iterable[Metric]:
+        files = glob.glob(self._pattern)  # noqa: PTH207 -- the pattern holds the whole path
+        return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call] # it has no types
+
+
+class _Depths:
+    """What is now, and not what was counted; the same from every worker, because Redis tells it."""
+
+    def __init__(self, depths: Callable[[], Iterable[Depth]]) -> None:
+        self._depths = depths
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked at the start: Redis may be away."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        letters = GaugeMetricFamily("retrieval_dead_letters", "Messages that no worker could run.", labels=["queue"])
+        oldest = GaugeMetricFamily(
+            "retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", labels=["queue"]
+        )
+        delayed = GaugeMetricFamily(
+            "retrieval_delayed_jobs", "Messages that wait for their time or their turn.", labels=["queue"]
+        )
+        for depth in self._depths():
+            letters.add_metric([depth.queue], depth.letters)
+            if depth.oldest_seconds is not None:
+                oldest.add_metric([depth.queue], depth.oldest_seconds)
+            delayed.add_metric([depth.queue], depth.delayed)
+        return [letters, oldest, delayed]
+
+
+def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
+    """Let this process' own ``/metrics`` (Flower's) show what all workers of a folder counted as well.
+
+    Args:
+        folder: the setting ``metrics.folder``; nothing is shown without one.
+        depths: tells of the queues' dead letters, when asked.
+
+    Raises:
+        SettingsError: there is no such folder, and it can't be made.
+    """
+    if folder:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
+        MultiProcessCollector(REGISTRY, path=folder)  # type: ignore[no-untyped-call] # it has no types
+        REGISTRY.register(_Depths(depths))
+
+
+def _free_number(folder: Path) -> tuple[int, BinaryIO]:
+    """The least number that no running worker of this folder has, and the open file that reserves it.
+
+    Pool processes inherit the file, so a number is free only once the last process that may still write has ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count():
+        file = (folder / f"{number}.lock").open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+        else:
+            return number, file
+    raise AssertionError  # there is always a next number

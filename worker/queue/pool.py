@@ -1,0 +1,280 @@
+"""Celery's prefork pool, with less work for each job, and none for a process that is about to end.
+
+Its event loop turns several times for a job, and at each turn stock Celery registers anew what is registered already.
+Here a job goes to an idle process at once, not at a later turn, and what has not changed is left alone.
+
+A process says that a job begins before it begins. So a job whose process died without that has not begun: another
+process gets it. A process that will end, because it was told to or has done its share, says so and gets no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from billiard import pool
+from billiard.compat import mem_rss
+from billiard.exceptions import RestartFreqExceeded
+from billiard.pool import ACK, READY
+from celery.concurrency import asynpool, prefork
+
+from worker.queue import time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger("worker.prefork")
+
+LEAVING = 16
+"""A message of a pool process to the main one, beside billiard's and Celery's own: the job it ends is its last."""
+
+_KILLED_SECONDS = 1.0
+"""How long the main process waits for the end of a process that it killed."""
+
+
+class _Readers:
+    """An event loop's readers; one that is there as it should be is not added again."""
+
+    def __init__(self, hub: Any) -> None:
+        self._hub = hub
+        self.remove_reader: Callable[[Any], None] = hub.remove_reader
+
+    def add_reader(self, fd: int, callback: Any, *args: Any) -> None:
+        if self._hub.readers.get(fd) != (callback, args):
+            self._hub.add_reader(fd, callback, *args)
+
+
+class _ResultHandler(asynpool.ResultHandler):
+    """Reads what pool processes say. A process that was just read from is known to the loop."""
+
+    def _make_process_result(self, hub: Any) -> Any:
+        return super()._make_process_result(_Readers(hub))
+
+
+class _Reports:
+    """What a pool process tells the main one. Before the outcome of its last job it says that it is leaving.
+
+    Args:
+        queue: to the main process.
+        pid: of this process.
+        most_jobs: after so many it ends; none: after any number.
+        most_memory: beyond so many KiB it ends after its job; none: at any size.
+    """
+
+    def __init__(self, queue: Any, pid: int, most_jobs: int | None, most_memory: int | None) -> None:
+        self._put: Callable[[Any], None] = queue.put
+        self._pid = pid
+        self._most_jobs = most_jobs
+        self._most_memory = most_memory
+        self._begun = 0
+
+    def put(self, message: Any) -> None:
+        self._begun += message[0] == ACK
+        if message[0] == READY and self._is_leaving():
+            self._put((LEAVING, (self._pid,)))
+        self._put(message)
+
+    def _is_leaving(self) -> bool:
+        """Whether billiard will end this process after its job; it looks at the same, a moment later."""
+        done_enough = bool(self._most_jobs) and self._begun >= (self._most_jobs or 0)
+        # Memory at its peak: what is too much now is too much in a moment.
+        return done_enough or (bool(self._most_memory) and mem_rss() > (self._most_memory or 0))
+
+
+class _Worker(asynpool.Worker):
+    """A pool process that says when it will end, and whose jobs alone are ended by the soft time limit."""
+
+    outq: Any
+    maxtasks: Any
+    max_memory_per_child: Any
+
+    def after_fork(self) -> None:
+        super().after_fork()
+        time_limit.install()
+
+    def on_loop_start(self, pid: int) -> None:
+        super().on_loop_start(pid)
+        if self.maxtasks or self.max_memory_per_child:
+            self.outq = _Reports(self.outq, pid, self.maxtasks, self.max_memory_per_child)
+
+
+class _TimeLimits(pool.TimeoutHandler):
+    """Ends a process first, and says then that its job took too long: two outcomes of one job could follow each other.
+
+    Attributes:
+        read: takes note of what a process has said to the end.
+    """
+
+    read: Callable[[Any], None]
+
+    def on_hard_timeout(self, job: Any) -> None:
+        process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- nothing public tells it
+        if process is not None and not job.ready():
+            self._trywaitkill(process)
+            process._popen.wait(timeout=_KILLED_SECONDS)  # noqa: SLF001 -- `join` has no time limit
+            self.read(process)
+        super().on_hard_timeout(job)
+
+
+class _Pool(asynpool.AsynPool):
+    """A pool that hands a job to an idle process at once, and to none that is about to end."""
+
+    ResultHandler = _ResultHandler
+    TimeoutHandler = _TimeLimits
+    Worker = _Worker
+    on_poll_start: Any
+    _quick_put: Any
+    _put_back: Any
+    _pool: list[Any]
+    _cache: dict[int, Any]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._timeout_handler.read = self.process_flush_queues
+
+    # --- processes that leave -----------------------------------------------------------------------
+
+    def create_result_handler(self) -> Any:
+        handler = super().create_result_handler()
+        handler.state_handlers[LEAVING] = self.on_process_leaving
+        return handler
+
+    def on_process_leaving(self, pid: int) -> None:
+        """A process has said that it ends after its job."""
+        self._retire(*(process for process in self._pool if process.pid == pid))
+
+    def on_process_alive(self, pid: int) -> None:
+        """A process is ready for jobs, unless it was told to end meanwhile."""
+        super().on_process_alive(pid)
+        self._retire(*(process for process in self._pool if process.pid == pid and _is_leaving(process)))
+
+    def _retire(self, *processes: Any) -> None:
+        """Give a process no other job."""
+        for process in processes:
+            process.is_leaving = True
+            if self._fileno_to_inq.get(process.inqW_fd) is process:
+                self._all_inqueues.discard(process.inqW_fd)
+                self._busy_workers.discard(process.inqW_fd)
+
+    def shrink(self, n: int = 1) -> None:
+        """End idle processes.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        idle = [process for process in self._pool if self._is_idle(process)][:n]
+        for process in idle:
+            self._processes -= 1
+            if self._putlock:
+                self._putlock.shrink()
+            self._retire(process)
+            process.terminate_controlled()
+        if len(idle) < n:
+            raise ValueError("Can't shrink pool. All processes busy!")
+
+    def _is_idle(self, process: Any) -> bool:
+        """Whether nothing is written to a process, and it is not on its way out."""
+        return not _is_leaving(process) and all(
+            process is not job._write_to and process is not job._scheduled_for  # noqa: SLF001 -- nothing public tells it
+            for job in self._cache.values()
+        )
+
+    def terminate_job(self, pid: int, sig: Any = None) -> None:
+        """End a process for the sake of its job."""
+        super().terminate_job(pid, sig)
+        self.on_process_leaving(pid)
+
+    def on_job_ready(self, job: int, i: Any, obj: Any, inqW_fd: int) -> None:  # noqa: N803 -- billiard's name
+        """A job has ended; a process that was to end with it, and did not, ends now."""
+        super().on_job_ready(job, i, obj, inqW_fd)
+        process = self._fileno_to_inq.get(inqW_fd)
+        if getattr(process, "_job_terminated", False):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+    # --- processes that died ------------------------------------------------------------------------
+
+    def on_job_process_down(self, job: Any, pid_gone: int) -> None:
+        """A job's process is gone. What it had said is read first, or another would run what it has begun.
+
+        Billiard comes here also for a process that died a moment ago, and that it has not missed yet.
+        """
+        process = job._write_to  # noqa: SLF001 -- nothing public tells it
+        if process is not None and not job._accepted and not process._is_alive():  # noqa: SLF001 -- the same
+            self.process_flush_queues(process)
+            if job._accepted:  # noqa: SLF001 -- the same
+                return  # lost with its process, as soon as that is missed
+        super().on_job_process_down(job, pid_gone)
+
+    def did_start_ok(self) -> bool:
+        """Begin; a process that died meanwhile is replaced, and no reason for a worker to end itself."""
+        self.maintain_pool()
+        return True
+
+    def maintain_pool(self) -> None:
+        """Replace processes that died; if they die faster than that, the worker ends, and says so."""
+        try:
+            super().maintain_pool()
+        except RestartFreqExceeded:
+            logger.critical("the worker ends: the processes of its pool die as soon as they begin")
+            raise
+
+    def _track_child_process(self, proc: Any, hub: Any) -> None:
+        """Watch a process for its end, also one whose end was noticed and that is not gone yet."""
+        if getattr(proc, "_sentinel_poll", 0) is None:
+            del proc._sentinel_poll  # noqa: SLF001 -- Celery's own mark
+        super()._track_child_process(proc, hub)
+
+    # --- jobs ---------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Forget what no process has, when a connection is lost or the worker ends.
+
+        Celery forgets also what was written to a process that has not said yet that it begins. The process runs it all
+        the same: the job would run twice, and at its end the process would wait 30 s for its outcome to be read.
+        """
+        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- nothing public tells it
+        for job in written:
+            job._accepted = True  # noqa: SLF001 -- the same
+        super().flush()
+        for job in written:
+            job._accepted = job._worker_pid is not None  # noqa: SLF001 -- the same
+
+    def _create_write_handlers(self, hub: Any, **options: Any) -> None:
+        super()._create_write_handlers(hub, **options)
+        put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start
+        put_back = self._put_back
+
+        def put_and_write(job: Any) -> None:
+            """Not at the loop's next turn: whoever is idle takes it now."""
+            put(job)
+            idle = self._all_inqueues - self._active_writes - self._busy_workers
+            if idle:
+                write([*idle])
+
+        def put_back_and_tell(job: Any) -> None:
+            """It has not begun, and waits for a process again."""
+            put_back(job)
+            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- nothing public leads to it
+            if job in self.outbound_buffer and hasattr(request, "wait_for_process"):
+                request.wait_for_process()
+
+        def on_poll_start() -> None:
+            """Only where a job waits for a process, or a process is still watched for room."""
+            if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
+                prepare()
+
+        self._quick_put, self._put_back, self.on_poll_start = put_and_write, put_back_and_tell, on_poll_start
+
+
+def _is_leaving(process: Any) -> bool:
+    return getattr(process, "is_leaving", False)
+
+
+class TaskPool(prefork.TaskPool):
+    """The pool of a worker; named as Celery's own is, by which it is known."""
+
+    Pool = _Pool

@@ -1,0 +1,245 @@
+"""Celery's remote control, by an allow-list: whoever may write to its channel can ask, and size the pool, and no more.
+
+Nothing that a control message holds raises: an exception would close the channel, or end the worker.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from celery.app import control as celery_control
+from celery.worker.control import Panel
+from kombu import pidbox
+
+from worker.adapters import logs
+from worker.settings import QUEUES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logs.logger("worker.remote_control")
+
+MOST_PROCESSES = 64
+"""A pool is not made larger than this by remote control, and not smaller than one."""
+
+_LONGEST = 255
+_CLOCKS = 2**53
+_ID = re.compile(r"[\w-]{1,64}")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 1 <= value <= MOST_PROCESSES
+
+
+def _is_flag(value: object) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_ids(value: object) -> bool:
+    many = value if isinstance(value, list) else [value]
+    return len(many) <= _LONGEST and all(isinstance(one, str) and len(one) <= _LONGEST for one in many)
+
+
+def _is_nothing(value: object) -> bool:
+    return not value
+
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "active": ("safe",),
+    "active_queues": (),
+    "autoscale": ("max", "min"),
+    "clock": (),
+    "conf": ("with_defaults",),
+    "disable_events": (),
+    "enable_events": (),
+    "heartbeat": (),
+    "ping": (),
+    "pool_grow": ("n",),
+    "pool_shrink": ("n",),
+    "query_task": ("ids",),
+    "registered": ("taskinfoitems", "builtins"),
+    "report": (),
+    "reserved": (),
+    "revoked": (),
+    "scheduled": (),
+    "stats": (),
+}
+"""What any worker does when it is told to: commands, and their arguments."""
+
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("max", "min", "n"), _is_count),
+    **dict.fromkeys(("safe", "with_defaults", "builtins"), _is_flag),
+    "taskinfoitems": _is_nothing,
+    "ids": _is_ids,
+}
+"""What an argument must be."""
+
+_QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
+
+
+class Refused(Exception):
+    """A command that is not run; the message is the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A well-formed control message.
+
+    Attributes:
+        method: which command.
+        arguments: by name.
+        asker: the routing key of the queue of replies; None: no reply is wanted.
+        ticket: tells the asker which of its questions is answered.
+    """
+
+    method: str
+    arguments: dict[str, Any]
+    asker: str | None
+    ticket: str | None
+
+
+class Node(pidbox.Node):
+    """A worker's end of remote control."""
+
+    # Kombu sets these when a worker starts, and annotates none.
+    state: Any
+    channel: Any
+    mailbox: Any
+    hostname: Any
+
+    def handle_message(self, body: Any, message: Any = None) -> Any:
+        """Run a command, or reply why not, if this worker is meant."""
+        self._note_clock(message)
+        try:
+            command = _read(body, self.hostname, self.mailbox.reply_exchange.name)
+        except (Refused, ValueError, TypeError, LookupError):
+            log.warning("control message ignored: malformed")
+            return None
+        if command is None:
+            return None
+        answer = self._answer(command)
+        if command.asker is not None:
+            self._reply(command, answer)
+        return answer
+
+    def _note_clock(self, message: Any) -> None:
+        headers = getattr(message, "headers", None)
+        clock = headers.get("clock") if isinstance(headers, dict) else None
+        if type(clock) is int and 0 < clock < _CLOCKS:
+            self.adjust_clock(clock)
+
+    def _answer(self, command: Command) -> Any:
+        try:
+            self._check(command)
+            return self.handle(command.method, command.arguments)
+        except Refused as refusal:
+            known = command.method if command.method in Panel.data else "unknown"
+            log.warning("control command refused", command=known, reason=str(refusal))
+            return {"error": str(refusal)}
+        except Exception as error:  # noqa: BLE001 -- a command's own; its message may quote what was sent
+            log.warning("control command failed", command=command.method, error=type(error).__name__)
+            return {"error": f"{command.method} failed: {type(error).__name__}"}
+
+    def _check(self, command: Command) -> None:
+        """Refuse what is not allowed.
+
+        Raises:
+            Refused: it is not.
+        """
+        known = ALLOWED.get(command.method)
+        if known is not None:
+            for name, value in command.arguments.items():
+                if name not in known or not _CHECKS[name](value):
+                    raise Refused(f"{command.method}: an argument is unknown, or not of the expected type and size")
+        elif command.method not in self.state.app.conf.worker_remote_control:
+            raise Refused("this command is not allowed: worker.remote_control in the worker's settings may name it")
+        if command.method in _QUEUE_COMMANDS and command.arguments.get("queue") not in QUEUES:
+            raise Refused(f"no such queue: expected one of {', '.join(QUEUES)}")
+        self._check_size(command)
+
+    def _check_size(self, command: Command) -> None:
+        if command.method == "autoscale":
+            self._check_scale(command.arguments.get("min"), command.arguments.get("max"))
+        if command.method not in {"pool_grow", "pool_shrink"}:
+            return
+        count = command.arguments.get("n", 1)
+        after = self.state.consumer.pool.num_processes + (count if command.method == "pool_grow" else -count)
+        if not 1 <= after <= MOST_PROCESSES:
+            raise Refused(f"a pool has 1 to {MOST_PROCESSES} processes")
+
+    def _check_scale(self, least: int | None, most: int | None) -> None:
+        """Celery takes any two, and starts as many processes as the least says."""
+        scaler = self.state.consumer.controller.autoscaler
+        if scaler is None:  # the command itself says so
+            return
+        low: int = scaler.min_concurrency if least is None else least
+        high: int = scaler.max_concurrency if most is None else most
+        if low > high:
+            raise Refused("autoscale: min is greater than max")
+
+    def _reply(self, command: Command, answer: Any) -> None:
+        """Put the answer into the asker's queue, if that is still bound, and nowhere else."""
+        exchange = self.mailbox.reply_exchange.name
+        queue = f"{command.asker}.{exchange}"
+        try:
+            if (command.asker, "", queue) not in self.channel.get_table(exchange):
+                return
+            headers = {"ticket": command.ticket, "clock": self.mailbox.clock.forward()}
+            with self.mailbox.producer_or_acquire(channel=self.channel) as producer:
+                producer.publish(
+                    {self.hostname: answer},
+                    exchange="",
+                    routing_key=queue,
+                    headers=headers,
+                    serializer=self.mailbox.serializer,
+                    retry=True,
+                )
+        except Exception as error:  # noqa: BLE001 -- a lost connection is noticed where jobs are taken
+            log.warning("control reply not sent", command=command.method, error=type(error).__name__)
+
+
+def _read(body: Any, hostname: str, replies: str) -> Command | None:
+    """A control message's command; None if other workers are meant.
+
+    Raises:
+        Refused, ValueError, TypeError, LookupError: it is malformed.
+    """
+    method, arguments = body["method"], body.get("arguments") or {}
+    if not isinstance(method, str) or not isinstance(arguments, dict):
+        raise Refused("malformed")
+    if not _is_meant(hostname, body.get("destination"), body.get("pattern"), body.get("matcher")):
+        return None
+    reply_to, ticket, asker = body.get("reply_to"), body.get("ticket"), None
+    if reply_to:
+        asker = reply_to["routing_key"]
+        if reply_to["exchange"] != replies or not _is_id(asker) or not _is_id(ticket):
+            raise Refused("malformed")
+    return Command(method, arguments, asker, ticket)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _is_meant(hostname: str, destination: Any, pattern: Any, matcher: Any) -> bool:
+    """Whether a message is for this worker; of patterns only globs: a regular expression can take for ever."""
+    if destination:
+        return isinstance(destination, list) and hostname in destination
+    if not pattern or not matcher:
+        return True
+    return matcher == "glob" and len(pattern) <= _LONGEST and fnmatch.fnmatchcase(hostname, pattern)
+
+
+class Mailbox(pidbox.Mailbox):
+    """Celery's mailbox, with such nodes."""
+
+    node_cls = Node
+
+
+class Control(celery_control.Control):
+    """Celery's `app.control`, with such a mailbox."""
+
+    Mailbox = Mailbox

@@ -1,0 +1,405 @@
+"""Celery's request and consumer, made to say nothing of what a job holds.
+
+Stock Celery puts a producer's `argsrepr` into events and logs, prints arguments to `inspect active`, and logs
+the body of whatever it can't run. Here all of these see the names of a job's fields only.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from billiard.common import TERM_SIGNAME
+from billiard.einfo import ExceptionWithTraceback
+from celery.app.events import Events
+from celery.events.dispatcher import EventDispatcher
+from celery.exceptions import (
+    BackendError,
+    CPendingDeprecationWarning,
+    Ignore,
+    Reject,
+    Retry,
+    TaskRevokedError,
+    Terminated,
+    TimeLimitExceeded,
+    WorkerLostError,
+)
+from celery.platforms import signals
+from celery.worker import state
+from celery.worker.consumer import Consumer
+from celery.worker.request import Request
+from celery.worker.state import task_ready, task_reserved
+from kombu.asynchronous import get_event_loop, set_event_loop
+from kombu.exceptions import OperationalError
+from redis import RedisError
+
+from worker.contract import Job
+from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
+from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
+from worker.queue.transport.inspection import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.queue.transport.qos import QoS
+
+_LONGEST_ID = 64
+
+EVENT_SECONDS = 0.25
+"""How long an event may wait for others: Celery would send each by itself, which was a third of the main process's
+work (docs/performance.md)."""
+
+_EVENTS_AT_ONCE = 256
+
+logger = logging.getLogger("worker.quiet")
+
+
+@functools.cache
+def _known_fields(cls: type[Job]) -> set[str]:
+    return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
+
+
+def summarise(args: Any) -> str:
+    """A job's arguments as the names of the fields it has, of those that the contract knows.
+
+    >>> summarise([{"query_embedding": [0.1], "k": 12, "secret text": 1}])
+    '(k, query_embedding, +1)'
+    """
+    job = args[0] if isinstance(args, list | tuple) and args else None
+    if not isinstance(job, dict):
+        return "(no job)"
+    known = sorted(_known_fields(Job) & job.keys())
+    unknown = len(job) - len(known)
+    return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
+
+
+class QuietRequest(Request):
+    """A request that shows field names in place of arguments, and hands its pool what it needs, once."""
+
+    content_type = None
+    """Says that `body` is decoded."""
+
+    _was_terminated = False
+    """Somebody asked for the end of the process that runs it."""
+
+    _is_waiting = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._argsrepr = self._request_dict["argsrepr"] = summarise(self._args)
+        self._kwargsrepr = self._request_dict["kwargsrepr"] = "{}"
+        # A shadow name is a producer's free text, shown in logs and events.
+        self.name = self._type
+        # A sender's own time limits are refused by the task; until then they must not act.
+        self.time_limits = (None, None)
+        self._request_dict["shadow"] = None
+        if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's
+            self._expires -= timedelta(seconds=self._message.properties.get("clock_ahead", 0.0))
+
+    @property
+    def body(self) -> Any:
+        """The decoded body: what the pool's process gets, so that it need not decode the same bytes again."""
+        return self._payload
+
+    @property
+    def request_dict(self) -> dict[str, Any]:
+        """The headers for the pool's process. The arguments are in the body; beside it they would be sent twice."""
+        return {**self._request_dict, "args": None, "kwargs": None}
+
+    def wait_for_process(self) -> None:
+        """Note where the transport can tell that nobody has begun with it: no process is idle."""
+        self._is_waiting = True
+        self._tell_transport("mark_waiting")
+
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        """A process begins with it."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._tell_transport("mark_begun")
+        super().on_accepted(pid, time_accepted)
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether a process has it, as far as the pool has processes of its own."""
+        job = self._apply_result() if self._apply_result is not None else None
+        return job is None or getattr(job, "_write_to", job) is not None
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """A time limit has passed; at the hard one the process was ended, and this one tells the job's caller."""
+        if soft:
+            super().on_timeout(soft, timeout)
+            return
+        task_ready(self)
+        if state.should_terminate:  # the worker ends at once: the message comes back
+            return
+        logger.error("hard time limit: the process was ended", extra={"task_id": self.id, "seconds": timeout})
+        self._owe(TimeLimitExceeded(timeout))
+        self.send_event("task-failed", exception="TimeLimitExceeded", traceback="")
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        """A job that failed: put back if its result could not be stored, a dead letter if its failure is the message's.
+
+        That is one whose retries are used up, or whose token was never good for it.
+
+        Args:
+            exc_info: the error.
+            send_failed_event: whether events tell of it.
+            return_ok: whether the pool's process has stored it; nothing else is acknowledged before it is stored here.
+        """
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):  # how a pool process hands it over
+            error = error.exc
+        if isinstance(error, BackendError | RedisError | OperationalError):
+            task_ready(self)
+            logger.warning("result not stored: the job goes back", extra={"task_id": self.id})
+            return self.reject(requeue=True)
+        if isinstance(error, TimeLimitExceeded):  # `on_timeout` is called next
+            return None
+        if isinstance(error, Terminated):
+            return self._on_terminated(error)
+        if isinstance(error, WorkerLostError | SystemExit | KeyboardInterrupt):
+            return self._on_lost()
+        if not return_ok and not isinstance(error, Reject | Ignore | Retry):
+            return self._on_unforeseen(error)
+        if isinstance(error, Unavailable):
+            self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
+        if isinstance(error, NotAuthorised) and error.forged:
+            self._condemn(Refusal("bad_signature", error, self.id, self._type))
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def _on_lost(self) -> Any:
+        """The process died while it ran the job, and nobody had asked it to: that counts, and the job goes back."""
+        task_ready(self)
+        if self._already_revoked or self._already_cancelled:
+            return None
+        logger.error("process lost: the job goes back", extra={"task_id": self.id})
+        if state.should_stop is None and not state.should_terminate:
+            self._tell_transport("blame")
+        return self.reject(requeue=True)
+
+    def _on_terminated(self, error: Terminated) -> Any:
+        """The process was ended by request, for this job or, if it had outlived that one, for another."""
+        task_ready(self)
+        if self._already_revoked or self._already_cancelled:
+            return None
+        if self._was_terminated or self.id in state.revoked:
+            return self._announce_revoked("terminated", True, str(error), False)
+        return self.reject(requeue=True)
+
+    def _on_unforeseen(self, error: BaseException) -> None:
+        """Something failed outside the job, where no outcome is stored."""
+        task_ready(self)
+        logger.error("failed outside the job", extra={"task_id": self.id, "error": type(error).__name__})
+        self._owe(error if isinstance(error, Exception) else InternalError(type(error).__name__))
+        self.send_event("task-failed", exception=type(error).__name__, traceback="")
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """Have the process end. The revocation is told once it has: until then the job may still be answered."""
+        signum = signals.signum(signal or TERM_SIGNAME)
+        self._was_terminated = True
+        if self.time_start:
+            pool.terminate_job(self.worker_pid, signum)
+        else:
+            self._terminate_on_ack = pool, signum
+        handed_over = self._apply_result() if self._apply_result is not None else None
+        if handed_over is not None:
+            handed_over.terminate(signum)
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        task_ready(self)
+        self.send_event("task-revoked", terminated=terminated, signum=signum, expired=expired)
+        self._already_revoked = True
+        if expired:
+            error = DeadLettered("the job expired before a worker ran it")
+            self._condemn(Refusal("expired", error, self.id, self._type))
+            self._owe(error)
+        else:
+            self._owe(TaskRevokedError(reason))
+
+    def _success_was_stored(self) -> Any:
+        """Nothing: to ask would have the event loop wait for Redis. The job runs again, and its first answer stands."""
+        return False
+
+    def _owe(self, error: Exception) -> None:
+        """Have a failure stored that only this process can tell of; the message is acknowledged once it is."""
+        if not self.store_errors:
+            self.acknowledge()
+            return
+        context, hub = self._context, get_event_loop()
+
+        def acknowledge() -> None:
+            if context.chain or context.chord or context.errbacks:  # further tasks, where these are allowed
+                try:
+                    self.task.backend.mark_as_failure(self.id, error, request=context, store_result=False)
+                except Exception as failed:  # noqa: BLE001 -- of any task that a sender names
+                    logger.warning("further tasks not told", extra={"task_id": self.id, "error": type(failed).__name__})
+            if hub is None:
+                self.acknowledge()
+            else:
+                hub.call_soon(self.acknowledge)
+
+        self.task.backend.owe(self.id, error, acknowledge)
+
+    def _condemn(self, refusal: Refusal) -> None:
+        """Have the message end as a dead letter."""
+        self._tell_transport("condemn", refusal)
+
+    def _tell_transport(self, what: str, *more: Any) -> None:
+        """Say of this message what only our own transport understands."""
+        tell = getattr(self._message.channel.qos, what, None)
+        if tell is not None:
+            tell(self._message.delivery_tag, *more)
+
+    def info(self, safe: bool = True) -> dict[str, Any]:
+        """What `inspect active` and its like show, whatever they ask for."""
+        del safe
+        return {**super().info(safe=True)}
+
+
+class _Dispatcher(EventDispatcher):
+    """Sends events once: what waits for a lost connection in the event loop has all jobs wait."""
+
+    def _publish(self, event: Any, producer: Any, routing_key: str, **options: Any) -> None:
+        super()._publish(event, producer, routing_key, **{**options, "retry": False})
+
+
+class QuietEvents(Events):
+    """The app's events, sent once; those that Redis does not hear are kept for the next connection."""
+
+    dispatcher_cls = _Dispatcher
+
+
+class QuietConsumer(Consumer):
+    """A consumer that names what is wrong with a message without printing it, and sends events together."""
+
+    _flush_at = float("-inf")
+    _deliveries: QoS | None = None
+
+    def __init__(self, on_task_request: Callable[[QuietRequest], Any], *args: Any, **options: Any) -> None:
+        def handle(request: QuietRequest) -> None:
+            """Hand a job to the pool; one that no process could take has not begun."""
+            if on_task_request(request) is False or not request.is_handed_over:
+                request.wait_for_process()
+
+        super().__init__(handle, *args, **options)
+
+    def connect(self) -> Any:
+        """Connect; the transport tells senders of what it refuses through the result backend."""
+        if self.hub is not None:
+            set_event_loop(self.hub)  # kombu forgets it with each lost connection
+        connection = super().connect()
+        if hasattr(connection.transport, "answer"):
+            connection.transport.answer = self.app.backend.answer
+            connection.transport.is_answered = self.app.backend.is_answered
+            connection.transport.deliveries = self._deliveries
+        return connection
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Have the loop watched; anew after each connection, because timers end with it."""
+        super().register_with_event_loop(hub)
+        watch = LoopWatch(time.monotonic, getattr(self.app, "note_stall", lambda _: None))
+        hub.call_soon(watch.beat)  # the loop's first turn, from which on it is watched
+        hub.call_repeatedly(BEAT_SECONDS, watch.beat)
+
+    def on_send_event_buffered(self) -> None:
+        """Have what waits to be sent wait for others, unless the worker is ending."""
+        if self.hub is None or self.event_dispatcher is None:
+            return
+        if state.should_stop is not None:  # nobody will turn the loop again
+            self._flush_events()
+            return
+        self.event_dispatcher.buffer_limit = _EVENTS_AT_ONCE
+        now = time.monotonic()
+        if now >= self._flush_at:  # also where a timer was lost with its connection
+            self._flush_at = now + EVENT_SECONDS
+            self.hub.call_later(EVENT_SECONDS, self._flush_events)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Keep what was delivered: jobs run on, and are acknowledged over the next connection."""
+        leave = getattr(self.connection.transport, "leave", None)
+        if leave is not None:
+            self._deliveries = leave()
+        with warnings.catch_warnings(action="ignore", category=CPendingDeprecationWarning):  # of Celery's next default
+            super().on_connection_error_after_connected(exc)
+
+    def on_close(self) -> None:
+        """Forget what the pool has not begun; where a connection was lost, it goes back."""
+        if state.should_stop is not None:
+            self._flush_events()  # a timer will not come to it any more
+        semaphore, jobs = self.controller.semaphore, self._jobs()
+        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- nothing public tells it
+        waiting += state.scheduled_requests
+        super().on_close()
+        at_work = self._jobs()
+        for job in at_work.values():  # Celery has forgotten those that no process has accepted yet
+            task_reserved(_request_of(job))
+        if semaphore:  # Celery has made all places free, also those of jobs that run on
+            semaphore.value = max(0, semaphore.initial_value - len(at_work))
+        if state.should_stop is None and self._deliveries is not None:
+            waiting += [_request_of(job) for number, job in jobs.items() if number not in at_work and not job.ready()]
+            self._deliveries.requeue(request.message.delivery_tag for request in waiting)
+
+    def _jobs(self) -> dict[int, Any]:
+        """Jobs that the pool has, by its number; none of a pool that drops nothing."""
+        return {**getattr(getattr(self.pool, "_pool", None), "_cache", {})}
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """A body that can't be decoded at all.
+
+        Celery hands those of remote control over as well: who writes these may not write a job's result.
+        """
+        jobs = getattr(self, "task_consumer", None)
+        if jobs is not None and message.channel is not jobs.channel:
+            logger.warning("control message ignored: undecodable")
+            return
+        logger.error("message refused: undecodable", extra=safe(message, exc))
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        known = headers.get("task") in self.app.tasks
+        problem = InvalidJob("the body could not be decoded as JSON (and must not be compressed)")
+        self._refuse(message, problem if known else None)
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        """Not a task message."""
+        del body
+        logger.error("message refused: not a task message", extra=safe(message))
+        self._refuse(message, None)
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """A task that this worker does not have."""
+        del body, exc
+        logger.error("message refused: unknown task", extra=safe(message))
+        self._refuse(message, DeadLettered("this worker has no such task"))
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """A task message whose envelope is wrong."""
+        del body
+        logger.error("message refused: invalid envelope", extra=safe(message, exc))
+        self._refuse(message, InvalidJob("the message's headers are not those of a task"))
+
+    def _refuse(self, message: Any, problem: Exception | None) -> None:
+        """Forget a message; whoever sent it is told first, if its id can be read."""
+        forget = functools.partial(message.reject_log_error, logger, self.connection_errors)
+        task_id = safe(message)["task_id"]
+        if problem is None or not task_id:
+            forget()
+        else:
+            self.app.backend.owe(task_id, problem, lambda: self.call_soon_ack(forget))
+
+
+def _request_of(job: Any) -> QuietRequest:
+    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- nothing public leads to it
+
+
+def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:
+    """What may be logged of a message: its id if it is one, its size, the kind of error."""
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    task_id = str(headers.get("id", ""))
+    return {
+        "task_id": task_id if len(task_id) <= _LONGEST_ID and task_id.replace("-", "").isalnum() else "",
+        "bytes": len(message.body or b""),
+        "error": type(exc).__name__ if exc else "",
+    }

@@ -1,0 +1,319 @@
+"""The tasks that a backend may call. What they share is `run_job`; each is a few lines."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import kombu.exceptions
+import redis
+from celery import Task
+from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
+
+from worker.adapters import logs
+from worker.contract import (
+    BuildCitations,
+    Job,
+    JobT,
+    Part,
+    PinnedReplay,
+    RetrieveHybrid,
+    RetrieveTopK,
+    RunPipeline,
+    VerifyRuns,
+    parse_job,
+)
+from worker.core.shape import check_shape
+from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
+from worker.jobs.drift import watcher
+from worker.jobs.principal import identify
+from worker.queue import time_limit
+from worker.queue.codec import UNDECODABLE, JobResult, Unreadable
+from worker.queue.outcome_log import outcome
+from worker.queue.request import summarise
+from worker.queue.transport.inspection import OUTAGE_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from celery import Celery
+
+    from worker.jobs.engine import Engine
+    from worker.model import Principal
+    from worker.queue.metrics import Metrics
+    from worker.settings import Settings
+
+    Answer: TypeAlias = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
+
+log = logs.logger("worker.tasks")
+
+_LEAST_PAUSE_SECONDS = 0.001
+
+
+class RetrievalTask(Task):
+    """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
+
+    Request = "worker.queue.request:QuietRequest"
+    Strategy = "worker.queue.admission:admit"
+    typing = False  # a wrong number of arguments is an InvalidJob, not a TypeError
+    acks_late = True
+    reject_on_worker_lost = True
+    throws = (RetrievalError,)
+    max_retries = None  # `_again` bounds how long, not how often
+
+    def on_failure(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        """A job has failed, and its record is stored."""
+        del task_id, args, kwargs
+        _forget_where(einfo, exc)
+
+    def on_retry(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        """A job has been put off."""
+        del task_id, args, kwargs
+        _forget_where(einfo, exc)
+
+
+def _forget_where(einfo: Any, *errors: BaseException) -> None:
+    """Drop what Celery notes of an error's place, which nothing reads: the log says where it was.
+
+    Celery copies it for the main process, over a thousand objects. And the frames hold this very note, so each failed
+    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`jobs.engine`). There
+    is no such note where the main process puts a job off, because it has lost Redis.
+    """
+    if einfo is None:
+        return
+    einfo.tb = None
+    for error in (getattr(einfo.exception, "exc", einfo.exception), *errors):
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+
+
+TASKS: dict[str, tuple[type[Job], Callable[[Engine], Answer[Any]]]] = {
+    "retrieve_top_k": (RetrieveTopK, lambda engine: engine.retrieval.top_k),
+    "pinned_replay": (PinnedReplay, lambda engine: engine.replay.pinned),
+    "build_citations": (BuildCitations, lambda engine: engine.citing.build),
+    "retrieve_hybrid": (RetrieveHybrid, lambda engine: engine.hybrid.retrieve),
+    "run_pipeline": (RunPipeline, lambda engine: engine.pipeline_jobs.answer),
+}
+"""What a backend may call: a task's name, the type of its job, and what answers it."""
+
+
+def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> None:
+    """Define the tasks on an app.
+
+    Args:
+        app: the Celery app.
+        settings: the worker's settings.
+        engine: gives this process's engine, made after fork.
+        metrics: counts jobs, if the settings ask for it.
+    """
+    run = partial(run_counted, metrics) if settings.metrics.on else run_job
+    for name, (model, method) in TASKS.items():
+        _define(app, name, model, partial(_answer, engine, method), settings, run)
+    if settings.verify.every_minutes:
+        asker = watcher(settings)
+        _define(app, "verify_runs", VerifyRuns, lambda _, __: _verified(engine(), asker, settings), settings, run)
+
+
+def _define(
+    app: Celery,
+    name: str,
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+    run: Callable[..., JobResult],
+) -> None:
+    @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
+    def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
+        return run(self, args, kwargs, model, answer, settings)
+
+
+def _answer(
+    engine: Callable[[], Engine], method: Callable[[Engine], Answer[Any]], job: Any, who: Any
+) -> dict[str, Any]:
+    """The engine is made on first use."""
+    return method(engine())(job, who)
+
+
+def _verified(engine: Engine, asker: Principal | None, settings: Settings) -> dict[str, Any]:
+    """The schedule's task. Whoever may write to the queue may start it, and gets two numbers."""
+    checked = engine.verifying.due(asker, settings.verify.batch)
+    return {"schema_version": 1, "checked": len(checked), "drifted": sum(run.drifted for run in checked)}
+
+
+def run_job(
+    task: RetrievalTask,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+) -> JobResult:
+    """Check one delivered job, answer it, say so in one log line.
+
+    Raises:
+        RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
+        celery.exceptions.Retry: Postgres or Redis is away, and not for too long yet.
+        celery.exceptions.Reject: the queue's Redis is, too: the message goes back as it is.
+    """
+    started = time.perf_counter()
+    run: dict[str, str] = {}
+    try:
+        with time_limit.Raised():
+            _check_envelope(task)
+            raw = _only_argument(args, kwargs)
+            check_shape(raw, settings.limits)
+            job = parse_job(model, raw)
+            run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
+            result = answer(job, Caller(job, raw, task, settings))
+            rows, summary = outcome(task.name, result)
+            done = JobResult(result, f"<{task.name} {summary}>")
+    except Unavailable as error:
+        _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
+        raise _again(task, error, settings) from None
+    except (redis.RedisError, kombu.exceptions.OperationalError) as error:
+        _log("job delayed", task, started, **run, level="warning", error=type(error).__name__)
+        raise _again(task, Unavailable("Redis is away"), settings) from None
+    except SoftTimeLimitExceeded:
+        _log("job failed", task, started, **run, level="warning", error="TimedOut")
+        limit = settings.worker.soft_time_limit_seconds
+        raise TimedOut(f"the job ran longer than {limit} s") from None
+    except RetrievalError as error:
+        level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
+        _log("job failed", task, started, **run, level=level, error=type(error).__name__, reason=error.message)
+        raise error.with_traceback(None) from error.__cause__  # Celery would copy each frame
+    except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
+        _log("job failed", task, started, **run, level="error", error=type(error).__name__, where=logs.where(error))
+        raise InternalError(
+            f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
+        ) from None
+    _log("job done", task, started, **run, rows=rows, outcome=summary)
+    return done
+
+
+def run_counted(
+    metrics: Metrics,
+    task: RetrievalTask,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+) -> JobResult:
+    """`run_job`, and what it adds to the metrics."""
+    started = time.perf_counter()
+    outcome = "interrupted"
+    answered: dict[str, Any] | None = None
+
+    def keeping(job: JobT, who: Callable[[], Principal | None]) -> dict[str, Any]:
+        nonlocal answered
+        answered = answer(job, who)
+        return answered
+
+    try:
+        done = run_job(task, args, kwargs, model, keeping, settings)
+        outcome = "ok"
+    except (Retry, Reject):
+        outcome = "delayed"
+        raise
+    except RetrievalError as error:
+        outcome = type(error).__name__
+        raise
+    finally:
+        metrics.job(task.name, outcome, time.perf_counter() - started, answered)
+    return done
+
+
+class Caller:
+    """Who asks, found out when it is called; and what only the shell knows of a delivered job.
+
+    Attributes:
+        task_id: Celery's id: the same when the message is delivered again.
+    """
+
+    def __init__(self, job: Part, raw: dict[str, Any], task: RetrievalTask, settings: Settings) -> None:
+        self._job = job
+        self._raw = raw
+        self._task = task
+        self._settings = settings
+        self.task_id: str = task.request.id
+
+    def __call__(self) -> Principal | None:
+        """Who asks; nobody in a job that has no such field."""
+        if not isinstance(self._job, Job):
+            return None
+        return identify(self._job, self._raw, task=self._task.name, task_id=self.task_id, settings=self._settings)
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Tell a backend, or Flower, where the job is; if that fails, the job goes on."""
+        with contextlib.suppress(redis.RedisError, kombu.exceptions.OperationalError):
+            self._task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
+
+
+def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 1:
+        raise InvalidJob("expected the job object as the only positional argument, and no keyword arguments")
+    if isinstance(args[0], Unreadable):
+        raise InvalidJob(UNDECODABLE)
+    return args[0]
+
+
+def _check_envelope(task: RetrievalTask) -> None:
+    """Headers by which a sender could change how the worker runs."""
+    limits = task.request.timelimit
+    if limits is not None and limits not in ([None, None], (None, None)):
+        raise InvalidJob("expected no such header", "timelimit")
+    if task.request.get("compression") is not None:
+        raise InvalidJob("expected no such header", "compression")
+
+
+def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
+    """Put the job back for later, or give up with ``error`` once it has waited for as long as an outage may last.
+
+    What counts is the sum of its pauses, which travels with it: a sender can make it shorter, and no longer.
+    """
+    rules, waited = settings.worker, _waited(task)
+    left = rules.max_outage_seconds - waited
+    if left < _LEAST_PAUSE_SECONDS:
+        return error
+    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0 ** min(task.request.retries, 30))
+    # Jitter, so that a thousand jobs do not come back in the same instant; no result depends on it.
+    pause = min(left, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
+    try:
+        again: Exception = task.retry(
+            exc=error,
+            countdown=pause + _clock_ahead(task),
+            throw=False,
+            headers={OUTAGE_HEADER: waited + pause},
+            # Celery would send the task's own limits as the header that `_check_envelope` refuses.
+            time_limit=None,
+            soft_time_limit=None,
+            argsrepr=summarise(task.request.args),
+            kwargsrepr="{}",
+        )
+    except Reject:  # how Celery says that it could not be sent
+        again = Reject("the queue's Redis is away", requeue=True)
+    return again
+
+
+def _clock_ahead(task: RetrievalTask) -> float:
+    """By how many seconds Redis' clock is ahead of this machine's: Celery counts from this one, and Redis decides."""
+    return float((task.request.properties or {}).get("clock_ahead", 0.0))
+
+
+def _waited(task: RetrievalTask) -> float:
+    """For how long the job has been put off already; `worker.queue.transport.inspection` has checked what it says."""
+    waited = task.request.get(OUTAGE_HEADER)
+    return float(waited) if isinstance(waited, int | float) and waited >= 0 else 0.0
+
+
+def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:
+    """One line a job; a wrong job is its sender's matter, the rest an operator's."""
+    getattr(log, level)(
+        event,
+        task=task.name,
+        task_id=task.request.id,
+        duration_ms=round((time.perf_counter() - started) * 1000, 2),
+        **fields,
+    )

@@ -1,0 +1,715 @@
+"""Kombu's Redis channel, over claims: what becomes of each message that is taken."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import time
+from collections import deque
+from datetime import UTC, datetime
+from queue import Empty
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import redis
+from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual
+from kombu.utils import json as kombu_json
+from kombu.utils.encoding import bytes_to_str
+
+from worker.adapters import logs
+from worker.errors import DeadLettered, InternalError
+from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
+from worker.queue.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, Pop, Taken
+from worker.queue.transport.clock import ServerClock
+from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules
+from worker.queue.transport.qos import BROKEN, Message, QoS, payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from worker.errors import RetrievalError
+
+    Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
+    IsAnswered: TypeAlias = Callable[[str], bool]
+
+log = logs.logger("worker.transport")
+
+AT_A_STRETCH = 256
+"""So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
+jobs that end, and of being told to end itself."""
+
+PROMOTE_SECONDS = 0.25
+"""How often a worker looks for messages whose time has come."""
+
+MAINTENANCE_SECONDS = 2.0
+"""How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
+
+OVERDUE_SECONDS = 1.0
+"""How often it looks for deliveries that are overdue, and lets messages back that were put off."""
+
+OVERDUE_AT_ONCE = 64
+LET_BACK_A_PROCESS = 2
+"""So many that were put off a worker lets back to a queue at a time, for each message that it may hold at once."""
+
+OTHERS_BETWEEN = 400
+"""While others wait in the queue, it lets one back for so many that it has delivered from there."""
+
+SILENCE_SECONDS = 3.0
+"""How long an answer may be overdue before its connection counts as half-open."""
+
+FANOUT_BYTES = 2_097_152
+"""Longer messages of remote control or events are ignored."""
+
+PUBLISHED_SECONDS = 0.02
+"""So long an event loop listens to remote control and events at a time; jobs have their turn, however many come."""
+
+PAUSE_SECONDS = 1.0
+"""How long nothing is claimed after failures could not be told to their senders."""
+
+
+class Channel(kombu_redis.Channel):
+    """A channel that claims.
+
+    Attributes:
+        rules: what a message must be; the transport option ``rules``.
+        is_left: its connection is lost, and its worker goes on.
+        has_published: there may be more of remote control and events than one turn of the event loop is for.
+    """
+
+    QoS = QoS
+    Message = Message
+    from_transport_options = (  # type: ignore[assignment] # one more
+        *kombu_redis.Channel.from_transport_options,
+        "rules",
+    )
+    priority_steps = [0]  # noqa: RUF012 -- kombu's form: one list a queue
+    max_connections = 64  # one for each queue, and those of all threads
+    rules = Rules()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._claims: dict[str, Claim] = {}
+        self.is_left = self.has_published = False
+        self._kept: redis.Redis | None = None
+        self._clock = ServerClock(time.monotonic)
+        self._deliveries = 0
+        self._paused_until = self._maintained = self._looked = self._promoted = float("-inf")
+        self._turn = 0
+        self._taken: deque[Taken] = deque()
+        super().__init__(*args, **options)
+        if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
+            raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def conn_or_acquire(self, client: redis.Redis | None = None) -> Any:
+        """A client for commands that do not wait.
+
+        Kombu makes a new one each time. One may be kept: it holds no connection but takes one from its pool, which is
+        safe between threads, for each command; and a fork takes the pool away, and the client with it.
+        """
+        if client is None:
+            if self.connection is None or self.is_left:  # a job ended after its channel did: Redis is told later
+                raise redis.ConnectionError("the channel is closed")
+            pool = self.pool
+            if self._kept is None or self._kept.connection_pool is not pool:
+                self._kept = self._create_client()
+            client = self._kept
+        return contextlib.nullcontext(client)
+
+    def suspect_connections(self) -> None:
+        """Have all connect again: where one connection was silent, each of the others would be, too, for as long."""
+        for claim in self._claims.values():
+            claim.drop()
+        if self.connection is not None and self._pool is not None:
+            self._pool.disconnect(inuse_connections=False)
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        """Kombu's parameters of a connection; of what is polled, its poller is told before it closes."""
+        parameters = super()._connparams()
+        before_close = self._on_connection_disconnect if asynchronous else _ignore
+        parameters["connection_class"] = connections.announced(parameters["connection_class"], before_close)
+        return parameters  # type: ignore[no-any-return] # kombu has no types
+
+    def _on_connection_disconnect(self, connection: Any) -> None:
+        if self._in_listen is connection:
+            self._in_listen = False
+        if self.connection is not None:
+            self.connection.cycle.unwatch(connection)
+
+    def _once_client(self) -> redis.Redis:
+        """A client that tries a command once: several tries take longer than an owner may be silent."""
+        parameters = self._connparams() | {"health_check_interval": 0}
+        return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
+
+    # --- consumers ----------------------------------------------------------------------------------
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **options: Any) -> Any:
+        """Begin to claim from a queue."""
+        consumed = super().basic_consume(queue, no_ack, *args, **options)
+        if queue not in self.active_fanout_queues and queue not in self._claims:
+            if not no_ack:
+                self._take_over()
+            kind = Pop if no_ack else Claim
+            self._claims[queue] = kind(queue, self.client, self._heart, time.monotonic, self.rules.max_bytes)
+        return consumed
+
+    def _take_over(self) -> None:
+        """Go on with what this worker was delivered on a connection that it has lost."""
+        before = self.connection.deliveries
+        if before is None:
+            self.connection.deliveries = self.qos
+        elif before.channel.is_left:
+            before.move_to(self)
+            self._qos = before
+
+    @property
+    def _heart(self) -> owners.Heart:
+        if self.qos.heart is None:
+            self.qos.heart = owners.Heart(self._once_client(), _process_name())
+        return self.qos.heart  # type: ignore[no-any-return] # kombu has no types
+
+    def leave(self) -> None:
+        """Give up the connections and nothing else: jobs go on, and the next channel tells Redis how they end."""
+        for claim in self._claims.values():
+            claim.drop()
+        self._claims.clear()
+        for taken in self._taken:
+            self.qos.owe_requeue(taken.tag, taken.claim.queue)
+        self._taken.clear()
+        self.is_left = True
+
+    def _basic_cancel(self, consumer_tag: str) -> Any:
+        queue = self._tag_to_queue.get(consumer_tag)
+        cancelled = super()._basic_cancel(consumer_tag)
+        if queue in self._claims and queue not in self.active_queues:
+            self._close_claim(self._claims.pop(queue))
+        return cancelled
+
+    def _close_claim(self, claim: Claim) -> None:
+        with self.conn_or_acquire() as client:
+            for taken in [one for one in self._taken if one.claim is claim]:
+                self._taken.remove(taken)
+                with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
+                    unacked.give_back(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
+            claim.close(client)
+            self._let_go(client)
+
+    def _let_go(self, client: redis.Redis) -> None:
+        with contextlib.suppress(*BROKEN):  # they die
+            self._heart.let_go(client, self.qos.holders)
+
+    # --- claims -------------------------------------------------------------------------------------
+
+    @property
+    def on_hand(self) -> int:
+        """Messages that were taken and not looked at yet."""
+        return len(self._taken)
+
+    def acknowledge(self, done: unacked.Done) -> None:
+        """Forget a delivery; where there is room and nothing waits for a message, the next one comes with it."""
+        claims = list(self._claims.values())
+        usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
+        if claims and usual and self._may_claim():
+            self._take_next(claims, done)  # where that breaks, the claim is dropped, and `QoS` says it again
+            return
+        with self.conn_or_acquire() as client:
+            unacked.acknowledge(client, done)
+
+    def _take_next(self, claims: list[Claim], done: unacked.Done) -> None:
+        claim = claims[self._turn % len(claims)]
+        self._turn += 1
+        taken = claim.take_next(self._deliveries + 1, done)
+        if taken is not None:
+            self._deliveries += 1
+            self._taken.append(taken)
+
+    def _hand_over(self, client: redis.Redis) -> None:
+        """What becomes of messages that came with acknowledgements."""
+        while self._taken:
+            self._settle_one(self._taken.popleft(), client)
+
+    def _settle_one(self, taken: Taken, client: redis.Redis) -> None:
+        """Look at a message that is written down, and hand it on; where Redis goes away meanwhile, it goes back."""
+        try:
+            found = self._look(taken.raw, taken.count, client)
+            gone = self._hand_on(taken, found, client)
+        except BROKEN:
+            if taken.tag not in self.qos.held:
+                self.qos.owe_requeue(taken.tag, taken.claim.queue)
+            raise
+        taken.claim.settled(1, int(gone))
+
+    def _look(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
+        """What a message is, and whether it was delivered too often.
+
+        Args:
+            raw: the message.
+            count: how often it was delivered, with this time.
+            client: of the broker.
+        """
+        if count > self.rules.max_deliveries + 1:  # whoever should have given it up has died of reading it
+            return Refusal("max_deliveries", _too_often(count), inspection.glimpse_id(raw, self.rules))
+        found = inspection.inspect(raw, self.rules, self._clock.read(client))
+        if isinstance(found, Delivery) and count > self.rules.max_deliveries:
+            return Refusal("max_deliveries", _too_often(count), found.id, found.headers["task"])
+        return found
+
+    def _hand_on(self, taken: Taken, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
+        """Deliver a message that is written down, or have it wait for its time, or give it up.
+
+        Returns:
+            Whether another one may come in its place.
+        """
+        queue = taken.claim.queue
+        if isinstance(found, Later):
+            delayed.delay(client, taken.tag, queue, found.due)
+            return True
+        if isinstance(found, Refusal):
+            if found.reason == "max_deliveries" and self._is_answered(found.id):
+                self._forget(taken, client)
+                return True
+            count = taken.count if found.reason == "max_deliveries" else taken.count - 1
+            return self._give_up(taken.tag, queue, found, client, count)
+        taken.claim.deliveries += 1
+        self._deliver(taken, found, client)
+        return False
+
+    def claim_more(self) -> None:
+        """Take what is there while there is room, in turns; then wait at every queue."""
+        if self._taken:
+            with self.conn_or_acquire() as client:
+                self._hand_over(client)
+        if not self._claims or not self._may_claim():
+            return
+        claims = list(self._claims.values())
+        with self.conn_or_acquire() as client:
+            for claim in claims:
+                if not claim.ready:
+                    claim.connect(client)
+                self.connection.cycle.watch(self, claim)
+            idle = [claim for claim in claims if claim.since is None]
+            if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
+                self._take_turns(idle, client)
+        if self._may_claim():
+            for claim in claims:
+                if claim.since is None and claim.ready:
+                    claim.start()
+
+    def _may_claim(self) -> bool:
+        return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
+
+    def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
+        """Where several queues have messages, each is next in its turn.
+
+        None is taken that would have to go back, unless many are refused: then so many that one of them may be good.
+        """
+        empty = taken = 0
+        while empty < len(claims) and taken < AT_A_STRETCH and self._may_claim():
+            claim = claims[self._turn % len(claims)]
+            self._turn += 1
+            messages = claim.take_now()
+            empty = 0 if messages else empty + 1
+            taken += len(messages)
+            self._settle(claim, messages, client)
+
+    def on_claim(self, claim: Claim) -> bool:
+        """A claim was answered; whether with a message."""
+        raw = claim.read()
+        if raw is None:
+            return False
+        with self.conn_or_acquire() as client:
+            self._settle(claim, [raw], client)
+        return True
+
+    def _settle(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
+        """What becomes of messages that were just taken: good ones are delivered while there is room."""
+        if not claim.reliable:
+            for raw in taken:
+                self._deliver_plain(claim.queue, raw)
+            return
+        try:
+            if len(taken) > 1:
+                self._settle_many(claim, taken, client)
+            elif taken and self._may_claim():
+                self._settle_written(claim, taken[0], client)
+            elif taken:  # another message came first
+                claim.give_back(client, taken)
+        except BROKEN:
+            claim.drop()  # whether Redis has heard the last command is not known
+            raise
+
+    def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
+        """Count a message before it is looked at: it may kill whoever looks."""
+        written = self._write_down(claim, raw, client)
+        if written is not None:
+            self._settle_one(written, client)
+
+    def _settle_many(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
+        """The same of a burst, most of which is refused: that goes to the dead letters in one round trip."""
+        no_room: list[bytes] = []
+        refused: list[tuple[bytes, Refusal]] = []
+        later = buried = 0
+        counts: Any = client.hmget(keys.deliveries(claim.queue), [keys.digest(raw) for raw in taken])
+        for raw, count in zip(taken, counts, strict=True):
+            found = self._look(raw, int(count or 0) + 1, client)
+            if isinstance(found, Refusal) and found.reason != "max_deliveries":
+                refused.append((raw, found))
+            elif not isinstance(found, Delivery) or self._may_claim():
+                written = self._write_down(claim, raw, client)
+                if written is not None:
+                    later += self._hand_on(written, found, client)
+            else:
+                no_room.append(raw)
+        if no_room:
+            claim.give_back(client, no_room)
+        if refused:
+            buried = self._bury_claimed(claim, refused, client)
+        claim.settled(len(taken), buried + later)
+
+    def _deliver_plain(self, queue: str, raw: bytes) -> None:
+        try:
+            payload = kombu_json.loads(raw.decode())
+        except ValueError:
+            log.warning("reply ignored", bytes=len(raw))
+            return
+        self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
+
+    def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> Taken | None:
+        """Note a delivery; None if its message was taken back meanwhile."""
+        self._deliveries += 1
+        tag = keys.tag(claim.owner, self._deliveries)
+        place = keys.inflight(claim.queue, claim.owner)
+        count = unacked.write_down(client, tag, unacked.Held(claim.queue, raw), place)
+        return Taken(claim, raw, tag, count) if count else None
+
+    def _deliver(self, taken: Taken, found: Delivery, client: redis.Redis) -> None:
+        """Hand on a delivery that is written down."""
+        claimed = unacked.Held(taken.claim.queue, taken.raw)
+        ahead = (self._clock.read(client) - _now()).total_seconds()
+        try:
+            self.connection._deliver(payload(found, claimed, taken.tag, taken.count, ahead), claimed.queue)  # noqa: SLF001 -- kombu's own way
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
+            log.error("message not understood", error=type(error).__name__, where=logs.where(error))  # noqa: TRY400 -- its message may quote the job
+            unforeseen = InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details")
+            refusal = Refusal("unforeseen", unforeseen, found.id, found.headers["task"])
+            self._give_up(taken.tag, claimed.queue, refusal, client)
+            virtual.QoS.ack(self.qos, taken.tag)
+
+    # --- dead letters -------------------------------------------------------------------------------
+
+    def _answer(self, refusals: Sequence[Refusal]) -> bool:
+        """Tell senders, before their messages are removed; whether that is done."""
+        answer: Answer | None = self.connection.answer
+        failures = [(refusal.id, refusal.error) for refusal in refusals if refusal.id is not None]
+        if answer is None or not failures:
+            return True
+        try:
+            answer(failures)
+        except Exception as error:  # noqa: BLE001 -- of any result backend
+            log.warning("failures not stored yet", error=type(error).__name__, messages=len(failures))
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
+            return False
+        return True
+
+    def _is_answered(self, task_id: str | None) -> bool:
+        """Whether a job that was delivered too often was answered, and only its acknowledgement was lost each time."""
+        is_answered: IsAnswered | None = self.connection.is_answered
+        try:
+            return bool(is_answered and task_id and is_answered(task_id))
+        except Exception as error:  # noqa: BLE001 -- of any result backend; then its sender can't be told, either
+            log.warning("results not read", error=type(error).__name__)
+            return False
+
+    def _forget(self, taken: Taken, client: redis.Redis) -> None:
+        """Acknowledge a job that was answered."""
+        with client.pipeline() as pipe:
+            unacked.forget(pipe, taken.tag, taken.claim.queue, keys.digest(taken.raw))
+            pipe.execute()
+        log.warning("message of an answered job forgotten", queue=taken.claim.queue, deliveries=taken.count)
+
+    def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
+        """From this owner's list to the dead letters; to the end of the queue if their senders can't be told now.
+
+        Returns:
+            How many were buried.
+        """
+        if not self._answer([refusal for _, refusal in refused]):
+            claim.give_back(client, [raw for raw, _ in refused], last=True)
+            return 0
+        place, now = keys.inflight(claim.queue, claim.owner), _now()
+        letters = [dead_letters.compose(raw, refusal, self.rules, now) for raw, refusal in refused]
+        with client.pipeline(transaction=False) as pipe:
+            for (raw, _), letter in zip(refused, letters, strict=True):
+                dead_letters.bury(pipe, claim.queue, place, raw, letter, self.rules)
+            counts = pipe.execute()
+        for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
+            if count is not None:
+                self._say_buried(claim.queue, refusal, letter, count)
+        return len(refused)
+
+    def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> bool:
+        """From the unacknowledged to the dead letters (then true), or to the end of the queue."""
+        told = self._answer([refusal])
+        if told:
+            self.bury_delivered(tag, refusal, count)
+        else:
+            unacked.give_back(client, tag, queue, "LPUSH", uncounted=True)
+        return told
+
+    def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
+        """From the unacknowledged to the dead letters, in one step; its failure is stored already.
+
+        Args:
+            tag: the delivery.
+            refusal: why.
+            count: how often the message was delivered; default what is written down.
+        """
+        with self.conn_or_acquire() as client:
+            message = unacked.held(client, tag)
+            if message is None:
+                return
+            digest = keys.digest(message.raw)
+            if count is None:
+                count = int(client.hget(keys.deliveries(message.queue), digest) or 1)
+            letter = dead_letters.compose(message.raw, refusal, self.rules, _now())
+            with client.pipeline() as pipe:
+                dead_letters.add(pipe, message.queue, letter, count, self.rules)
+                unacked.forget(pipe, tag, message.queue, digest)
+                pipe.execute()
+            self._say_buried(message.queue, refusal, letter, count)
+
+    @staticmethod
+    def _say_buried(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
+        log.error(
+            "message dead-lettered",
+            queue=queue,
+            reason=refusal.reason,
+            error=letter["error"],
+            task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
+            digest=letter["digest"],
+            bytes=letter["bytes"],
+            deliveries=count,
+        )
+
+    # --- the dead and the late ----------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """Put back what is due, what was put off, and what dead workers and late deliveries hold; by every worker."""
+        if not self._reliable:
+            return
+        now = time.monotonic()
+        try:
+            with self.conn_or_acquire() as client:
+                if now - self._promoted >= PROMOTE_SECONDS:
+                    self._promoted = now
+                    self._promote(client)
+                if now - self._maintained >= MAINTENANCE_SECONDS:
+                    self._maintained = now
+                    self._heart.renew(client)
+                    self._put_back(client)
+                if now - self._looked >= OVERDUE_SECONDS:
+                    self._looked = now
+                    self.qos.settle_owed()
+                    self._put_back_unread(client)
+                    self._put_off_overdue(client)
+                    self._let_back(client)
+        except BROKEN as error:
+            self.suspect_connections()
+            self._promoted = now + OVERDUE_SECONDS
+            log.warning("nothing put back this time", error=type(error).__name__)
+
+    @property
+    def _reliable(self) -> list[Claim]:
+        return [claim for claim in self._claims.values() if claim.reliable]
+
+    def _promote(self, client: redis.Redis) -> None:
+        """Put messages whose time has come back on their queues; if there are many, the rest at the next turn."""
+        if sum(delayed.promote(client, claim.queue) for claim in self._reliable):
+            self._promoted = float("-inf")
+
+    def _put_back(self, client: redis.Redis) -> None:
+        dead = owners.bury(client)
+        held = unacked.of_owners(client, {*dead})
+        queues = unacked.queues_of(client, held)
+        returned = 0
+        for tag, queue in zip(held, queues, strict=True):
+            returned += queue is not None and unacked.give_back(client, tag, queue, "RPUSH")
+        _say_put_back(returned)
+        for claim in self._reliable:
+            self._refuse_priorities(claim.queue, client)
+
+    def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
+        """Tell senders of messages with a priority that there is none; what has no priority after all is requeued."""
+        refused = []
+        for one in priorities.look(client, queue, self.rules.max_bytes):
+            found = inspection.inspect(one.raw, self.rules, self._clock.read(client))
+            if isinstance(found, Refusal):
+                refused.append((one, found))
+            else:
+                client.eval(GIVE_BACK, 2, one.place, queue, "LPUSH", one.raw)
+        if not refused or not self._answer([refusal for _, refusal in refused]):
+            return
+        room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
+        with client.pipeline(transaction=False) as pipe:
+            for number, (one, refusal) in enumerate(refused):
+                if number < room:
+                    letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
+                    dead_letters.bury(pipe, queue, one.place, one.raw, letter, self.rules)
+                else:
+                    pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
+            pipe.execute()
+        log.error(
+            "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
+        )
+
+    def _put_back_unread(self, client: redis.Redis) -> None:
+        """Put back what this worker's own lost connections have taken and nobody has read; it does not count.
+
+        Redis may hear a lost connection's last command late: so it is looked for several times.
+        """
+        for owner, left in self._heart.left.items():
+            _say_put_back(owners.put_back(client, left.queue, owner))
+            if left.unread:
+                _say_put_back(unacked.give_back(client, left.unread, left.queue, "RPUSH", uncounted=True))
+        self._heart.let_go(client, self.qos.holders)
+
+    def _put_off_overdue(self, client: redis.Redis) -> None:
+        """Take overdue deliveries from whoever has forgotten them; each queue has its own turn with its own."""
+        late = unacked.overdue(client, self.visibility_timeout, OVERDUE_AT_ONCE)
+        for tag, queue in zip(late, unacked.queues_of(client, late), strict=True):
+            if queue is None:
+                self._give_back_foreign(tag, client)
+            elif unacked.put_off(client, tag, queue):
+                log.warning("delivery overdue", queue=queue)
+
+    def _give_back_foreign(self, tag: str, client: redis.Redis) -> None:
+        """Give back a stock worker's delivery, or forget one that is gone."""
+        try:
+            kombu_redis.QoS.restore_by_tag(self.qos, tag, client)
+        except (ValueError, TypeError, LookupError):
+            log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
+            client.zrem(keys.UNACKED_INDEX, tag)
+
+    def _let_back(self, client: redis.Redis) -> None:
+        """Put some messages that were put off back, behind those that wait in their queues.
+
+        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
+        take the workers' time from all others. Where none waits, nobody is kept from anything.
+        """
+        idle = LET_BACK_A_PROCESS * (self.qos.prefetch_count or 1)
+        for claim in self._reliable:
+            earned, claim.deliveries = divmod(claim.deliveries, OTHERS_BETWEEN)
+            _say_put_back(delayed.let_back(client, claim.queue, idle, earned))
+
+    def _receive(self) -> bool:
+        """Messages of remote control and events; in an event loop some at a time, because each costs milliseconds."""
+        until = time.monotonic() + PUBLISHED_SECONDS if self.connection.cycle.is_driven else float("inf")
+        received = self.has_published = False
+        with contextlib.suppress(Empty):
+            while not self.has_published:
+                received = bool(self._receive_one(self.subclient)) or received
+                self.has_published = time.monotonic() >= until
+        return received
+
+    def listen_again(self) -> None:
+        """Go on with what was left over at the last turn."""
+        if self.connection is not None and self.has_published:
+            self._receive()
+
+    def _receive_one(self, c: Any) -> Any:
+        """A message of remote control, if there is one.
+
+        Kombu reads without any time limit. Where a dead connection was replaced between the poll and this, or died
+        within a message, the worker would stand still for good.
+        """
+        try:
+            if c.connection is None or not c.connection.can_read(timeout=0):
+                self._in_listen = False
+                raise Empty
+        except self.connection_errors:
+            self._in_listen = False
+            raise
+        answer = c.parse_response(block=False, timeout=SILENCE_SECONDS)
+        said = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
+        if not bytes_to_str(said.get("type", "")).endswith("message") or not said["data"]:
+            return None
+        return self._deliver_fanout(bytes_to_str(said["channel"]), said["data"])
+
+    def _deliver_fanout(self, place: str, data: bytes) -> bool:
+        """Hand on what was published; what can't be read is ignored, because an exception would end the worker."""
+        exchange = place.partition(".")[2].split("/", 1)[0]
+        try:
+            message = kombu_json.loads(data.decode()) if len(data) <= FANOUT_BYTES else None
+            if message and "compression" not in message["headers"]:
+                self.connection._deliver(message, self._fanout_to_queue[exchange])  # noqa: SLF001 -- kombu's own way
+                return True
+            reason = "too long, empty or compressed"
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 -- of whatever somebody published
+            reason = type(error).__name__
+        log.warning("published message ignored", reason=reason, bytes=len(data))
+        return True
+
+    def drop_silent_claims(self) -> None:
+        """Give up connections that should have answered."""
+        now = time.monotonic()
+        for claim in self._claims.values():
+            if claim.since is not None and now - claim.since > WAIT_SECONDS + SILENCE_SECONDS:
+                log.warning("no answer from Redis: connecting again", queue=claim.queue)
+                claim.drop()
+
+    # --- not claimed --------------------------------------------------------------------------------
+
+    def _purge(self, queue: str) -> int:
+        """Delete what waits on a queue, and what waits to be there; how many."""
+        with self.conn_or_acquire() as client:
+            return super()._purge(queue) + delayed.purge(client, queue)  # type: ignore[no-any-return] # kombu has no types
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        """Kombu's `basic_get`, which takes a message before it is written down."""
+        raise NotImplementedError("this transport has no basic_get: consume the queue")
+
+    def close(self) -> None:
+        """Give back all that is not acknowledged, and stop; a channel that was left has nothing to give back."""
+        if not self.closed and not self.is_left:
+            for claim in self._claims.values():
+                self._close_claim(claim)
+            self._claims.clear()
+            if self._qos is not None:
+                self._qos.restore_unacked_once()
+                self._end_owners()
+        super().close()
+
+    def _end_owners(self) -> None:
+        if self.qos.heart is not None:
+            with self.conn_or_acquire() as client:
+                self._let_go(client)
+            self.qos.heart.stop()
+
+
+def _say_put_back(messages: int) -> None:
+    if messages:
+        log.warning("deliveries put back", messages=messages)
+
+
+def _too_often(count: int) -> DeadLettered:
+    return DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
+
+
+def _process_name() -> str:
+    """This process, as part of its owners' names."""
+    host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:48]
+    return f"{host}-{os.getpid()}"
+
+
+def _ignore(connection: Any) -> None:
+    """Nobody polls it."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,378 @@
+"""What a message must be before Celery sees it: one that isn't ends as a dead letter, and its sender is told.
+
+Pure: bytes and a clock's reading in, a delivery or a refusal out. Celery gets only what was checked here: headers that
+it does not need, or that a sender could steer the worker with, are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+
+from worker.core.shape import as_integer
+from worker.errors import DeadLettered, InvalidJob, RetrievalError
+from worker.queue.codec import UNDECODABLE, Unreadable, loads, parse
+from worker.queue.transport.excerpts import sent_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Reason: TypeAlias = Literal[
+    "malformed",
+    "unknown_task",
+    "bad_signature",
+    "expired",
+    "max_deliveries",
+    "retries_exhausted",
+    "unforeseen",
+]
+"""Why a message is a dead letter."""
+
+ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
+
+OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
+"""For how long a job was put off because something was away, as it says itself when it comes again."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a worker takes; plain data, because `inspect stats` shows it.
+
+    Attributes:
+        tasks: names of the tasks that may be called; None: any.
+        max_bytes: of a whole message; a longer one is not parsed.
+        max_values: of a message, about: its commas, colons and opening brackets are counted, braces twice, those in
+            texts, too.
+        max_id: characters of a task id, and of any other header.
+        max_deliveries: how often a message may be delivered; the next time it is a dead letter.
+        callbacks: whether a message may name further tasks (link, chain, chord).
+        dead_entries: dead letters that are kept of a queue; the oldest go first.
+        dead_bytes: how much of an original is kept.
+    """
+
+    tasks: tuple[str, ...] | None = None
+    max_bytes: int = 12_582_912
+    max_values: int = 500_000
+    max_id: int = 512
+    max_deliveries: int = 5
+    callbacks: bool = False
+    dead_entries: int = 10_000
+    dead_bytes: int = 524_288
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that may be delivered.
+
+    Attributes:
+        id: of the task.
+        headers: those that Celery needs, checked.
+        body: as it was sent, without its transport encoding.
+        content: the body, decoded: arguments, keyword arguments, further tasks.
+    """
+
+    id: str
+    headers: dict[str, Any]
+    body: bytes
+    content: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A message that may not.
+
+    Attributes:
+        reason: the code that dead letters are told apart by.
+        error: what its sender is told.
+        id: of the task, if one could be read.
+        task: its name, if this worker has it.
+        called: the name of a task that this worker does not have, as it may be shown.
+    """
+
+    reason: Reason
+    error: RetrievalError
+    id: str | None = None
+    task: str | None = None
+    called: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A message whose time has not come; its body was not looked at.
+
+    Attributes:
+        due: when it comes (Unix time).
+    """
+
+    due: float
+
+
+class _Expired(Exception):
+    """The message's time is over, or will be before it may run."""
+
+
+def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refusal:
+    """Read one entry of a queue.
+
+    Args:
+        raw: the entry.
+        rules: what this worker takes.
+        now: Redis' time, with its zone.
+    """
+    try:
+        envelope, headers = _envelope(raw, rules)
+    except InvalidJob as error:
+        return Refusal("malformed", error, glimpse_id(raw, rules))
+    task_id, task = headers.get("id"), headers.get("task")
+    if not is_id(task_id, rules):
+        return Refusal("malformed", InvalidJob(f"expected 1 to {rules.max_id} printable characters", "headers.id"))
+    if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
+        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, called=shown_name(task))
+    try:
+        return _task_message(envelope, headers, rules, now)
+    except InvalidJob as error:
+        return Refusal("malformed", error, task_id, task)
+    except _Expired:
+        return Refusal("expired", DeadLettered("the job expired before a worker could run it"), task_id, task)
+
+
+_LONGEST_NAME = 64
+
+
+def shown_name(task: Any) -> str:
+    r"""Return the name of a task that any sender may have chosen: at most 64 characters, escaped, and never a token.
+
+    >>> shown_name("retrieve_topk"), shown_name("a\n\x1b[2J"), shown_name(7)
+    ('retrieve_topk', 'a\\n\\x1b[2J', '(no name)')
+    """
+    if not isinstance(task, str):
+        return "(no name)"
+    if "eyJ" in task:
+        return "(not shown)"
+    cut = task[:_LONGEST_NAME] + ("…" if len(task) > _LONGEST_NAME else "")
+    return cut.encode("unicode_escape").decode("ascii").replace("\\u2026", "...")
+
+
+def _task_message(
+    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
+) -> Delivery | Later:
+    """A message for a task that this worker has; of one whose time has not come the body is left alone."""
+    _check_priority(envelope)
+    checked = _headers(headers, rules)
+    due = _due(headers, now)
+    if due is not None:
+        return Later(due.timestamp())
+    body = _body(envelope)
+    _check_values(body, rules)
+    content = _content(envelope, body)
+    check_content(content, callbacks=rules.callbacks)
+    return Delivery(headers["id"], {**checked, "id": headers["id"], "task": headers["task"]}, body, content)
+
+
+def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A message and its headers."""
+    if sent_bytes(raw) > rules.max_bytes:
+        raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
+    _check_values(raw, rules)
+    try:
+        envelope = parse(raw)
+    except (ValueError, RecursionError):
+        raise InvalidJob("the message is not JSON") from None
+    headers = envelope.get("headers") if isinstance(envelope, dict) else None
+    if not isinstance(headers, dict):
+        raise InvalidJob("expected a task message: an object with headers, properties and a body")
+    return envelope, headers
+
+
+def _check_values(text: bytes, rules: Rules) -> None:
+    """Refuse what would take far more memory than it is long, before it does: an empty list is 80 bytes."""
+    if len(text) * 2 <= rules.max_values:  # of nothing but braces
+        return
+    if len(text) - len(text.translate(None, b",:[{")) + text.count(b"{") > rules.max_values:
+        raise InvalidJob(f"expected at most {rules.max_values} values in a message")
+
+
+_GLIMPSE = re.compile(rb'(?<!\\)"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]{1,512})"')
+_GLIMPSE_BYTES = 16_384
+
+
+def glimpse_id(raw: bytes, rules: Rules) -> str | None:
+    r"""The task id of a message that can't be parsed, so that its sender hears of it; None if it is not plain.
+
+    >>> glimpse_id(rb'{"body": "[[{\"id\": \"no\"}', Rules()), glimpse_id(b'{"headers": {"id": "a-1", "tas', Rules())
+    (None, 'a-1')
+    """
+    for part in (raw[:_GLIMPSE_BYTES], raw[-_GLIMPSE_BYTES:]):
+        found = _GLIMPSE.search(part)
+        if found and is_id(found[1].decode(), rules):
+            return found[1].decode()
+    return None
+
+
+def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
+    """Whether a value can name a task: printable, and not too long."""
+    return isinstance(value, str) and 0 < len(value) <= rules.max_id and value.isprintable()
+
+
+# --- headers ----------------------------------------------------------------------------------------
+
+
+def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """The headers that Celery needs, checked; all others are left out, also ``eta``, which Celery would wait for."""
+    check_limits(headers)
+    checked: dict[str, Any] = {}
+    for name in ("root_id", "parent_id", "group", "origin", "lang"):
+        if headers.get(name) is not None:
+            if not is_id(headers[name], rules):
+                raise InvalidJob(f"expected at most {rules.max_id} printable characters", f"headers.{name}")
+            checked[name] = headers[name]
+    for name in ("retries", "group_index", "replaced_task_nesting"):
+        value = as_integer(headers.get(name))
+        if value is not None:
+            if type(value) is not int or not 0 <= value < 2**31:
+                raise InvalidJob("expected a whole number from 0", f"headers.{name}")
+            checked[name] = value
+    outage = headers.get(OUTAGE_HEADER)
+    if outage is not None:
+        if type(outage) not in {int, float} or not 0 <= outage <= LONGEST_OUTAGE_SECONDS:
+            raise InvalidJob(f"expected seconds from 0 to {LONGEST_OUTAGE_SECONDS}", f"headers.{OUTAGE_HEADER}")
+        checked[OUTAGE_HEADER] = outage
+    ignore = headers.get("ignore_result")
+    if not isinstance(ignore, bool | NoneType):
+        raise InvalidJob("expected true or false", "headers.ignore_result")
+    return {
+        "root_id": None,
+        "parent_id": None,
+        "group": None,
+        "shadow": None,
+        "retries": 0,
+        "timelimit": [None, None],
+        **checked,
+        "ignore_result": bool(ignore),
+        "expires": expires.isoformat() if (expires := _moment(headers, "expires")) else None,
+        "eta": None,
+    }
+
+
+def check_limits(headers: Mapping[str, Any]) -> None:
+    """Refuse headers by which a sender could change how the worker runs.
+
+    Raises:
+        InvalidJob: there is one.
+    """
+    if headers.get("timelimit") not in (None, [None, None]):  # the nulls that Celery itself sends
+        raise InvalidJob("expected no such header", "timelimit")
+    if headers.get("compression") is not None:
+        raise InvalidJob("expected no such header", "compression")
+
+
+def _check_priority(envelope: Mapping[str, Any]) -> None:
+    """Refuse a priority, which no queue here has; kombu writes 0 into every message."""
+    properties = envelope.get("properties")
+    priority = properties.get("priority") if isinstance(properties, dict) else None
+    if priority is not None and (isinstance(priority, bool) or priority != 0):
+        raise InvalidJob("expected no priority", "properties.priority")
+
+
+def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When a message may run; None: now.
+
+    Raises:
+        _Expired: never, because its time is over then, or is now.
+    """
+    eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
+    due = eta if eta is not None and eta > now else None
+    if expires is not None and expires <= (due or now):
+        raise _Expired
+    return due
+
+
+def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
+    value = headers.get(name)
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidJob("expected a time as ISO 8601", f"headers.{name}") from None
+
+
+# --- body -------------------------------------------------------------------------------------------
+
+
+def _body(envelope: dict[str, Any]) -> bytes:
+    """The body's bytes, without its transport encoding; taken out, so that a large one is not held twice."""
+    body, properties = envelope.pop("body", None), envelope.get("properties")
+    if not isinstance(body, str):
+        raise InvalidJob("expected a string", "body")
+    if not isinstance(properties, dict | NoneType):
+        raise InvalidJob("expected an object", "properties")
+    encoding = (properties or {}).get("body_encoding")
+    try:
+        if encoding == "base64":
+            return base64.b64decode(body.replace("\r\n", "").replace("\n", ""), validate=True)
+        if encoding is None or (isinstance(encoding, str) and encoding.lower() in {"utf-8", "utf8"}):
+            return body.encode()
+    except binascii.Error:
+        raise InvalidJob("expected base64", "body") from None
+    except UnicodeEncodeError:
+        raise InvalidJob(UNDECODABLE) from None
+    except ValueError:  # base64 that is no ASCII
+        raise InvalidJob("expected base64", "body") from None
+    raise InvalidJob("expected base64, utf-8 or nothing", "properties.body_encoding")
+
+
+def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
+    """The body as JSON, and nothing else."""
+    if envelope.get("content-type") != "application/json":
+        raise InvalidJob("expected application/json", "content-type")
+    encoding = envelope.get("content-encoding")
+    if not (encoding is None or (isinstance(encoding, str) and encoding.lower() in {"utf-8", "utf8", "binary"})):
+        raise InvalidJob("expected utf-8", "content-encoding")
+    try:
+        return loads(body)
+    except ValueError:
+        raise InvalidJob(UNDECODABLE) from None
+
+
+def arguments(raw: bytes) -> Any:
+    """The arguments of a message, for a summary; None of one that has none."""
+    try:
+        envelope = parse(raw)
+        return loads(_body(envelope))[0]
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
+        return None
+
+
+def check_content(content: Any, *, callbacks: bool) -> None:
+    """Whether a decoded body is a task's: arguments, keyword arguments, further tasks.
+
+    Raises:
+        InvalidJob: it is not, or names further tasks where that is not allowed.
+    """
+    if not (isinstance(content, list) and [*map(type, content)] in ([list, dict, dict], [list, dict, NoneType])):
+        raise InvalidJob("the body could not be decoded as JSON of [[job], {}, {}]")
+    arguments, keywords, embed = content
+    if arguments and isinstance(arguments[0], Unreadable):
+        raise InvalidJob(UNDECODABLE)
+    if "self" in keywords:  # Celery's own call of the task would fail on it
+        raise InvalidJob(ONE_JOB)
+    further = {name: (embed or {}).get(name) for name in ("callbacks", "errbacks", "chain", "chord")}
+    if not _only_signatures(further):
+        raise InvalidJob("expected signatures as callbacks, errbacks, chain and chord")
+    named = [name for name, value in further.items() if value]
+    if named and not callbacks:
+        raise InvalidJob("expected no further tasks (settings: worker.allow_callbacks)", named[0])
+
+
+def _only_signatures(further: Mapping[str, Any]) -> bool:
+    lists = [[] if further[name] is None else further[name] for name in ("callbacks", "errbacks", "chain")]
+    return isinstance(further["chord"], dict | NoneType) and all(
+        isinstance(some, list) and all(isinstance(signature, dict) for signature in some) for some in lists
+    )

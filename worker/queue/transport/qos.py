@@ -1,0 +1,252 @@
+"""What was delivered and is not acknowledged, as kombu's consumers see it."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import redis
+from kombu.transport import redis as kombu_redis
+from kombu.transport import virtual
+
+from worker.adapters import logs
+from worker.queue.transport import keys, unacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from worker.queue.transport.channel import Channel
+    from worker.queue.transport.inspection import Delivery, Refusal
+    from worker.queue.transport.owners import Heart
+    from worker.queue.transport.unacked import Held
+
+log = logs.logger("worker.transport")
+
+BROKEN = (redis.RedisError, OSError)
+"""After these it is not known what Redis has heard."""
+
+
+class Message(virtual.Message):
+    """A delivered message, its body decoded already."""
+
+    def __init__(self, payload: dict[str, Any], channel: Any = None, **options: Any) -> None:
+        super().__init__(payload, channel=channel, **options)
+        content = payload.get("content")
+        if content is not None:
+            self._decoded_cache = content
+            self.content_type, self.content_encoding = "application/json", "utf-8"
+
+
+class QoS(kombu_redis.QoS):
+    """What was delivered and not acknowledged: in Redis since the claim, here by tag.
+
+    It is the worker's, not a connection's: a channel that begins to consume takes it over from one that was left.
+    Whatever Redis does not hear, or refuses, is owed, and said again at the next maintenance.
+
+    Attributes:
+        channel: through which Redis is told.
+        heart: keeps the owners of the deliveries alive; None until the first claim.
+    """
+
+    channel: Channel
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.heart: Heart | None = None
+        self._owed: dict[str, Callable[[], object]] = {}
+        self._condemned: dict[str, Refusal] = {}
+        self._blamed: set[str] = set()
+        self._waiting: set[str] = set()
+
+    def append(self, message: Message, delivery_tag: str) -> None:
+        """Note a delivery; `Channel` has written it down already."""
+        virtual.QoS.append(self, message, delivery_tag)
+
+    def condemn(self, delivery_tag: str, refusal: Refusal) -> None:
+        """Have a message end as a dead letter when it is acknowledged."""
+        self._condemned[delivery_tag] = refusal
+
+    def blame(self, delivery_tag: str) -> None:
+        """Have a delivery count when the message is given back: its job began, and its process died unasked."""
+        self._blamed.add(delivery_tag)
+
+    def mark_waiting(self, delivery_tag: str) -> None:
+        """Note that no idle process could take a job: if this worker dies meanwhile, the delivery does not count."""
+        if delivery_tag not in self._delivered or delivery_tag in self._waiting:
+            return
+        self._waiting.add(delivery_tag)
+        self._tell("a waiting job", unacked.mark_waiting, delivery_tag)
+
+    def mark_begun(self, delivery_tag: str) -> None:
+        """Note that a process takes a job now; nothing is asked of Redis for one that did not have to wait."""
+        if delivery_tag in self._waiting:
+            self._waiting.discard(delivery_tag)
+            self._tell("a job that begins", unacked.mark_begun, delivery_tag)
+
+    def _tell(self, what: str, mark: Callable[[redis.Redis, str], None], delivery_tag: str) -> None:
+        """Mark a delivery, if Redis is there: a lost mark costs no more than a wrong count."""
+        try:
+            with self.channel.conn_or_acquire() as client:
+                mark(client, delivery_tag)
+        except BROKEN as error:
+            log.warning("delivery not marked", what=what, error=type(error).__name__)
+
+    # --- from one connection to the next ------------------------------------------------------------
+
+    @property
+    def held(self) -> set[str]:
+        """Tags of the deliveries that this worker works on, or has not told Redis of the end of."""
+        return (self._delivered.keys() - self._dirty) | self._owed.keys()
+
+    @property
+    def holders(self) -> set[str]:
+        """The owners of those."""
+        return {keys.owner_of(tag) for tag in self.held}
+
+    def move_to(self, channel: Channel) -> None:
+        """Go on over a channel that has just begun."""
+        new = channel.qos
+        new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to give back at the end what it holds
+        self.prefetch_count, self.channel = new.prefetch_count, channel
+
+    def requeue(self, delivery_tags: Iterable[str]) -> None:
+        """Have deliveries go back as the next ones, uncounted, at the next maintenance: nobody has begun with them."""
+        for delivery_tag in delivery_tags:
+            queue = self._queue_of(delivery_tag)
+            if queue is not None:
+                self.owe_requeue(delivery_tag, queue)
+            self._forget(delivery_tag)
+
+    def owe_requeue(self, delivery_tag: str, queue: str) -> None:
+        """Have a delivery that nobody has looked at go back, too."""
+        self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
+
+    def settle_owed(self) -> None:
+        """Say again what Redis has not heard, or has refused."""
+        for delivery_tag, say in list(self._owed.items()):
+            with contextlib.suppress(redis.ResponseError):  # refused; another may not be
+                say()
+                del self._owed[delivery_tag]
+
+    def _settle(self, delivery_tag: str, say: Callable[[], object]) -> None:
+        """Tell Redis how a delivery ended, now or later; its place is free, also for a message in the same step."""
+        self._forget(delivery_tag)
+        try:
+            say()
+        except BROKEN as error:
+            log.warning("delivery not settled yet", error=type(error).__name__)
+            self.channel.suspect_connections()
+            self._owed[delivery_tag] = say
+
+    def _forget(self, delivery_tag: str) -> None:
+        self._condemned.pop(delivery_tag, None)
+        self._blamed.discard(delivery_tag)
+        self._waiting.discard(delivery_tag)
+        virtual.QoS.ack(self, delivery_tag)
+
+    # --- how deliveries end -------------------------------------------------------------------------
+
+    def can_consume(self) -> bool:
+        """Whether there is room for one more message."""
+        held = len(self._delivered) - len(self._dirty) + self.channel.on_hand
+        return not self.prefetch_count or held < self.prefetch_count
+
+    def ack(self, delivery_tag: str) -> None:
+        """Forget a message: its result is stored."""
+        self.mark_begun(delivery_tag)
+        refusal, done = self._condemned.get(delivery_tag), self._done(delivery_tag)
+        if refusal is not None:
+            self._settle(delivery_tag, lambda: self.channel.bury_delivered(delivery_tag, refusal))
+        elif done is not None:
+            self._settle(delivery_tag, lambda: self.channel.acknowledge(done))
+        else:
+            self._forget(delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Give a message back behind all others, uncounted, or forget it.
+
+        One that is blamed for the death of a process counts, is put off, and goes back in its turn; see
+        `Channel.maintain`.
+        """
+        if not requeue:
+            self.ack(delivery_tag)
+            return
+        queue = self._queue_of(delivery_tag)
+        if queue is None:
+            self._forget(delivery_tag)
+        elif delivery_tag in self._blamed:
+            self._settle(delivery_tag, partial(self._put_off, delivery_tag, queue))
+        else:
+            self._settle(delivery_tag, partial(self._give_back, delivery_tag, queue, "LPUSH"))
+
+    def _put_off(self, delivery_tag: str, queue: str) -> None:
+        with self.channel.conn_or_acquire() as client:
+            unacked.put_off(client, delivery_tag, queue)
+
+    def _give_back(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
+        with self.channel.conn_or_acquire() as client:
+            unacked.give_back(client, delivery_tag, queue, side, uncounted=True)
+
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        """Give back what is not acknowledged, at the end of the worker; not at that of a connection that was lost."""
+        if self.channel.is_left:
+            return
+        if self._owed:
+            self.restore_unacked()
+        super().restore_unacked_once(stderr)
+
+    def restore_unacked(self, client: Any = None) -> list[Any]:
+        """Give back what nobody has begun with, or what this worker was told to end; it counts as not delivered."""
+        del client
+        self._flush()
+        self.requeue(reversed(self._delivered))
+        try:
+            self.settle_owed()
+        except BROKEN as error:
+            log.warning("deliveries not given back; they will be", error=type(error).__name__)
+        self._owed.clear()
+        self._flush()
+        return []
+
+    def restore_visible(self, *_: Any, **__: Any) -> None:
+        """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
+
+    def _queue_of(self, delivery_tag: str) -> str | None:
+        """Where a delivery of this channel is from; None if it is none."""
+        message = self._delivered.get(delivery_tag)
+        return None if message is None else message.properties.get("queue")
+
+    def _done(self, delivery_tag: str) -> unacked.Done | None:
+        """What is known of a delivery of this channel."""
+        message = self._delivered.get(delivery_tag)
+        if message is None or "queue" not in message.properties:
+            return None
+        return unacked.Done(delivery_tag, message.properties["queue"], message.properties["digest"])
+
+
+def payload(found: Delivery, claimed: Held, tag: str, count: int, ahead: float) -> dict[str, Any]:
+    """A delivery in kombu's form.
+
+    Args:
+        found: the message, checked.
+        claimed: its queue and bytes.
+        tag: the delivery.
+        count: how often it was delivered, with this time.
+        ahead: by how many seconds Redis' clock is ahead of this machine's.
+    """
+    return {
+        "body": found.body,
+        "content": found.content,
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": found.headers,
+        "properties": {
+            "correlation_id": found.id,
+            "delivery_tag": tag,
+            "delivery_info": {"exchange": "", "routing_key": claimed.queue, "redelivered": count > 1},
+            "queue": claimed.queue,
+            "digest": keys.digest(claimed.raw),
+            "clock_ahead": ahead,
+        },
+    }

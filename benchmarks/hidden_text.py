@@ -23,6 +23,7 @@ from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.loader import load, migrate
 from worker.contract import PinnedReplay, parse_job
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
 from worker.settings import from_values, read_values
@@ -74,7 +75,7 @@ def _times(engine: Engine, caller: object, kinds: tuple[list[str], list[str]], t
             texts = kinds[kind]
             job = parse_job(PinnedReplay, {"required_chunk_hashes": [texts[turn % len(texts)]]})
             started = time.perf_counter()
-            answer = engine.replay.pinned(job, lambda: caller)
+            answer = engine.replay.pinned(job, JobContext(lambda: caller))
             if turn >= 0:
                 times[kind, turn] = time.perf_counter() - started
             assert answer["missing"] == 1

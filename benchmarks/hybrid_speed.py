@@ -25,6 +25,7 @@ from benchmarks.two_corpora import queries, two_corpora
 
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract import RetrieveHybrid, parse_job
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.query_embeddings import Embeddings
 
@@ -157,7 +158,7 @@ def _ask(hybrid: HybridRetrieval, jobs: Sequence[RetrieveHybrid], first: int, me
 def _timed(hybrid: HybridRetrieval, job: RetrieveHybrid) -> tuple[float, float]:
     """Milliseconds of a job without its embedding, and of the embedding."""
     started = time.perf_counter()
-    answer = hybrid.retrieve(job, lambda: None)
+    answer = hybrid.retrieve(job, JobContext(lambda: None))
     total = (time.perf_counter() - started) * 1000
     _check(job, answer)
     embedding = next(stage["duration_ms"] for stage in answer["trace"]["stages"] if stage["stage"] == "embed")

@@ -12,6 +12,7 @@ import numpy as np
 
 from worker.contract import RetrieveHybrid, parse_job
 from worker.core.ranking.measures import mean, ndcg, recall
+from worker.jobs.context import JobContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,7 +126,7 @@ class Asking:
     def _answer(self, job: Mapping[str, Any], query: Query) -> dict[str, Any]:
         search = {"corpus": query.corpus, "top_k": K}
         whole = {"legs": ["primary", "contextual"], "context": query.context, "searches": [search], **job}
-        return self._engine.hybrid.retrieve(parse_job(RetrieveHybrid, whole), lambda: self._caller)
+        return self._engine.hybrid.retrieve(parse_job(RetrieveHybrid, whole), JobContext(lambda: self._caller))
 
 
 # --- figures ------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from worker.cli import devstack
 from worker.cli.loader import migrate
 from worker.contract import PinnedReplay, parse_job
 from worker.core.pins.hashing import format_hash, hash_chunk
+from worker.jobs.context import JobContext
 from worker.jobs.corpora import Corpora
 from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal
@@ -81,7 +82,7 @@ def _inline_case(engine: Engine, size: int) -> Case:
     job = parse_job(PinnedReplay, {"required_chunk_hashes": wanted, "sources": sources, "top_k": 2 * pins})
     goal = 10.0 if size == 1_000 else None
     name = f"inline, {size:,} chunks, {pins:,} pins and as many filled"
-    return Case(name, goal, lambda: engine.replay.pinned(job, lambda: None), size)
+    return Case(name, goal, lambda: engine.replay.pinned(job, JobContext(lambda: None)), size)
 
 
 def corpus_cases(engine: Engine, floor: Corpora, admin: psycopg.Connection[Any], settings: Settings) -> list[Case]:
@@ -111,7 +112,7 @@ def corpus_cases(engine: Engine, floor: Corpora, admin: psycopg.Connection[Any],
     def case(name: str, goal: float | None, sees: str = "all", **fields: Any) -> Case:
         job = parse_job(PinnedReplay, fields)
         asker = askers[sees]
-        return Case(f"corpus, {name}", goal, lambda: engine.replay.pinned(job, lambda: asker))
+        return Case(f"corpus, {name}", goal, lambda: engine.replay.pinned(job, JobContext(lambda: asker)))
 
     return [
         case("a hash of nothing: the round trip", None, required_chunk_hashes=[hash_chunk("")]),

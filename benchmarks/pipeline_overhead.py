@@ -29,6 +29,7 @@ from rich.table import Table
 
 from worker.cli import demo, devstack
 from worker.contract import RunPipeline, parse_job
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import QueryRequest
 from worker.model import Principal
@@ -103,7 +104,7 @@ def _parts(engine: Engine, asker: Principal, question: str, mode: str) -> Iterat
     yield "overhead", built + synthesized - legs
     yield "execute", executed
     job = parse_job(RunPipeline, {"question": question, "mode": mode, "profile": PROFILE})
-    yield "whole job", _timed(lambda: engine.pipeline_jobs.answer(job, lambda: asker))[1]
+    yield "whole job", _timed(lambda: engine.pipeline_jobs.answer(job, JobContext(lambda: asker)))[1]
 
 
 def _timed(call: Callable[[], T]) -> tuple[T, float]:

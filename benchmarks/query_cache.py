@@ -26,6 +26,7 @@ from rich.table import Table
 
 from worker.cli import demo, devstack
 from worker.contract import RunPipeline, parse_job
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import QueryRequest
 from worker.model import Principal
@@ -99,7 +100,7 @@ def _sources(engine: Engine, asker: Principal, question: str, profile: str) -> s
 
 def _job(engine: Engine, asker: Principal, question: str, profile: str) -> str | None:
     job = parse_job(RunPipeline, {"question": question, "profile": profile})
-    state: str | None = engine.pipeline_jobs.answer(job, lambda: asker)["trace"]["cache"]
+    state: str | None = engine.pipeline_jobs.answer(job, JobContext(lambda: asker))["trace"]["cache"]
     return state
 
 

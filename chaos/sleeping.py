@@ -17,16 +17,17 @@ from worker.jobs.top_k import Retrieval
 
 if TYPE_CHECKING:
     from worker.contract import RetrieveTopK
+    from worker.jobs.context import JobContext
 
 _top_k = Retrieval.top_k
 
 
-def top_k(self: Retrieval, job: RetrieveTopK, identify: Any) -> dict[str, Any]:
+def top_k(self: Retrieval, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
     """`Retrieval.top_k`, later."""
-    seconds, stubborn = sleep_of(identify.task_id)
+    seconds, stubborn = sleep_of(context.task_id)
     if seconds:
-        _sleep(identify.task_id, seconds, stubborn=stubborn)
-    return _top_k(self, job, identify)
+        _sleep(context.task_id, seconds, stubborn=stubborn)
+    return _top_k(self, job, context)
 
 
 def _sleep(task_id: str, seconds: int, *, stubborn: bool) -> None:

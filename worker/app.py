@@ -19,7 +19,9 @@ from worker.adapters.durability import check_redis, warnings
 from worker.adapters.parts import check_parts
 from worker.adapters.postgres.database import check
 from worker.adapters.postgres.replication import check_standby
+from worker.contract.registry import TASKS
 from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys
 from worker.queue import codec, connections, remote_control, results, tasks
@@ -118,7 +120,7 @@ def _transport(settings: Settings) -> str | None:
 def rules(settings: Settings) -> Rules:
     """What a message must be to be delivered."""
     worker = settings.worker
-    names = {*tasks.TASKS, *(["verify_runs"] if settings.verify.every_minutes else [])}
+    names = {*(task.name for task in TASKS), *([VERIFY_RUNS] if settings.verify.every_minutes else [])}
     return Rules(
         tasks=tuple(sorted(names)),
         max_bytes=settings.limits.max_message,
@@ -139,7 +141,7 @@ def beat_schedule(settings: Settings) -> dict[str, Any]:
     # A tick that no worker took before the next one is no use any more. Celery would send the task's own time
     # limits as the header that every job is refused for.
     options = {"expires": seconds, "time_limit": None, "soft_time_limit": None}
-    return {"verify-runs": {"task": "verify_runs", "schedule": seconds, "args": ({},), "options": options}}
+    return {"verify-runs": {"task": VERIFY_RUNS, "schedule": seconds, "args": ({},), "options": options}}
 
 
 class _Process:

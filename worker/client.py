@@ -15,11 +15,13 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Union, overload
 
 from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from kombu.exceptions import OperationalError
+from pydantic import TypeAdapter
 from redis.exceptions import NoPermissionError, RedisError
 
 from worker import errors
@@ -45,6 +47,8 @@ from worker.contract import (
     TopK,
     TopKBatch,
 )
+from worker.contract.base import Answer, AnsweredBy, AnswerT
+from worker.contract.registry import TASKS, task_of
 from worker.core.pins.canonical import canonical_sha256
 from worker.errors import NotAuthorised, TimedOut, Unavailable
 
@@ -54,7 +58,6 @@ if TYPE_CHECKING:
     from celery.result import AsyncResult
 
     Claims = Mapping[str, Any] | None
-    Replays = Replay | ReplayBatch
 
 __all__ = [
     "Answer",
@@ -78,22 +81,11 @@ __all__ = [
     "RunPipeline",
     "RunRef",
     "Signer",
+    "TaskId",
     "TopK",
     "TopKBatch",
     "encode_embedding",
 ]
-
-Answer = TopK | TopKBatch | Replay | ReplayBatch | Citations | Hybrid | PipelineAnswer
-"""What a job is answered with."""
-
-_TASKS: dict[type[Job], tuple[str, str]] = {
-    RetrieveTopK: ("retrieve_top_k", "retrieval"),
-    PinnedReplay: ("pinned_replay", "retrieval"),
-    BuildCitations: ("build_citations", "retrieval"),
-    RetrieveHybrid: ("retrieve_hybrid", "retrieval"),
-    RunPipeline: ("run_pipeline", "pipeline"),
-}
-"""Task name and queue of each job type."""
 
 # An answer is published once, and stored. Whoever waits hears of it at once; a publication that is lost, with its
 # connection or before Redis has begun to send, costs no more than this.
@@ -146,6 +138,23 @@ class Signer:
         return jwt.encode({**claims, **bound}, self.key, self.algorithm, headers={"kid": self.key_id})
 
 
+class TaskId(str, Generic[AnswerT]):
+    """A task's id.
+
+    Attributes:
+        job: type of the job that was sent under it.
+    """
+
+    __slots__ = ("job",)
+    job: type[Job]
+
+    def __new__(cls, text: str, job: type[Job]) -> Self:
+        """An id of a job that was sent."""
+        made = super().__new__(cls, text)
+        made.job = job
+        return made
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a job is: Celery's state, and what the task says of its stage if it says so."""
@@ -191,12 +200,12 @@ class Client:
 
     def enqueue(
         self,
-        job: Job,
+        job: AnsweredBy[AnswerT],
         *,
-        claims: Mapping[str, Any] | None = None,
+        claims: Claims = None,
         task_id: str | None = None,
         expires: float | None = None,
-    ) -> str:
+    ) -> TaskId[AnswerT]:
         """Put a job on its queue.
 
         Args:
@@ -206,28 +215,44 @@ class Client:
             expires: seconds after which nobody waits for the answer any more.
 
         Returns:
-            The task id.
+            The task id, a string; `result` knows by it what the job is answered with.
 
         Raises:
             Unavailable: Redis is away.
         """
-        name, queue = _TASKS[type(job)]
+        if not isinstance(job, Job):
+            raise TypeError(f"job: expected a job, got {type(job).__name__}")
+        task = task_of(type(job))
         task_id = task_id or str(uuid.uuid4())
         body = job.model_dump(mode="json", exclude_unset=True)
         if claims is not None:
             if self._signer is None:
                 raise ValueError("claims: give the Client a Signer, or put a `principal` into the job")
-            body["principal_token"] = self._signer.sign(body, claims, task=name, task_id=task_id, now=time.time())
+            body["principal_token"] = self._signer.sign(body, claims, task=task.name, task_id=task_id, now=time.time())
         try:
             self._app.send_task(
-                name, (body,), task_id=task_id, queue=queue, expires=expires, argsrepr="(job)", kwargsrepr="{}"
+                task.name,
+                (body,),
+                task_id=task_id,
+                queue=task.queue,
+                expires=expires,
+                argsrepr="(job)",
+                kwargsrepr="{}",
             )
         except _REDIS_IS_AWAY:
             raise Unavailable("Redis is away") from None
-        return task_id
+        return TaskId(task_id, type(job))
 
-    def result(self, task_id: str, timeout: float | None = None) -> Answer:
+    @overload
+    def result(self, task_id: TaskId[AnswerT], timeout: float | None = None) -> AnswerT: ...
+    @overload
+    def result(self, task_id: str, timeout: float | None = None) -> Any: ...
+    def result(self, task_id: str, timeout: float | None = None) -> Any:
         """Wait for a job's answer.
+
+        Args:
+            task_id: as `enqueue` gave it; or the same characters, where they were kept elsewhere.
+            timeout: seconds; None: for ever.
 
         Raises:
             TimedOut: there is none within ``timeout`` seconds (the job may still be answered).
@@ -243,23 +268,10 @@ class Client:
             raise Unavailable("Redis is away") from None
         if result.failed() or isinstance(value, BaseException):
             raise _as_error(value)
-        return _read_answer(value)
+        sent = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
+        return _reader(sent).validate_python(value)
 
-    @overload
-    def call(self, job: RetrieveTopK, *, claims: Claims = None, timeout: float | None = 30.0) -> TopK | TopKBatch: ...
-    @overload
-    def call(self, job: RetrieveHybrid, *, claims: Claims = None, timeout: float | None = 30.0) -> Hybrid: ...
-    @overload
-    def call(self, job: RunPipeline, *, claims: Claims = None, timeout: float | None = 30.0) -> PipelineAnswer: ...
-    @overload
-    def call(
-        self, job: PinnedReplay, *, claims: Claims = None, timeout: float | None = 30.0
-    ) -> Replay | ReplayBatch: ...
-    @overload
-    def call(self, job: BuildCitations, *, claims: Claims = None, timeout: float | None = 30.0) -> Citations: ...
-    @overload
-    def call(self, job: Job, *, claims: Claims = None, timeout: float | None = 30.0) -> Answer: ...
-    def call(self, job: Job, *, claims: Claims = None, timeout: float | None = 30.0) -> Answer:
+    def call(self, job: AnsweredBy[AnswerT], *, claims: Claims = None, timeout: float | None = 30.0) -> AnswerT:
         """Enqueue a job and wait for its answer; a job nobody waits for any more expires."""
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 
@@ -332,19 +344,12 @@ def _wait(result: AsyncResult[Any], timeout: float | None) -> Any:
                 raise
 
 
-def _read_answer(value: dict[str, Any]) -> Answer:
-    """A result as its type, by what no other has."""
-    if "package" in value:
-        return PipelineAnswer.model_validate(value)
-    if "metrics" in value:
-        return Hybrid.model_validate(value)
-    if "results" in value:
-        # Where all have failed, only the trace tells runs from queries.
-        replays = any("runs" in stage.get("counts", {}) for stage in value["trace"]["stages"])
-        return ReplayBatch.model_validate(value) if replays else TopKBatch.model_validate(value)
-    if "citations" in value:
-        return Citations.model_validate(value)
-    return Replay.model_validate(value) if "digest" in value else TopK.model_validate(value)
+@cache
+def _reader(task_name: str | None) -> TypeAdapter[Any]:
+    """Reads a task's answers; without a name those of all tasks, as the first type that an answer fits."""
+    kinds = tuple(task.answer for task in TASKS if task_name in {None, task.name})
+    union: Any = Union[kinds]  # noqa: UP007 -- the types are known when this runs
+    return TypeAdapter(union)
 
 
 def _as_error(value: object) -> Exception:

@@ -28,6 +28,7 @@ from worker.cli.devstack.processes import listens
 from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
 from worker.contract import RetrieveHybrid, RunName, parse_job
 from worker.core.text import lexical
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH
 from worker.jobs.principal import as_principal
@@ -419,7 +420,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
             name = {"subject_id": "song-1", "run_id": f"r{i}"}
             weights = {"primary": 0, "contextual": 1}
             job = parse_job(RetrieveHybrid, {**asked, "fusion": "weighted", "weights": weights, "run": name})
-            chunks = engine.hybrid.retrieve(job, lambda: alice)["results"]["docs"]["chunks"]
+            chunks = engine.hybrid.retrieve(job, JobContext(lambda: alice))["results"]["docs"]["chunks"]
             if i:
                 engine.feedback.record("alice", RunName(**name), [chunks[0]["chunk_id"]])
     best, other = chunks[0]["chunk_id"], chunks[1]["chunk_id"]

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from worker.contract import PipelineAnswer, RunPipeline, parse_job
+from worker.jobs.context import JobContext
 from worker.jobs.pipeline.types import QueryRequest, from_json, to_json
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from worker.jobs.engine import Engine
     from worker.jobs.pipeline.types import ContextPackage, QueryResponse
 
@@ -23,23 +22,10 @@ def asker(user: str, **claims: str) -> Principal:
     return Principal({"user_id": user, **claims}, settings, user)
 
 
-class Delivered:
-    """A caller as the shell hands it over: who asks, the task's id, and where progress is told."""
-
-    def __init__(self, principal: Principal | None, task_id: str = "t1") -> None:
-        self._principal = principal
-        self.task_id = task_id
-        self.told: list[tuple[str, int, int]] = []
-        self.report: Callable[[str, int, int], None] = lambda *said: self.told.append(said)
-
-    def __call__(self) -> Principal | None:
-        return self._principal
-
-
 def ask(engine: Engine, user: str | Principal | None = "alice", **fields: Any) -> dict[str, Any]:
     """The answer to a job; its JSON is what the contract says."""
     principal = asker(user) if isinstance(user, str) else user
-    answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, fields), Delivered(principal))
+    answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, fields), JobContext(lambda: principal, "t1"))
     PipelineAnswer.model_validate(json.loads(json.dumps(answer)))
     return answer
 

@@ -14,6 +14,7 @@ from worker.adapters.postgres.search import Corpus
 from worker.cli.doctor import examine
 from worker.core.text import lexical
 from worker.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS
 
@@ -175,7 +176,7 @@ def test_a_public_corpus_needs_no_policies_and_no_principal(
 
     engine = Engine(changed, time.perf_counter)
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
-    assert engine.retrieval.top_k(job, lambda: None)["status"] == "ok"
+    assert engine.retrieval.top_k(job, JobContext(lambda: None))["status"] == "ok"
     engine.close()
 
 

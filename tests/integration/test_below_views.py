@@ -14,6 +14,7 @@ from worker.cli.doctor import examine
 from worker.contract import RetrieveTopK, parse_job
 from worker.core.text import lexical
 from worker.errors import RetrievalError, SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def chunks(settings: Settings, table: str, **changes: Any) -> dict[str, Any]:
 
 
 def found(engine: Engine, user: str = "nobody") -> set[str]:
-    answer = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": QUERY}), lambda: asker(user))
+    answer = engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY}), JobContext(lambda: asker(user))
+    )
     return {chunk["document_id"] for chunk in answer["chunks"]}
 
 

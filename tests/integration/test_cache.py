@@ -25,6 +25,7 @@ from worker.contract import Hybrid, RetrieveHybrid, parse_job
 from worker.core.text import lexical
 from worker.errors import SettingsError, Unavailable
 from worker.jobs.cache import REST_SECONDS
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
 from worker.settings import config_folder, from_values
@@ -81,7 +82,7 @@ def running(start: Start) -> Running:
 def ask(running: Running, claims: dict[str, Any] | None = ALICE, **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveHybrid, {"query": "phantom power of a microphone", "searches": SEARCHES, **fields})
     asker = as_principal(claims, running.settings, "principal") if claims else None
-    answer = running.engine.hybrid.retrieve(job, lambda: asker)
+    answer = running.engine.hybrid.retrieve(job, JobContext(lambda: asker))
     Hybrid.model_validate(json.loads(json.dumps(answer)))
     return answer
 

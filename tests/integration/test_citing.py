@@ -14,6 +14,7 @@ from worker.contract import BuildCitations, Citations, PinnedReplay, RetrieveTop
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def engine(make_settings: Callable[..., Settings], database: str, tmp_path: Path
 
 def retrieve(engine: Engine, user: str = "alice") -> list[dict[str, Any]]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN, "k": 10})
-    return engine.retrieval.top_k(job, lambda: asker(user))["chunks"]
+    return engine.retrieval.top_k(job, JobContext(lambda: asker(user)))["chunks"]
 
 
 def cite(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
-    answer = engine.citing.build(parse_job(BuildCitations, fields), lambda: asker(user) if user else None)
+    answer = engine.citing.build(parse_job(BuildCitations, fields), JobContext(lambda: asker(user) if user else None))
     Citations.model_validate(json.loads(json.dumps(answer)))
     return answer
 
@@ -93,7 +94,7 @@ def test_a_chunk_that_two_steps_found_is_cited_once_a_section(engine: Engine) ->
     """Citing a run cites what any of its records holds, and no chunk twice for the same section."""
     chunks = retrieve(engine)
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": {**RUN, "step": "chorus"}, "k": 12})
-    more = engine.retrieval.top_k(job, lambda: asker("alice"))["chunks"]
+    more = engine.retrieval.top_k(job, JobContext(lambda: asker("alice")))["chunks"]
     document = cite(engine, cite=RUN, sections={chunks[0]["chunk_hash"]: ["Verse 1", "Chorus"]})["citations"]
     cited = [one["chunk_id"] for one in document["all_citations"]]
     assert cited == [chunks[0]["chunk_id"], *(chunk["chunk_id"] for chunk in more)]
@@ -113,7 +114,7 @@ def test_a_citations_document_replays_to_the_runs_digest(engine: Engine, tmp_pat
     document, kept = answer["citations"], json.loads((tmp_path / answer["artifact"]).read_text())
 
     def digest(**pins: Any) -> str:
-        return engine.replay.pinned(parse_job(PinnedReplay, pins), lambda: asker("alice"))["digest"]
+        return engine.replay.pinned(parse_job(PinnedReplay, pins), JobContext(lambda: asker("alice")))["digest"]
 
     assert digest(citations=document) == digest(citations=kept) == digest(run=RUN)
 
@@ -129,7 +130,7 @@ def test_a_text_that_is_not_its_hash_is_tampered_whatever_else_is_right(
     assert [check["verdict"] for check in answer["verification"]] == ["tampered", "exact"]
     assert [check["integrity"] for check in answer["verification"]] == [False, True]
     job = parse_job(PinnedReplay, {"citations": answer["citations"], "top_k": 2, "fill": "hash"})
-    replayed = engine.replay.pinned(job, lambda: asker("alice"))
+    replayed = engine.replay.pinned(job, JobContext(lambda: asker("alice")))
     assert [pin["verdict"] for pin in replayed["pins"]] == ["tampered", "exact"]
     assert (replayed["matched"], replayed["missing"], replayed["filled"]) == (1, 0, 1)
     assert chunk["chunk_hash"] not in [found["chunk_hash"] for found in replayed["chunks"]]
@@ -142,7 +143,7 @@ def test_a_tampered_citation_tells_nothing_of_a_chunk_that_is_hidden(engine: Eng
     answer = cite(engine, "bob", records=[private, nowhere])
     assert {(check["verdict"], check["authorised"]) for check in answer["verification"]} == {("tampered", False)}
     job = parse_job(PinnedReplay, {"citations": answer["citations"]})
-    pins = engine.replay.pinned(job, lambda: asker("bob"))["pins"]
+    pins = engine.replay.pinned(job, JobContext(lambda: asker("bob")))["pins"]
     assert {**pins[0], "chunk_hash": ""} == {**pins[1], "chunk_hash": ""}
     assert pins[0]["chunk_id"] is pins[0]["document_id"] is pins[0]["found_hash"] is None
 

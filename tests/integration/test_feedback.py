@@ -15,6 +15,7 @@ from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.text import lexical
 from worker.errors import InvalidJob
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH
 from worker.jobs.run_archive import RunFile
@@ -46,7 +47,7 @@ def record(engine: Engine, user: str = "alice", run_id: str = "r1", step: str = 
     """Record a hybrid retrieval; the ids that it answers, corpus after corpus."""
     run = {"subject_id": "song-1", "run_id": run_id, **({"step": step} if step else {})}
     job = parse_job(RetrieveHybrid, {**DOCS, "run": run, **fields})
-    answer = engine.hybrid.retrieve(job, lambda: asker(user))
+    answer = engine.hybrid.retrieve(job, JobContext(lambda: asker(user)))
     return [chunk["chunk_id"] for part in answer["results"].values() for chunk in part["chunks"]]
 
 
@@ -155,7 +156,7 @@ def test_feedback_on_any_task_is_kept_and_goes_with_its_run(engine: Engine, admi
     """A top-k's chunks can be judged too; a deleted run leaves nothing."""
     query = lexical.embed(["hum on channel 18"])[0].tolist()
     job = parse_job(RetrieveTopK, {"query_embedding": query, "run": NAME.model_dump(exclude={"step"})})
-    chunks = engine.retrieval.top_k(job, lambda: asker("alice"))["chunks"]
+    chunks = engine.retrieval.top_k(job, JobContext(lambda: asker("alice")))["chunks"]
     assert engine.feedback.record("alice", NAME, [chunks[0]["chunk_id"]]) == 1
     assert engine.feedback.tune("alice").retrievals == 0
     admin.execute("DELETE FROM retrieval.runs")
@@ -227,7 +228,7 @@ def plant(engine: Engine, user: str, runs: int = ENOUGH, **fields: Any) -> str:
 
 
 def best_of(engine: Engine, **fields: Any) -> str:
-    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, {**DOCS, **fields}), lambda: asker("alice"))
+    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, {**DOCS, **fields}), JobContext(lambda: asker("alice")))
     return str(answer["results"]["docs"]["chunks"][0]["chunk_id"])
 
 
@@ -327,7 +328,9 @@ def test_weights_of_the_settings_are_those_of_jobs_without(
     tilted = Engine(make_settings(database, hybrid={"weights": ONLY_CONTEXT}), time.perf_counter)
 
     def results(engine: Engine, **fields: Any) -> Any:
-        return engine.hybrid.retrieve(parse_job(RetrieveHybrid, {**DOCS, **fields}), lambda: asker("alice"))["results"]
+        return engine.hybrid.retrieve(
+            parse_job(RetrieveHybrid, {**DOCS, **fields}), JobContext(lambda: asker("alice"))
+        )["results"]
 
     by_settings = results(tilted, fusion="weighted")
     assert by_settings == results(engine, fusion="weighted", weights=ONLY_CONTEXT)

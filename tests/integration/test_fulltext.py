@@ -21,6 +21,7 @@ from worker.adapters.postgres.search import Corpus, search
 from worker.cli.doctor import LEAKPROOF, examine
 from worker.contract import Hybrid, RetrieveHybrid, parse_job
 from worker.core.text import lexical
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS, FilterSet
 
@@ -363,7 +364,7 @@ def engine(settings: Settings, admin: Admin) -> Iterator[Engine]:
 
 def ask(engine: Engine, **fields: Any) -> dict[str, Any]:
     job = {"query": "zither", "searches": [{"corpus": "documents", "top_k": 3}], **fields}
-    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, job), lambda: asker("zoe"))
+    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, job), JobContext(lambda: asker("zoe")))
     Hybrid.model_validate(json.loads(json.dumps(answer)))
     return answer
 

@@ -18,6 +18,7 @@ from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid
 from worker.core.text import lexical
 from worker.core.text.keywords import EXTRACTORS
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.parallel_search import Leg, Legs
 
@@ -40,7 +41,7 @@ NOWHERE = "http://127.0.0.1:1/v1"
 
 def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveHybrid, {"query": query, **fields})
-    answer = engine.hybrid.retrieve(job, lambda: asker(user) if user else None)
+    answer = engine.hybrid.retrieve(job, JobContext(lambda: asker(user) if user else None))
     Hybrid.model_validate(json.loads(json.dumps(answer)))
     return answer
 
@@ -293,7 +294,7 @@ def test_a_run_over_several_corpora_replays_to_one_digest(engine: Engine, admin:
     chunks = [chunk for part in first["results"].values() for chunk in part["chunks"]]
 
     def replay() -> dict[str, Any]:
-        return engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: asker("alice"))
+        return engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), JobContext(lambda: asker("alice")))
 
     answer = replay()
     assert [chunk["chunk_id"] for chunk in answer["chunks"]] == [chunk["chunk_id"] for chunk in chunks]
@@ -316,14 +317,14 @@ def test_a_citations_document_over_several_corpora_replays(engine: Engine) -> No
     """It does not say where its chunks stand: each is found in the corpus that knows it, as its citation said."""
     ask(engine, context=EDITOR, run=RUN)
     who = asker("alice")
-    cited = engine.citing.build(parse_job(BuildCitations, {"cite": RUN}), lambda: who)
+    cited = engine.citing.build(parse_job(BuildCitations, {"cite": RUN}), JobContext(lambda: who))
     assert {check["verdict"] for check in cited["verification"]} == {"exact"}
-    replayed = engine.replay.pinned(parse_job(PinnedReplay, {"citations": cited["citations"]}), lambda: who)
-    by_run = engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: who)
+    replayed = engine.replay.pinned(parse_job(PinnedReplay, {"citations": cited["citations"]}), JobContext(lambda: who))
+    by_run = engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), JobContext(lambda: who))
     assert {pin["verdict"] for pin in replayed["pins"]} == {"exact"}
     assert replayed["digest"] == by_run["digest"]
     docs = engine.replay.pinned(
-        parse_job(PinnedReplay, {"citations": cited["citations"], "corpus": "docs"}), lambda: who
+        parse_job(PinnedReplay, {"citations": cited["citations"], "corpus": "docs"}), JobContext(lambda: who)
     )
     assert (docs["matched"], docs["missing"]) == (5, 3)
 

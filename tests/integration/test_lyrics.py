@@ -13,6 +13,7 @@ from tests.integration.provider import Provider, running
 from worker.contract import BuildCitations, PinnedReplay, parse_job
 from worker.core.citations.answering import check_answer
 from worker.errors import InvalidJob
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def engine(make_engine: Callable[..., Engine]) -> Engine:
 def cite(engine: Engine, what: str = "cited", **fields: Any) -> list[tuple[str, str | None]]:
     """(chunk id, section) of each citation of the run, in order."""
     job = {"cite": {**RUN, "what": what}, "verify": False, **fields}
-    answer = engine.citing.build(parse_job(BuildCitations, job), lambda: asker("alice"))
+    answer = engine.citing.build(parse_job(BuildCitations, job), JobContext(lambda: asker("alice")))
     return [(one["chunk_id"], one["section"]) for one in answer["citations"]["all_citations"]]
 
 
@@ -137,7 +138,7 @@ def test_the_answer_is_kept_with_what_it_takes_to_make_it_again(
     (sent,) = provider.requests
     assert {name: sent[name] for name in SAMPLED} == SAMPLED
     hashes = [label["chunk_hash"] for label in answer["package"]["source_labels"].values()]
-    replayed = engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: asker("alice"))
+    replayed = engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), JobContext(lambda: asker("alice")))
     kept = lyrics(tmp_path)
     assert kept == {
         "answer": SONG,

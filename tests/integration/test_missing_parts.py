@@ -10,6 +10,7 @@ import pytest
 from worker.contract import RetrieveTopK, parse_job
 from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
 
@@ -34,7 +35,7 @@ def test_a_search_needs_no_part_of_the_pipeline(
     try:
         query = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
         caller = as_principal({"user_id": "alice"}, settings, "principal")
-        answer = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query}), lambda: caller)
+        answer = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query}), JobContext(lambda: caller))
         assert answer["status"] == "ok"
         with pytest.raises(SettingsError, match=says):
             _ = engine.pipeline_jobs

@@ -11,6 +11,7 @@ from worker.contract import RetrieveHybrid, RetrieveTopK, RunPipeline, parse_job
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -65,7 +66,9 @@ def engine(make_settings: Callable[..., Settings], database: str, admin: psycopg
 
 def ask(engine: Engine, tenant: str, **fields: Any) -> dict[str, Any]:
     asker = Principal({"tenant": tenant}, (("shop.tenant", tenant),), tenant)
-    return engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist(), **fields}), lambda: asker)
+    return engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist(), **fields}), JobContext(lambda: asker)
+    )
 
 
 def numbers(answer: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from tests.integration.asking import ask as ask_pipeline
 from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
 
@@ -49,7 +50,7 @@ def dave(settings: Settings, tenant: str | None) -> Principal:
 
 def search(engine: Engine, caller: Principal, **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": {**RUN, "reuse": True}, **fields})
-    return engine.retrieval.top_k(job, lambda: caller)
+    return engine.retrieval.top_k(job, JobContext(lambda: caller))
 
 
 def chain(engine: Engine, caller: Principal, **fields: Any) -> dict[str, Any]:
@@ -66,8 +67,8 @@ def test_users_of_one_id_in_two_tenants_share_nothing(engine: Engine, tenants: S
     only_a = {"subject_id": "song-1", "run_id": "of-a"}
     search(engine, of_a, run=only_a)
     for attempt in (
-        lambda: engine.replay.pinned(parse_job(PinnedReplay, {"run": only_a}), lambda: of_b),
-        lambda: engine.citing.build(parse_job(BuildCitations, {"cite": only_a}), lambda: of_b),
+        lambda: engine.replay.pinned(parse_job(PinnedReplay, {"run": only_a}), JobContext(lambda: of_b)),
+        lambda: engine.citing.build(parse_job(BuildCitations, {"cite": only_a}), JobContext(lambda: of_b)),
         lambda: engine.exchange.export(of_b.owner, RunName(**only_a)),
         lambda: engine.feedback.record(of_b.owner, RunName(**only_a), ["c"]),
     ):

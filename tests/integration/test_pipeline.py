@@ -8,12 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.asking import HUM, Delivered, ask, asker, ids, in_stages, repeated
+from tests.integration.asking import HUM, ask, asker, ids, in_stages, repeated
 from tests.integration.provider import running
 from tests.integration.site import says, serving
 
 from worker.contract import RunPipeline, parse_job
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest, Turn
@@ -437,9 +438,10 @@ def test_the_same_text_twice_is_shown_once(engine: Engine, admin: Admin) -> None
 
 def test_progress_is_told_stage_by_stage(engine: Engine) -> None:
     """Each with how many are done of how many."""
-    caller = Delivered(asker("alice"))
-    engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), caller)
-    assert caller.told == [*((stage, i, len(STAGES)) for i, stage in enumerate(STAGES)), ("execute", 1, 1)]
+    told: list[tuple[str, int, int]] = []
+    context = JobContext(lambda: asker("alice"), report=lambda *said: told.append(said))
+    engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), context)
+    assert told == [*((stage, i, len(STAGES)) for i, stage in enumerate(STAGES)), ("execute", 1, 1)]
 
 
 def test_what_other_services_find_is_a_source(open_engine: Callable[..., Engine], settings: Settings) -> None:
@@ -568,6 +570,6 @@ def test_the_same_job_has_one_name_for_what_it_makes(engine: Engine, admin: Admi
     assert repeated(first) == repeated(second)
     assert (count(admin, "packages"), count(admin, "responses")) == (1, 1)
     other = engine.pipeline_jobs.answer(
-        parse_job(RunPipeline, {"question": HUM, "chat_mode": "chat"}), Delivered(asker("alice"), "t2")
+        parse_job(RunPipeline, {"question": HUM, "chat_mode": "chat"}), JobContext(lambda: asker("alice"), "t2")
     )
     assert other["response_id"] != first["response_id"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import psycopg
 import pytest
-from tests.integration.asking import HUM, Delivered, ask, asker, ids, repeated
+from tests.integration.asking import HUM, ask, asker, ids, repeated
 from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
@@ -21,6 +21,7 @@ from worker.contract import RunPipeline, parse_job
 from worker.core import observations
 from worker.core.pins.hashing import hash_chunk
 from worker.core.prompting.prompts import prompt_cache_key
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import QueryRequest
@@ -192,11 +193,11 @@ def test_pinned_chunks_come_first_from_the_cache_as_well(engine: Engine) -> None
 
 def test_progress_is_told_of_a_hit_and_of_a_miss(engine: Engine) -> None:
     """Each stage that there is, with its place among all."""
-    told = []
+    told: list[list[tuple[str, int, int]]] = []
     for _ in range(2):
-        caller = Delivered(asker("alice"))
-        engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), caller)
-        told.append(caller.told)
+        told.append([])
+        context = JobContext(lambda: asker("alice"), report=lambda *said: told[-1].append(said))
+        engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), context)
     all_stages = ["cache", *STAGES]
     assert told[0] == [*((stage, i, len(all_stages)) for i, stage in enumerate(all_stages)), ("execute", 1, 1)]
     assert told[1] == [("cache", 0, 9), ("remote", 8, 9), ("execute", 1, 1)]
@@ -289,7 +290,9 @@ def test_the_same_question_twice_is_two_turns(open_engine: Open, provider: Provi
     """The model is asked both times: an answer is never kept, and each has a name of its own to go on from."""
     engine = open_engine(provider)
     job = parse_job(RunPipeline, {"question": HUM, "chat_mode": "chat", "conversation_id": "c1"})
-    first, second = (engine.pipeline_jobs.answer(job, Delivered(asker("alice"), task)) for task in ("t1", "t2"))
+    first, second = (
+        engine.pipeline_jobs.answer(job, JobContext(lambda: asker("alice"), task)) for task in ("t1", "t2")
+    )
     assert (state(first), state(second)) == ("miss", "hit")
     assert first["response_id"] != second["response_id"]
     for i, turn in enumerate((first, second), 1):

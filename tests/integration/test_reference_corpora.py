@@ -18,6 +18,7 @@ from worker.contract import RetrieveTopK, parse_job
 from worker.core.pins.hashing import format_hash, hash_chunk
 from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -40,7 +41,7 @@ def ask(engine: Engine, corpus: str, question: str, who: Principal | None = None
     """A question, of nobody unless said."""
     query = lexical.embed([question])[0].tolist()
     job = parse_job(RetrieveTopK, {"query_embedding": query, "corpus": corpus, **fields})
-    return engine.retrieval.top_k(job, lambda: who)
+    return engine.retrieval.top_k(job, JobContext(lambda: who))
 
 
 def test_a_section_of_the_manual_is_a_chunk_of_its_page(engine: Engine) -> None:

@@ -14,6 +14,7 @@ from worker.core.pins.hashing import NORMALISERS, hash_chunk
 from worker.core.pins.pinning import raw_hash
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -32,11 +33,11 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 
 def search(engine: Engine, user: str = "alice", run: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": run or RUN, "k": 10, **fields})
-    return engine.retrieval.top_k(job, lambda: asker(user))
+    return engine.retrieval.top_k(job, JobContext(lambda: asker(user)))
 
 
 def replay(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
-    answer = engine.replay.pinned(parse_job(PinnedReplay, fields), lambda: asker(user) if user else None)
+    answer = engine.replay.pinned(parse_job(PinnedReplay, fields), JobContext(lambda: asker(user) if user else None))
     if "chunks" in answer:
         Replay.model_validate(answer)
     return answer
@@ -93,7 +94,7 @@ def test_a_caller_without_an_owner_claim_has_no_runs(engine: Engine) -> None:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN})
     nobody = Principal({"roles": ("x",)}, (("app.user_id", ""), ("app.tenant_id", ""), ("app.roles", '["x"]')), "")
     with pytest.raises(NotAuthorised, match="owner claim"):
-        engine.retrieval.top_k(job, lambda: nobody)
+        engine.retrieval.top_k(job, JobContext(lambda: nobody))
 
 
 def test_a_record_leaves_out_what_changed_or_is_not_visible_any_more_and_says_so(engine: Engine, admin: Admin) -> None:

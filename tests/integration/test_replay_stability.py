@@ -19,6 +19,7 @@ from worker.cli.loader import load
 from worker.contract import PinnedReplay, RetrieveTopK, parse_job
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -39,11 +40,13 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 def recorded(engine: Engine) -> list[dict[str, Any]]:
     """The chunks of a recorded run."""
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN, "k": 10})
-    return engine.retrieval.top_k(job, lambda: asker("alice"))["chunks"]
+    return engine.retrieval.top_k(job, JobContext(lambda: asker("alice")))["chunks"]
 
 
 def replay(engine: Engine, who: Principal | None = None, **fields: Any) -> dict[str, Any]:
-    return engine.replay.pinned(parse_job(PinnedReplay, fields or {"run": RUN}), lambda: who or asker("alice"))
+    return engine.replay.pinned(
+        parse_job(PinnedReplay, fields or {"run": RUN}), JobContext(lambda: who or asker("alice"))
+    )
 
 
 def ids(chunks: list[dict[str, Any]]) -> list[str]:
@@ -60,7 +63,7 @@ def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(engine: Engine, 
     digests: set[str] = set()
     seen = {}
     for n in range(1, 10_001):
-        answer = engine.replay.pinned(job, lambda: who)
+        answer = engine.replay.pinned(job, JobContext(lambda: who))
         digests.add(answer["digest"])
         if n in (10, 100, 10_000):
             seen[n] = len(digests)

@@ -17,6 +17,7 @@ from tests.integration.asking import asker
 
 from worker.contract import PinnedReplay, parse_job
 from worker.core.pins.hashing import hash_chunk
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.replay import MISSING_SECONDS
 
@@ -58,7 +59,7 @@ def engine(make_settings: Callable[..., Settings], corpus: str) -> Iterator[Engi
 
 def replay(engine: Engine, who: Principal, *hashes: str, **fields: Any) -> dict[str, Any]:
     job = parse_job(PinnedReplay, {"required_chunk_hashes": list(hashes), **fields})
-    answer = engine.replay.pinned(job, lambda: who)
+    answer = engine.replay.pinned(job, JobContext(lambda: who))
     for stage in answer["trace"]["stages"]:
         del stage["duration_ms"]
     return answer

@@ -15,6 +15,7 @@ from worker.adapters.postgres.database import Database
 from worker.contract import BuildCitations, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
 from worker.core.text import lexical
 from worker.errors import SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -79,19 +80,19 @@ def engine(make_settings: Callable[..., Settings], database: str, role: str) -> 
 
 def searched(engine: Engine, **fields: Any) -> list[str]:
     answer = engine.retrieval.top_k(
-        parse_job(RetrieveTopK, {"query_embedding": QUERY, **fields}), lambda: asker("nobody")
+        parse_job(RetrieveTopK, {"query_embedding": QUERY, **fields}), JobContext(lambda: asker("nobody"))
     )
     return [chunk["chunk_id"] for chunk in answer["chunks"]]
 
 
 def replayed(engine: Engine, **fields: Any) -> list[str]:
-    answer = engine.replay.pinned(parse_job(PinnedReplay, fields), lambda: asker("nobody"))
+    answer = engine.replay.pinned(parse_job(PinnedReplay, fields), JobContext(lambda: asker("nobody")))
     return [chunk["chunk_id"] for chunk in answer["chunks"]]
 
 
 def merged(engine: Engine, legs: list[str]) -> list[str]:
     job = {"query": HUM, "searches": [{"corpus": "documents", "top_k": 9}], "legs": legs}
-    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, job), lambda: asker("nobody"))
+    answer = engine.hybrid.retrieve(parse_job(RetrieveHybrid, job), JobContext(lambda: asker("nobody")))
     return [chunk["chunk_id"] for chunk in answer["results"]["documents"]["chunks"]]
 
 
@@ -102,7 +103,7 @@ def asked(engine: Engine) -> list[str]:
 
 def cited(engine: Engine) -> Any:
     job = parse_job(BuildCitations, {"cite": RUN, "store": False})
-    return engine.citing.build(job, lambda: asker("nobody"))["citations"]["source_ids"]
+    return engine.citing.build(job, JobContext(lambda: asker("nobody")))["citations"]["source_ids"]
 
 
 def reads(engine: Engine, hidden: str) -> dict[str, Callable[[], Any]]:
@@ -178,7 +179,9 @@ def test_a_plan_made_with_wider_rights_is_never_used(engine: Engine, admin: Admi
     admin.execute(f"ALTER ROLE {role} NOBYPASSRLS")
     assert replayed(engine, required_chunk_hashes=[a_hidden_hash(admin)]) == []
     hidden = {i for (i,) in admin.execute("SELECT id FROM documents WHERE visibility = 'private'")}
-    answer = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": QUERY}), lambda: asker("nobody"))
+    answer = engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY}), JobContext(lambda: asker("nobody"))
+    )
     assert not hidden & {chunk["document_id"] for chunk in answer["chunks"]}
 
 

@@ -13,6 +13,7 @@ from tests.integration.asking import asker, without_trace
 from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
 from worker.core.text import lexical
 from worker.errors import InvalidJob
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.run_archive import RunFile
 
@@ -38,16 +39,16 @@ def engine(make_settings: Callable[..., Settings], database: str, tmp_path: Path
 
 def retrieve(engine: Engine, user: str = "alice", **run: str) -> dict[str, Any]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": {**RUN, **run}, "k": 10})
-    return engine.retrieval.top_k(job, lambda: asker(user))
+    return engine.retrieval.top_k(job, JobContext(lambda: asker(user)))
 
 
 def cite(engine: Engine, user: str = "alice", **fields: Any) -> dict[str, Any]:
     job = parse_job(BuildCitations, {"cite": RUN, "run": RUN, **fields})
-    return engine.citing.build(job, lambda: asker(user))
+    return engine.citing.build(job, JobContext(lambda: asker(user)))
 
 
 def replay(engine: Engine, user: str = "alice") -> dict[str, Any]:
-    return engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), lambda: asker(user))
+    return engine.replay.pinned(parse_job(PinnedReplay, {"run": RUN}), JobContext(lambda: asker(user)))
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -159,9 +160,9 @@ def test_a_run_goes_out_and_comes_in_whole(engine: Engine, admin: psycopg.Connec
     assert without_trace(retrieve(engine)) == without_trace(first)
     assert replay(engine)["pins"]
     assert (
-        engine.replay.pinned(parse_job(PinnedReplay, {"run": {**RUN, "step": "verse-1"}}), lambda: asker("alice"))[
-            "digest"
-        ]
+        engine.replay.pinned(
+            parse_job(PinnedReplay, {"run": {**RUN, "step": "verse-1"}}), JobContext(lambda: asker("alice"))
+        )["digest"]
         == digest
     )
     (lyrics,) = tmp_path.glob("*/runs/song-1/r1/lyrics.json")

@@ -22,6 +22,7 @@ from worker.client import Client, RunRef
 from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.settings import read_values
 
@@ -123,16 +124,16 @@ def search_side(clock: Clock) -> Iterator[Callable[[Settings], Standby]]:
 
 def search(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "k": 12, **fields})
-    return engine.retrieval.top_k(job, lambda: asker(user) if user else None)
+    return engine.retrieval.top_k(job, JobContext(lambda: asker(user) if user else None))
 
 
 def replay(engine: Engine, user: str = "alice", **fields: Any) -> dict[str, Any]:
-    return engine.replay.pinned(parse_job(PinnedReplay, fields), lambda: asker(user))
+    return engine.replay.pinned(parse_job(PinnedReplay, fields), JobContext(lambda: asker(user)))
 
 
 def hybrid(engine: Engine, user: str = "alice") -> dict[str, Any]:
     job = parse_job(RetrieveHybrid, {"query": HUM, "searches": [{"corpus": "documents", "top_k": 9}]})
-    return engine.hybrid.retrieve(job, lambda: asker(user))
+    return engine.hybrid.retrieve(job, JobContext(lambda: asker(user)))
 
 
 def texts(chunks: list[dict[str, Any]]) -> dict[str, str]:

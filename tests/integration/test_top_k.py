@@ -11,6 +11,7 @@ import pytest
 from worker.contract import RetrieveTopK, TopK, TopKBatch, parse_job
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -36,7 +37,7 @@ def ask(engine: Engine) -> Callable[..., dict[str, Any]]:
     def ask_as(user: str | None, query: Any = QUESTION, **fields: Any) -> dict[str, Any]:
         values = query.tolist() if isinstance(query, np.ndarray) else query
         job = parse_job(RetrieveTopK, {"query_embedding": values, **fields})
-        return engine.retrieval.top_k(job, lambda: asker(user) if user else None)
+        return engine.retrieval.top_k(job, JobContext(lambda: asker(user) if user else None))
 
     return ask_as
 
@@ -107,7 +108,7 @@ def test_tenants_and_roles_open_documents(engine: Engine, admin: psycopg.Connect
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 
     def documents(principal: Principal) -> set[str]:
-        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, lambda: principal)["chunks"]}
+        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, JobContext(lambda: principal))["chunks"]}
 
     assert "report-2023-ground-hum" in documents(asker("zoe", tenant="harbour"))
     assert "report-2023-ground-hum" not in documents(asker("zoe", tenant="lighthouse"))
@@ -123,7 +124,7 @@ def test_no_user_id_gets_what_is_granted_to_a_role(engine: Engine, admin: psycop
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 
     def documents(principal: Principal) -> set[str]:
-        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, lambda: principal)["chunks"]}
+        return {chunk["document_id"] for chunk in engine.retrieval.top_k(job, JobContext(lambda: principal))["chunks"]}
 
     assert "handbook-tape-alignment" in documents(asker("zoe"))
     assert "handbook-tape-alignment" in documents(asker("yan", roles='["engineer"]'))
@@ -288,9 +289,11 @@ def test_a_batch_answers_each_query_as_if_asked_alone(engine: Engine) -> None:
     """One wrong embedding stays with itself; the others are answered as alone."""
     queries = lexical.embed(["hum on channel 18", "ribbon microphone phantom power"]).tolist()
     job = parse_job(RetrieveTopK, {"query_embeddings": [queries[0], [1.0], queries[1]], "k": 11})
-    batch = engine.retrieval.top_k(job, lambda: asker("bob"))
+    batch = engine.retrieval.top_k(job, JobContext(lambda: asker("bob")))
     alone = [
-        engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query, "k": 11}), lambda: asker("bob"))
+        engine.retrieval.top_k(
+            parse_job(RetrieveTopK, {"query_embedding": query, "k": 11}), JobContext(lambda: asker("bob"))
+        )
         for query in queries
     ]
     assert batch["results"][1] == {
@@ -309,9 +312,11 @@ def test_a_batch_of_several_round_trips_answers_in_the_order_asked(engine: Engin
     """Twenty queries are searched sixteen at a time; each answer is that of its own query, with its own trace."""
     asked = [f"{word} {i}" for i in range(10) for word in ("hum on channel", "ribbon microphone")]
     queries = lexical.embed(asked).tolist()
-    batch = engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embeddings": queries}), lambda: asker("alice"))
+    batch = engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embeddings": queries}), JobContext(lambda: asker("alice"))
+    )
     alone = [
-        engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query}), lambda: asker("alice"))
+        engine.retrieval.top_k(parse_job(RetrieveTopK, {"query_embedding": query}), JobContext(lambda: asker("alice")))
         for query in queries
     ]
     assert [{**one, "trace": None} for one in batch["results"]] == [{**one, "trace": None} for one in alone]
@@ -337,7 +342,7 @@ def test_an_unmapped_filter_is_refused(
     ):
         job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist(), "filters": filters})
         with pytest.raises(InvalidJob, match="has no column") as caught:
-            bare.retrieval.top_k(job, lambda: asker("alice"))
+            bare.retrieval.top_k(job, JobContext(lambda: asker("alice")))
         assert caught.value.path == f"filters.{next(iter(filters))}"
     bare.close()
 
@@ -354,7 +359,7 @@ def test_a_search_without_an_index_is_said_to_be_exact(
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 
     def method() -> Any:
-        answer = engine.retrieval.top_k(job, lambda: asker("alice"))
+        answer = engine.retrieval.top_k(job, JobContext(lambda: asker("alice")))
         return str(answer["trace"]["search"]["method"])
 
     admin.execute("DROP INDEX document_chunks_embedding_idx")

@@ -10,6 +10,7 @@ from tests.integration.asking import asker
 from worker.contract import RetrieveTopK, parse_job
 from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.drift import PAGE, watcher
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ QUERY = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 def record(engine: Engine, user: str, run_id: str) -> list[dict[str, Any]]:
     run = {"subject_id": "song-1", "run_id": run_id}
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": run, "k": 10})
-    chunks: list[dict[str, Any]] = engine.retrieval.top_k(job, lambda: asker(user))["chunks"]
+    chunks: list[dict[str, Any]] = engine.retrieval.top_k(job, JobContext(lambda: asker(user)))["chunks"]
     return chunks
 
 

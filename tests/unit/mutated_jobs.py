@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from worker.cli.schemas import examples, objects
-from worker.cli.schemas.registry import TASKS, UNSAID
+from worker.cli.schemas.rules import UNSAID
 from worker.contract import BuildCitations, Job, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
+from worker.contract.registry import TASKS
 from worker.core.citations.document import read_citations_json
 from worker.core.citations.labels import classify
 from worker.core.pins.hashing import hash_chunk
@@ -113,7 +114,7 @@ EXCEPTIONS = {
     "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
 }
-"""What `worker.cli.schemas.registry.UNSAID` names, in the worker's words."""
+"""What `worker.cli.schemas.rules.UNSAID` names, in the worker's words."""
 
 
 def exception(schema: str, refusal: InvalidJob) -> str | None:

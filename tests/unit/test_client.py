@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from kombu import Connection
 
 from worker import errors
-from worker.client import Client, RetrieveTopK, Signer, encode_embedding
+from worker.client import Client, RetrieveTopK, Signer, _reader, encode_embedding
 from worker.client import _as_error as as_error
-from worker.client import _read_answer as read_answer
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.ranking.vectors import decode
 
@@ -39,9 +38,11 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract.base",
         "worker.contract.jobs",
         "worker.contract.pinned",
+        "worker.contract.registry",
         "worker.contract.results",
         "worker.contract.run_jobs",
         "worker.core",
+        "worker.core.pins",
         "worker.core.pins.canonical",
         "worker.core.pins.hashing",
         "worker.core.shape",
@@ -68,15 +69,18 @@ def test_an_encoded_embedding_is_what_the_worker_decodes(some: list[float]) -> N
         ("pinned_replay.result.runs.json", "ReplayBatch"),
         ("build_citations.result.json", "Citations"),
         ("retrieve_hybrid.result.json", "Hybrid"),
+        ("run_pipeline.result.json", "PipelineAnswer"),
     ],
 )
 def test_an_answer_is_read_as_its_type(example: str, kind: str) -> None:
-    """Each by what no other has; a batch in which all failed, too."""
+    """By its task, where the id knows it; else as the first type that it fits."""
     value = json.loads((EXAMPLES / example).read_text())
-    assert type(read_answer(value)).__name__ == kind
+    of_task = _reader(example.split(".", maxsplit=1)[0])
+    assert type(of_task.validate_python(value)).__name__ == kind
+    assert type(_reader(None).validate_python(value)).__name__ == kind
     if "results" in value and kind != "Hybrid":
         failed = {"error": {"type": "InvalidJob", "path": "x", "message": "x: wrong"}}
-        assert type(read_answer({**value, "results": [failed]})).__name__ == kind
+        assert type(of_task.validate_python({**value, "results": [failed]})).__name__ == kind
 
 
 def test_a_client_talks_to_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,11 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from worker import client
 from worker.cli import schemas
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import error_types
-from worker.cli.schemas.registry import TASKS
 from worker.contract import Part
+from worker.contract.registry import TASKS, task_of
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
 SCHEMAS = objects.schemas()
@@ -49,7 +48,7 @@ def test_every_task_has_schemas():
 
 def test_registry_is_what_the_client_sends():
     """Tasks, queues and job types are the Python client's."""
-    assert {task.job: (task.name, task.queue) for task in TASKS} == client._TASKS
+    assert all(task_of(task.job) is task for task in TASKS)
 
 
 def test_nullable_names_the_exceptions():
@@ -93,7 +92,7 @@ def test_descriptions_come_from_docstrings():
 def test_every_result_says_what_it_was_made_without():
     """Of every task, alone and in a batch; an example of each is in its file."""
     for task in TASKS:
-        for kind in typing.get_args(task.result) or (task.result,):
+        for kind in typing.get_args(task.answer) or (task.answer,):
             assert {"schema_version", "degraded", "trace"} <= kind.model_fields.keys()
     answers = [value for name, (of, value) in EXAMPLES.items() if of.endswith(".result")]
     assert {json.dumps(answer["degraded"]) for answer in answers} == {"[]"}

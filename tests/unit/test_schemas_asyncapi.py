@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.cli import schemas
 from worker.cli.schemas import asyncapi
-from worker.cli.schemas.registry import TASKS
+from worker.contract.registry import TASKS
 
 ASYNCAPI = asyncapi.document()
 

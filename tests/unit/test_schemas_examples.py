@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from worker import client
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import ENVELOPES
-from worker.cli.schemas.registry import TASKS
 from worker.contract import RetrieveTopK, parse_job
+from worker.contract.registry import TASKS
 from worker.core.pins.hashing import hash_chunk
 from worker.core.ranking import vectors
 from worker.errors import InvalidJob
@@ -40,7 +40,7 @@ def test_example_parses(name):
     """Every example parses through the project's own types."""
     schema, value = EXAMPLES[name]
     jobs = {f"{task.name}.job": task.job for task in TASKS}
-    results = {f"{task.name}.result": task.result for task in TASKS}
+    results = {f"{task.name}.result": task.answer for task in TASKS}
     if schema in jobs:
         assert parse_job(jobs[schema], value).model_dump(mode="json", exclude_unset=True) == value
     elif schema in results:

@@ -13,7 +13,7 @@ import pytest
 
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
-from worker.cli.schemas.registry import TASKS
+from worker.contract.registry import TASKS
 from worker.queue.transport.inspection import Refusal, Rules, inspect
 
 from .mutated_jobs import JUNK, as_text

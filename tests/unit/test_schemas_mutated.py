@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from worker.cli.schemas import examples, objects
-from worker.cli.schemas.registry import TASKS, UNSAID, WHITE_SPACE
+from worker.cli.schemas.rules import UNSAID, WHITE_SPACE
 from worker.contract import Part, parse_job
+from worker.contract.registry import TASKS
 
 from .mutated_jobs import (
     EXCEPTIONS,

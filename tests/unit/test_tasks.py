@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from celery.result import EagerResult
 
-    from worker.model import Principal
+    from worker.jobs.context import JobContext
     from worker.settings import Settings
 
 CANARY = "canary-4711"
@@ -38,12 +38,12 @@ class Engine:
         self.failure = failure
         self.jobs: list[RetrieveTopK] = []
 
-    def answer(self, job: RetrieveTopK, identify: Callable[[], Principal | None]) -> dict[str, Any]:
+    def answer(self, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
         """One answer in the contract's form, as far as `run_job` looks at it."""
         self.jobs.append(job)
         if self.failure is not None:
             raise self.failure
-        asker = identify()
+        asker = context.caller
         return {"status": "empty", "chunks": [], "owner": asker.owner if asker else None}
 
 

@@ -108,7 +108,3 @@ def _explain_usage(error: Any) -> int:
     if sentence:
         complain(sentence)
     return int(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

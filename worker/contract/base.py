@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +50,7 @@ EmbeddingOfBatch = Annotated[Any, Field(json_schema_extra=_OF_A_BATCH)]
 
 
 JobT = TypeVar("JobT", bound="Part")
+AnswerT = TypeVar("AnswerT")
 HASH_PATTERN = rf"^{ACCEPTED.pattern}$"
 LABEL_PATTERN = r"^S[1-9][0-9]{0,8}$"
 ChunkHash = Annotated[StrictStr, Field(pattern=HASH_PATTERN), AfterValidator(canonical_hash)]
@@ -71,6 +72,10 @@ class Part(BaseModel):
                 if name not in cls.nullable and data.get(name, 0) is None:
                     raise PydanticCustomError("null", "{name}", {"name": name})
         return data
+
+
+class AnsweredBy(Generic[AnswerT]):
+    """Beside `Job`: what a job is answered with, for type checkers, the client and the schemas."""
 
 
 class Result(BaseModel):

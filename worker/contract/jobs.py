@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from worker.contract.answers import PipelineAnswer
 from worker.contract.base import (
     DEFAULT_K,
     MAX_BATCH,
     MAX_K,
     MIN_K,
     WHOLE,
+    AnsweredBy,
     ChunkHash,
     Embedding,
     EmbeddingOfBatch,
@@ -21,6 +23,7 @@ from worker.contract.base import (
     Part,
     PathPart,
 )
+from worker.contract.results import Hybrid, TopK, TopKBatch
 from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 
 
@@ -84,7 +87,7 @@ class Filters(Part):
     metadata: Annotated[dict[StrictStr, Any], Field(max_length=32)] | None = None
 
 
-class RetrieveTopK(Job):
+class RetrieveTopK(Job, AnsweredBy[TopK | TopKBatch]):
     """Job of `retrieve_top_k`: the nearest 10–15 chunks by cosine distance that the caller may see.
 
     Attributes:
@@ -157,7 +160,7 @@ class Diversity(Part):
     per_document: Annotated[StrictInt, Field(ge=1, le=1000), WHOLE] | None = None
 
 
-class RetrieveHybrid(Job):
+class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
     """Job of `retrieve_hybrid`: several searches at once over several corpora, made one ranking a corpus.
 
     Attributes:
@@ -211,7 +214,7 @@ class Message(Part):
     content: Annotated[StrictStr, Field(max_length=100_000)]
 
 
-class RunPipeline(Job):
+class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
     """Job of `run_pipeline`: from a question to an answer that shows its sources.
 
     Attributes:

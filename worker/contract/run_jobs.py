@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from worker.contract.base import (
     WHOLE,
+    AnsweredBy,
     ChunkHash,
     Identifier,
     Label,
@@ -18,6 +19,7 @@ from worker.contract.base import (
     PathPart,
 )
 from worker.contract.jobs import Job
+from worker.contract.pinned import Citations, Replay, ReplayBatch
 
 MAX_PINS = 10_000
 MAX_RUNS = 64
@@ -56,7 +58,7 @@ class InlineSource(Part):
     chunks: list[Any] | None = None
 
 
-class PinnedReplay(Job):
+class PinnedReplay(Job, AnsweredBy[Replay | ReplayBatch]):
     """Job of `pinned_replay`: the same chunks again, by what they say.
 
     Attributes:
@@ -170,7 +172,7 @@ SectionNames = Annotated[_Sections, BeforeValidator(_listed, json_schema_input_t
 """One section, or several."""
 
 
-class BuildCitations(Job):
+class BuildCitations(Job, AnsweredBy[Citations]):
     """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
 
     Attributes:

@@ -18,11 +18,11 @@ from worker.core.citations.quoting.findings import QuotedChunk
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 from worker.core.pins.pinning import RETURNED, answered, unique
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob, NotAuthorised
+from worker.errors import InvalidJob
+from worker.jobs.answer import trace
 from worker.jobs.recording import owner_of
 from worker.jobs.replay import pin_of_record
 from worker.jobs.run_files import CITATIONS, run_path
-from worker.jobs.top_k import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from worker.core.citations.conflicts import Conflict, Side
     from worker.core.citations.quoting.findings import QuoteFinding
     from worker.core.pins.pinning import Outcome, Pin
-    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.context import JobContext
+    from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.jobs.replay import Replay
     from worker.jobs.run_files import RunFiles
-    from worker.model import Chunk, Principal
+    from worker.model import Chunk
 
 
 class Citing:
@@ -66,7 +69,7 @@ class Citing:
         self._quote_steps = quote_steps
         self._clock = clock
 
-    def build(self, job: BuildCitations, identify: Identify) -> dict[str, Any]:
+    def build(self, job: BuildCitations, context: JobContext) -> dict[str, Any]:
         """Answer `build_citations`.
 
         Raises:
@@ -75,16 +78,15 @@ class Citing:
             Unavailable: the artifact store is away.
         """
         tracer = Tracer(self._clock)
-        asker = _Asker(identify)
         kept_under = job.run if job.store else None
         if kept_under is not None:
             run_path(kept_under)  # a wrong id fails before anything is done
         with tracer.stage("records") as counts:
-            records = self._records(job, asker)
+            records = self._records(job, context)
             counts |= {"records": len(records)}
         intact = [is_intact(record) for record in records]
         with tracer.stage("verify"):
-            verification = self._verification(records, intact, asker) if job.verify else []
+            verification = self._verification(records, intact, context) if job.verify else []
         with tracer.stage("quotes"):
             quotes = _quotes(job, records, intact, self._quote_steps)
         with tracer.stage("conflicts"):
@@ -92,7 +94,7 @@ class Citing:
             plain = [_conflict(conflict) for conflict in conflicts]
         document = create_citations_json(records)
         with tracer.stage("store"):
-            artifact = self._store(kept_under, {**document, CONFLICTS: plain}, asker)
+            artifact = self._store(kept_under, {**document, CONFLICTS: plain}, context)
         return {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
@@ -107,13 +109,13 @@ class Citing:
 
     # --- records --------------------------------------------------------------------------------
 
-    def _records(self, job: BuildCitations, asker: _Asker) -> list[CitationRecord]:
+    def _records(self, job: BuildCitations, context: JobContext) -> list[CitationRecord]:
         if job.records is not None:
             return [_record(chunk) for chunk in job.records]
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
-        found = self._recorded(job.cite, asker)
+        found = self._recorded(job.cite, context)
         pins = unique([recorded.pin for record in found for recorded in record.pins])
-        outcomes = self._replay.at_home(pins, asker)
+        outcomes = self._replay.at_home(pins, context)
         cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
         sections = _Sections(job.sections or {}, _cited(_unchanged(found, outcomes)))
         return [
@@ -123,9 +125,9 @@ class Citing:
             for section in sections.of(outcome.pin)
         ]
 
-    def _recorded(self, cite: CitedRun, asker: _Asker) -> list[Record]:
+    def _recorded(self, cite: CitedRun, context: JobContext) -> list[Record]:
         """What was recorded under the run to be cited."""
-        found = self._runs.find(owner_of(asker.known()), cite, None, cite.step)
+        found = self._runs.find(owner_of(context.caller), cite, None, cite.step)
         found = [record for record in found if record.pins]
         if not found:
             raise InvalidJob("no such run", "cite")
@@ -139,11 +141,11 @@ class Citing:
     # --- verification ---------------------------------------------------------------------------
 
     def _verification(
-        self, records: Sequence[CitationRecord], intact: Sequence[bool], asker: _Asker
+        self, records: Sequence[CitationRecord], intact: Sequence[bool], context: JobContext
     ) -> list[dict[str, Any]]:
         """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
         pins = [pin_of_record(record, whole) for record, whole in zip(records, intact, strict=True)]
-        outcomes = self._replay.anywhere(pins, asker)
+        outcomes = self._replay.anywhere(pins, context)
         return [
             {
                 "chunk_hash": record.chunk_hash,
@@ -156,31 +158,12 @@ class Citing:
 
     # --- the artifact ---------------------------------------------------------------------------
 
-    def _store(self, run: RunRef | None, document: dict[str, Any], asker: _Asker) -> str | None:
+    def _store(self, run: RunRef | None, document: dict[str, Any], context: JobContext) -> str | None:
         """Keep the document; its path below the store's root."""
         if run is None:
             return None
         content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
-        return self._files.keep(owner_of(asker.known()), run, CITATIONS, content)
-
-
-class _Asker:
-    """Who asks, found out once and only if somebody wants to know."""
-
-    def __init__(self, identify: Identify) -> None:
-        self._identify = identify
-        self._principal: Principal | None = None
-
-    def __call__(self) -> Principal | None:
-        if self._principal is None:
-            self._principal = self._identify()
-        return self._principal
-
-    def known(self) -> Principal:
-        principal = self()
-        if principal is None:
-            raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
-        return principal
+        return self._files.keep(owner_of(context.caller), run, CITATIONS, content)
 
 
 class _Sections:
@@ -309,3 +292,13 @@ def _side(side: Side) -> dict[str, Any]:
         "span": side.span,
         "tokens": side.tokens,
     }
+
+
+def handler(engine: Engine) -> Handler:
+    """What answers `build_citations`."""
+    return engine.citing.build
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Citations, and how many conflicts there are among them."""
+    return int(answer["citations"]["total_count"]), f"{len(answer['conflicts'])} conflicts"

@@ -10,14 +10,13 @@ from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from worker.adapters.postgres.database import Database
     from worker.adapters.postgres.runs import RecordedPin
+    from worker.jobs.context import JobContext
     from worker.model import Chunk
     from worker.settings import Settings
-
-    Identify = Callable[[], Principal | None]
 
 
 class Known(NamedTuple):
@@ -75,14 +74,14 @@ class Corpora:
         """Every corpus, in the order of the settings."""
         return self._corpora.values()
 
-    def asker(self, corpus: Corpus, identify: Identify) -> Principal:
+    def asker(self, corpus: Corpus, context: JobContext) -> Principal:
         """Who asks a corpus: nobody is enough for a public one, and for no other.
 
         Raises:
             NotAuthorised: the corpus is not public, and the caller is not known; or the job's token is forged.
         """
         try:
-            asker = identify()
+            asker = context.caller
         except NotAuthorised as error:
             if error.forged or not corpus.settings.public:
                 raise
@@ -94,9 +93,9 @@ class Corpora:
             )
         return asker or self._nobody
 
-    def asker_of_all(self, corpora: Sequence[Corpus], identify: Identify) -> Principal:
+    def asker_of_all(self, corpora: Sequence[Corpus], context: JobContext) -> Principal:
         """Who asks several corpora at once; see `asker`."""
-        askers = [self.asker(corpus, identify) for corpus in corpora]
+        askers = [self.asker(corpus, context) for corpus in corpora]
         return next((asker for asker in askers if asker is not self._nobody), self._nobody)
 
     def unchanged(self, asker: Principal, chunks: Sequence[Known]) -> list[Chunk | None]:

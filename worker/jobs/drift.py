@@ -6,17 +6,23 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from worker.contract import SCHEMA_VERSION
 from worker.errors import InvalidJob, NotAuthorised, SettingsError
+from worker.jobs.context import JobContext
 from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from worker.adapters.postgres.checks import Checks, StoredRun
     from worker.core.pins.pinning import Pin
+    from worker.jobs.answer import Summary
+    from worker.jobs.engine import Engine
     from worker.jobs.replay import Replay
     from worker.model import Principal
     from worker.settings import Settings
+
+VERIFY_RUNS = "verify_runs"
 
 PAGE = 200
 """Runs whose pins are looked up at once."""
@@ -104,8 +110,32 @@ class Verifying:
 
     def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[Checked]:
         pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
-        outcomes = self._replay.at_home(pins, lambda: asker)
+        outcomes = self._replay.at_home(pins, JobContext(lambda: asker))
         verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
         found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
         self._checks.note(owner, found)
         return [Checked(run.subject_id, run.run_id, counts) for run, counts in found]
+
+
+def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:
+    """The schedule's task. Any client that may write to the queue may start it, and gets two numbers.
+
+    Raises:
+        SettingsError: see `watcher`.
+    """
+    asker = watcher(settings)
+
+    def check(engine: Engine) -> dict[str, Any]:
+        checked = engine.verifying.due(asker, settings.verify.batch)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "checked": len(checked),
+            "drifted": sum(run.drifted for run in checked),
+        }
+
+    return check
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Runs that were checked, and how many drifted."""
+    return int(answer["checked"]), f"drifted={answer['drifted']}"

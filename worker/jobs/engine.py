@@ -22,6 +22,7 @@ from worker.adapters.providers.reranker import rerankers
 from worker.adapters.providers.tokenizer import token_counter
 from worker.adapters.redis_cache import Cache
 from worker.errors import SettingsError
+from worker.jobs.answer import WORKER_VERSION
 from worker.jobs.cache import Caching
 from worker.jobs.citations import Citing
 from worker.jobs.corpora import Corpora
@@ -43,7 +44,7 @@ from worker.jobs.replay import Replay
 from worker.jobs.run_archive import Exchange
 from worker.jobs.run_files import RunFiles
 from worker.jobs.side_calls import SideCalls
-from worker.jobs.top_k import WORKER_VERSION, Retrieval
+from worker.jobs.top_k import Retrieval
 from worker.jobs.transforms import Transforms
 
 if TYPE_CHECKING:

@@ -109,15 +109,15 @@ class Recording:
         return of_task
 
 
-def owner_of(asker: Principal) -> str:
-    """Whose runs the caller's are.
+def owner_of(caller: Principal | None) -> str:
+    """The owner of the caller's runs.
 
     Raises:
-        NotAuthorised: the caller has no owner claim.
+        NotAuthorised: there is no caller, or none with the owner claim.
     """
-    if not asker.owner:
+    if caller is None or not caller.owner:
         raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
-    return asker.owner
+    return caller.owner
 
 
 def job_digest(job: Job) -> bytes:

@@ -16,18 +16,21 @@ from worker.core.pins.inline import fill, order
 from worker.core.pins.pinning import RETURNED, Outcome, Pin, answered, bare, digest, missing, raw_hash, resolve, unique
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
+from worker.jobs.answer import batch_summary, trace
 from worker.jobs.inline_sources import count_sources, inline_answer, inline_chunks
 from worker.jobs.recording import Made, owner_of
-from worker.jobs.top_k import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from worker.adapters.postgres.runs import Runs
     from worker.adapters.postgres.search import Corpus
     from worker.contract import InlineSource, PinnedReplay, RunName, RunRef
     from worker.core.citations.document import CitationRecord
-    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.context import JobContext
+    from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.jobs.recording import Recording
     from worker.model import Chunk, Principal
 
@@ -59,7 +62,7 @@ class Replay:
         self._recording = recording
         self._clock = clock
 
-    def pinned(self, job: PinnedReplay, identify: Identify) -> dict[str, Any]:
+    def pinned(self, job: PinnedReplay, context: JobContext) -> dict[str, Any]:
         """Answer `pinned_replay`.
 
         Raises:
@@ -67,16 +70,16 @@ class Replay:
             NotAuthorised: a corpus that isn't public, or a run, and nobody that this worker believes is asking.
         """
         if job.sources is not None:
-            return self._once(job, identify, lambda: self._inline(job, job.sources or [], identify))
+            return self._once(job, context, lambda: self._inline(job, job.sources or [], context))
         if job.runs is not None:
-            return self._batch(job, identify)
-        return self._once(job, identify, lambda: self._from_corpus(job, self._pins(job, identify), identify))
+            return self._batch(job, context)
+        return self._once(job, context, lambda: self._from_corpus(job, self._pins(job, context), context))
 
-    def _once(self, job: PinnedReplay, identify: Identify, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _once(self, job: PinnedReplay, context: JobContext, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Recorded, if the job names a run beside its pins."""
         if job.run is None or (job.required_chunk_hashes is None and job.citations is None):
             return answer()
-        asker = self._corpora.asker(self._corpora.get(job.corpus), identify)
+        asker = self._corpora.asker(self._corpora.get(job.corpus), context)
 
         def make() -> Made:
             made = answer()
@@ -84,32 +87,32 @@ class Replay:
 
         return self._recording.answer(TASK, job, asker, make, replay=lambda _: answer())
 
-    def _batch(self, job: PinnedReplay, identify: Identify) -> dict[str, Any]:
+    def _batch(self, job: PinnedReplay, context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         with tracer.stage("batch") as counts:
-            results = [self._run_or_error(job, i, name, identify) for i, name in enumerate(job.runs or [])]
+            results = [self._run_or_error(job, i, name, context) for i, name in enumerate(job.runs or [])]
             counts |= {"runs": len(results), "failed": sum("error" in result for result in results)}
         return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
 
-    def _run_or_error(self, job: PinnedReplay, index: int, name: RunName, identify: Identify) -> dict[str, Any]:
+    def _run_or_error(self, job: PinnedReplay, index: int, name: RunName, context: JobContext) -> dict[str, Any]:
         try:
-            return self._from_corpus(job, self._pins_of_run(name, f"runs[{index}]", identify), identify)
+            return self._from_corpus(job, self._pins_of_run(name, f"runs[{index}]", context), context)
         except InvalidJob as error:
             return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
 
     # --- pins -----------------------------------------------------------------------------------
 
-    def _pins(self, job: PinnedReplay, identify: Identify) -> list[Pin]:
+    def _pins(self, job: PinnedReplay, context: JobContext) -> list[Pin]:
         if job.required_chunk_hashes is not None:
             return bare(job.required_chunk_hashes)
         if job.citations is not None:
             return _pins_of_citations(job.citations)
         assert job.run is not None  # noqa: S101 -- for the type checker: the contract asks for one of the three
-        return self._pins_of_run(job.run, "run", identify)
+        return self._pins_of_run(job.run, "run", context)
 
-    def _pins_of_run(self, name: RunRef | RunName, path: str, identify: Identify) -> list[Pin]:
+    def _pins_of_run(self, name: RunRef | RunName, path: str, context: JobContext) -> list[Pin]:
         """Pins of all that was recorded under a run (or under one step of it)."""
-        asker = identify()
+        asker = context.caller
         owner = owner_of(asker) if asker is not None else ""
         records = self._runs.find(owner, name, None, name.step) if owner else []
         found = [record for record in records if record.task != TASK]
@@ -119,14 +122,14 @@ class Replay:
 
     # --- a corpus -------------------------------------------------------------------------------
 
-    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], identify: Identify) -> dict[str, Any]:
+    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
-        asker = self._corpora.asker(corpus, identify)
+        asker = self._corpora.asker(corpus, context)
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("resolve") as counts:
             homeless = job.citations is not None and job.corpus is None
-            outcomes = self.anywhere(pins, identify) if homeless else self.at_home(pins, identify, job.corpus)
+            outcomes = self.anywhere(pins, context) if homeless else self.at_home(pins, context, job.corpus)
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
@@ -141,14 +144,14 @@ class Replay:
         ]
         return _answer(chunks, outcomes, len(filled), truncated, 0, tracer)
 
-    def at_home(self, pins: Sequence[Pin], identify: Identify, named: str | None = None) -> list[Outcome[Chunk]]:
+    def at_home(self, pins: Sequence[Pin], context: JobContext, named: str | None = None) -> list[Outcome[Chunk]]:
         """What became of pins, each in the corpus that it was made in (all in the one ``named``): one query a corpus.
 
         A corpus that the settings name no more holds nothing.
         """
         homes = [named or pin.corpus for pin in pins]
         if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
-            return self.outcomes(only, self._corpora.asker(only, identify), pins)
+            return self.outcomes(only, self._corpora.asker(only, context), pins)
         found: dict[str | None, Iterator[Outcome[Chunk]]] = {}
         for home in dict.fromkeys(homes):
             own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
@@ -156,10 +159,10 @@ class Replay:
             if corpus is None:
                 found[home] = map(missing, own)
             else:
-                found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, identify), own))
+                found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, context), own))
         return [next(found[home]) for home in homes]
 
-    def anywhere(self, pins: Sequence[Pin], identify: Identify) -> list[Outcome[Chunk]]:
+    def anywhere(self, pins: Sequence[Pin], context: JobContext) -> list[Outcome[Chunk]]:
         """What became of pins that do not know their corpus, as those of a citations document.
 
         Each in the first corpus, by the settings, that knows it; in none: missing.
@@ -169,7 +172,7 @@ class Replay:
         for corpus in self._corpora.all():
             if not left:
                 break
-            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, identify), [pins[i] for i in left])
+            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, context), [pins[i] for i in left])
             for i, outcome in zip(left, outcomes, strict=True):
                 found[i] = outcome
             left = [i for i in left if found[i].chunk is None]
@@ -210,9 +213,9 @@ class Replay:
 
     # --- inline sources -------------------------------------------------------------------------
 
-    def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], identify: Identify) -> dict[str, Any]:
+    def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
-        asked = self._pins(job, identify)
+        asked = self._pins(job, context)
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("hash") as counts:
             given, skipped = inline_chunks(sources)
@@ -351,3 +354,18 @@ def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
         "found_hash": found_hash,
         "places": places,
     }
+
+
+def handler(engine: Engine) -> Handler:
+    """What answers `pinned_replay`."""
+    return engine.replay.pinned
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Chunks in an answer, what was counted, and what its stages did: each edge case of the contract is among them."""
+    if "results" in answer:
+        return batch_summary(answer)
+    counts = {name: answer[name] for name in ("matched", "missing", "filled", "truncated", "skipped")}
+    for stage in answer["trace"]["stages"]:
+        counts |= stage["counts"]
+    return len(answer["chunks"]), " ".join(f"{name}={count}" for name, count in counts.items())

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from worker.contract import SCHEMA_VERSION, Filters, RetrieveTopK
+from worker.contract import SCHEMA_VERSION
 from worker.core.ranking import vectors
 from worker.core.ranking.total_order import within_distance
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
+from worker.jobs.answer import batch_summary, filter_set, ranked, trace
 from worker.jobs.corpora import known
 from worker.jobs.recording import Made, pins_of
-from worker.model import NO_FILTERS, Candidate, FilterSet
+from worker.model import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.search import Corpus, Found
-    from worker.jobs.corpora import Corpora, Identify
+    from worker.contract import RetrieveTopK
+    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.context import JobContext
+    from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.jobs.recording import Recording
-    from worker.model import Principal
+    from worker.model import FilterSet, Principal
 
 TASK = "retrieve_top_k"
-WORKER_VERSION = version("retrieval-worker")
 
 
 _AT_ONCE = 16
@@ -56,12 +59,12 @@ class Retrieval:
         self._recording = recording
         self._clock = clock
 
-    def top_k(self, job: RetrieveTopK, identify: Identify) -> dict[str, Any]:
+    def top_k(self, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
         """Answer `retrieve_top_k`.
 
         Args:
             job: the validated job.
-            identify: says who asks; called once, before anything is searched.
+            context: the caller is found before anything is searched.
 
         Raises:
             InvalidJob: an embedding is wrong, the corpus is not known, or a filter is not mapped.
@@ -71,9 +74,9 @@ class Retrieval:
         corpus = self._corpora.get(job.corpus)
         filters = filter_set(job.filters)
         if job.query_embeddings is not None:
-            return self._batch(job, corpus, filters, self._corpora.asker(corpus, identify))
+            return self._batch(job, corpus, filters, self._corpora.asker(corpus, context))
         query = vectors.decode(job.query_embedding)
-        asker = self._corpora.asker(corpus, identify)
+        asker = self._corpora.asker(corpus, context)
         if job.run is None:
             return self._one(job, corpus, filters, query, asker).answer
         return self._recording.answer(
@@ -178,34 +181,6 @@ def _failed(error: InvalidJob) -> dict[str, Any]:
     return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
 
 
-def filter_set(filters: Filters | None) -> FilterSet:
-    """The contract's filters as the vocabulary's."""
-    if filters is None:
-        return NO_FILTERS
-    lists = {
-        name: tuple(values) if values is not None else None
-        for name in ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
-        for values in [getattr(filters, name)]
-    }
-    return FilterSet(**lists, metadata=filters.metadata)
-
-
-def trace(
-    tracer: Tracer,
-    search: dict[str, Any] | None = None,
-    models: dict[str, str] | None = None,
-    cache: str | None = None,
-) -> dict[str, Any]:
-    """A result's `trace`."""
-    return {
-        "stages": tracer.stages,
-        "search": search or {},
-        "models": models or {},
-        "worker_version": WORKER_VERSION,
-        "cache": cache,
-    }
-
-
 def _status(kept: int, k: int) -> str:
     if kept == k:
         return "ok"
@@ -221,25 +196,13 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
     return "filters" if filters.given else "visible_rows"
 
 
-def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Candidates, in order, as the contract's chunks."""
-    return [described(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
+def handler(engine: Engine) -> Handler:
+    """What answers `retrieve_top_k`."""
+    return engine.retrieval.top_k
 
 
-def described(candidate: Candidate, rank: int) -> dict[str, Any]:
-    """One candidate as the contract's chunk."""
-    chunk = candidate.chunk
-    return {
-        "rank": rank,
-        "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "text": chunk.text,
-        "page": chunk.page,
-        "section": chunk.section,
-        "coordinates": chunk.coordinates,
-        "metadata": chunk.metadata,
-        "chunk_hash": chunk.chunk_hash,
-        "hash_version": chunk.hash_version,
-        "distance": candidate.distance,
-        "similarity_score": candidate.similarity,
-    }
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Chunks in an answer, and its status."""
+    if "results" in answer:
+        return batch_summary(answer)
+    return len(answer["chunks"]), str(answer["status"])

@@ -6,6 +6,7 @@ import contextlib
 import random
 import time
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import kombu.exceptions
@@ -14,25 +15,16 @@ from celery import Task
 from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
 from worker.adapters import logs
-from worker.contract import (
-    BuildCitations,
-    Job,
-    JobT,
-    Part,
-    PinnedReplay,
-    RetrieveHybrid,
-    RetrieveTopK,
-    RunPipeline,
-    VerifyRuns,
-    parse_job,
-)
+from worker.contract import Job, JobT, Part, VerifyRuns, parse_job
+from worker.contract.registry import TASKS
 from worker.core.shape import check_shape
 from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
-from worker.jobs.drift import watcher
+from worker.jobs import drift
+from worker.jobs.context import JobContext
+from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.principal import identify
 from worker.queue import time_limit
 from worker.queue.codec import UNDECODABLE, JobResult, Unreadable
-from worker.queue.outcome_log import outcome
 from worker.queue.request import summarise
 from worker.queue.transport.inspection import OUTAGE_HEADER
 
@@ -46,7 +38,7 @@ if TYPE_CHECKING:
     from worker.queue.metrics import Metrics
     from worker.settings import Settings
 
-    Answer: TypeAlias = Callable[[JobT, Callable[[], Principal | None]], dict[str, Any]]
+    Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
 
 log = logs.logger("worker.tasks")
 
@@ -89,14 +81,8 @@ def _forget_where(einfo: Any, *errors: BaseException) -> None:
         error.__traceback__ = error.__context__ = error.__cause__ = None
 
 
-TASKS: dict[str, tuple[type[Job], Callable[[Engine], Answer[Any]]]] = {
-    "retrieve_top_k": (RetrieveTopK, lambda engine: engine.retrieval.top_k),
-    "pinned_replay": (PinnedReplay, lambda engine: engine.replay.pinned),
-    "build_citations": (BuildCitations, lambda engine: engine.citing.build),
-    "retrieve_hybrid": (RetrieveHybrid, lambda engine: engine.hybrid.retrieve),
-    "run_pipeline": (RunPipeline, lambda engine: engine.pipeline_jobs.answer),
-}
-"""What a backend may call: a task's name, the type of its job, and what answers it."""
+_MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
+"""What answers each task, by its name; see `contract.registry.Task.module`."""
 
 
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> None:
@@ -109,11 +95,11 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         metrics: counts jobs, if the settings ask for it.
     """
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
-    for name, (model, method) in TASKS.items():
-        _define(app, name, model, partial(_answer, engine, method), settings, run)
+    for task in TASKS:
+        _define(app, task.name, task.job, partial(_answer, engine, _MODULES[task.name]), settings, run)
     if settings.verify.every_minutes:
-        asker = watcher(settings)
-        _define(app, "verify_runs", VerifyRuns, lambda _, __: _verified(engine(), asker, settings), settings, run)
+        check = drift.scheduled(settings)
+        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine()), settings, run)
 
 
 def _define(
@@ -129,17 +115,10 @@ def _define(
         return run(self, args, kwargs, model, answer, settings)
 
 
-def _answer(
-    engine: Callable[[], Engine], method: Callable[[Engine], Answer[Any]], job: Any, who: Any
-) -> dict[str, Any]:
+def _answer(engine: Callable[[], Engine], module: Any, job: Job, context: JobContext) -> dict[str, Any]:
     """The engine is made on first use."""
-    return method(engine())(job, who)
-
-
-def _verified(engine: Engine, asker: Principal | None, settings: Settings) -> dict[str, Any]:
-    """The schedule's task. Whoever may write to the queue may start it, and gets two numbers."""
-    checked = engine.verifying.due(asker, settings.verify.batch)
-    return {"schema_version": 1, "checked": len(checked), "drifted": sum(run.drifted for run in checked)}
+    answer: dict[str, Any] = module.handler(engine())(job, context)
+    return answer
 
 
 def run_job(
@@ -166,8 +145,8 @@ def run_job(
             check_shape(raw, settings.limits)
             job = parse_job(model, raw)
             run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-            result = answer(job, Caller(job, raw, task, settings))
-            rows, summary = outcome(task.name, result)
+            result = answer(job, _context(task, job, raw, settings))
+            rows, summary = _MODULES[task.name].summary(result)
             done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
         _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
@@ -206,9 +185,9 @@ def run_counted(
     outcome = "interrupted"
     answered: dict[str, Any] | None = None
 
-    def keeping(job: JobT, who: Callable[[], Principal | None]) -> dict[str, Any]:
+    def keeping(job: JobT, context: JobContext) -> dict[str, Any]:
         nonlocal answered
-        answered = answer(job, who)
+        answered = answer(job, context)
         return answered
 
     try:
@@ -225,30 +204,21 @@ def run_counted(
     return done
 
 
-class Caller:
-    """Who asks, found out when it is called; and what only the shell knows of a delivered job.
+def _context(task: RetrievalTask, job: Part, raw: dict[str, Any], settings: Settings) -> JobContext:
+    """What the job's code knows of its delivery."""
+    task_id: str = task.request.id
 
-    Attributes:
-        task_id: Celery's id: the same when the message is delivered again.
-    """
-
-    def __init__(self, job: Part, raw: dict[str, Any], task: RetrievalTask, settings: Settings) -> None:
-        self._job = job
-        self._raw = raw
-        self._task = task
-        self._settings = settings
-        self.task_id: str = task.request.id
-
-    def __call__(self) -> Principal | None:
-        """Who asks; nobody in a job that has no such field."""
-        if not isinstance(self._job, Job):
+    def caller() -> Principal | None:
+        if not isinstance(job, Job):  # one that the schedule sends
             return None
-        return identify(self._job, self._raw, task=self._task.name, task_id=self.task_id, settings=self._settings)
+        return identify(job, raw, task=task.name, task_id=task_id, settings=settings)
 
-    def report(self, stage: str, done: int, total: int) -> None:
+    def report(stage: str, done: int, total: int) -> None:
         """Tell a backend, or Flower, where the job is; if that fails, the job goes on."""
         with contextlib.suppress(redis.RedisError, kombu.exceptions.OperationalError):
-            self._task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
+            task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
+
+    return JobContext(caller, task_id, report)
 
 
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from worker.cli.schemas.docstrings import class_summary
 from worker.cli.schemas.envelopes import ENVELOPES, Success, body_schema
-from worker.cli.schemas.registry import TASKS, Schema, TaskContract
 from worker.contract import SCHEMA_VERSION
+from worker.contract.registry import TASKS, Task
+
+if TYPE_CHECKING:
+    from worker.cli.schemas.rules import Schema
 
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
 
@@ -78,7 +83,7 @@ def _answer_channel() -> Schema:
     }
 
 
-def _operation(task: TaskContract) -> Schema:
+def _operation(task: Task) -> Schema:
     replies = [f"{task.name}.success", "failure", "retry"]
     return {
         "action": "receive",
@@ -105,11 +110,11 @@ def _messages() -> Schema:
     return made
 
 
-def _file(task: TaskContract, what: str) -> Schema:
+def _file(task: Task, what: str) -> Schema:
     return {"$ref": f"./{task.name}.{what}.json"}
 
 
-def _job_message(task: TaskContract) -> Schema:
+def _job_message(task: Task) -> Schema:
     narrowed = {
         "headers": {"properties": {"task": {"const": task.name}}},
         "properties": {"properties": {"delivery_info": {"properties": {"routing_key": {"const": task.queue}}}}},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker.cli.schemas.registry import CLAIMS, SHIPPED, Schema
+from worker.cli.schemas.rules import CLAIMS, SHIPPED, Schema
 
 _LARGEST = 1.7976931348623157e308  # of a double
 _NO_NUL = r"^[^\x00]*$"

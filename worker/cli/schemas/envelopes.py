@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from worker import errors
 from worker.cli.schemas.docstrings import class_summary
-from worker.cli.schemas.registry import TASKS, Schema
 from worker.contract import Result
+from worker.contract.registry import TASKS
 from worker.queue.transport.inspection import LONGEST_OUTAGE_SECONDS, Rules
+
+if TYPE_CHECKING:
+    from worker.cli.schemas.rules import Schema
 
 # --- Celery's message ---------------------------------------------------------------------------
 

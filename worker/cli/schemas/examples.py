@@ -43,7 +43,7 @@ from worker.core.pins.pinning import digest
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
-    from worker.cli.schemas.registry import Schema
+    from worker.cli.schemas.rules import Schema
 
 EXAMPLE_ID = "5e4bf4fd-8d1b-4112-adfa-a311fa875e92"
 EXAMPLE_KEY = "an example's key, which is no secret at all"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from worker.cli.schemas.registry import WHITE_SPACE
+from worker.cli.schemas.rules import WHITE_SPACE
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
-    from worker.cli.schemas.registry import Schema
+    from worker.cli.schemas.rules import Schema
 
 _KEPT = {
     0x200B: "zero width space",

@@ -10,8 +10,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from worker.cli.schemas.bounds import bounded_job
 from worker.cli.schemas.docstrings import class_summary, describe_fields
 from worker.cli.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
-from worker.cli.schemas.registry import RULES, TASKS, UNSAID, Schema, TaskContract
+from worker.cli.schemas.rules import RULES, UNSAID, Schema
 from worker.contract import Part
+from worker.contract.registry import TASKS, Task
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -25,7 +26,7 @@ def schemas() -> dict[str, Schema]:
     made: dict[str, Schema] = {}
     for task in TASKS:
         made[f"{task.name}.job"] = _job(task)
-        made[f"{task.name}.result"] = _schema(task.result, "serialization", f"Result of {task.name}")
+        made[f"{task.name}.result"] = _schema(task.answer, "serialization", f"Result of {task.name}")
     for name, kind in ENVELOPES.items():
         made[name] = _schema(kind, "serialization", kind.__name__)
     words = [made["message"]["description"], "", _TOO, *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values())]
@@ -33,7 +34,7 @@ def schemas() -> dict[str, Schema]:
     return made
 
 
-def _job(task: TaskContract) -> Schema:
+def _job(task: Task) -> Schema:
     """A job's schema: its type's, the bounds of every job, and in words what can't be said."""
     made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
     unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]

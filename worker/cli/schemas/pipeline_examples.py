@@ -18,7 +18,7 @@ from worker.contract import (
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
-    from worker.cli.schemas.registry import Schema
+    from worker.cli.schemas.rules import Schema
 
 _PRINCIPAL = {"roles": ["editor"], "tenant_id": "t1", "user_id": "u1"}
 _TEXT = "Channel 18 carried a steady 50 Hz hum at −61 dBu."

@@ -16,12 +16,12 @@ from worker.core.text.keywords import EXTRACTORS
 from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
 from worker.errors import RetrievalError
+from worker.jobs.answer import trace
 from worker.jobs.cache import Bounds
 from worker.jobs.corpora import known
 from worker.jobs.hybrid.asking import Ask, Queries, Wording, asks_of, deciding, leg_of
 from worker.jobs.hybrid.report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
 from worker.jobs.recording import Made, pins_of
-from worker.jobs.top_k import trace
 from worker.model import LEGS, Candidate
 
 if TYPE_CHECKING:
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from worker.contract import Diversity, RetrieveHybrid
     from worker.core.prompting.costs import PriceTable
     from worker.core.ranking.vectors import Vector
+    from worker.jobs.answer import Handler, Summary
     from worker.jobs.cache import Caching, Remembered
-    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.context import JobContext
+    from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.jobs.parallel_search import LegFound, Legs
     from worker.jobs.query_embeddings import Embeddings
     from worker.jobs.recording import Recording
@@ -87,7 +90,7 @@ class HybridRetrieval:
         self._prices = prices
         self._clock = clock
 
-    def retrieve(self, job: RetrieveHybrid, identify: Identify) -> dict[str, Any]:
+    def retrieve(self, job: RetrieveHybrid, context: JobContext) -> dict[str, Any]:
         """Answer `retrieve_hybrid`.
 
         Raises:
@@ -97,7 +100,7 @@ class HybridRetrieval:
         """
         asks = asks_of(job, self._corpora, self._settings)
         given = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
-        asker = self._corpora.asker_of_all([ask.corpus for ask in asks], identify)
+        asker = self._corpora.asker_of_all([ask.corpus for ask in asks], context)
 
         def make() -> Made:
             tracer, bill = Tracer(self._clock), Bill(self._prices)
@@ -332,3 +335,15 @@ def _contextual_state(wording: Wording, failed: Mapping[str, Any]) -> str:
     if "contextual" in failed:
         return "failed"
     return "used" if wording.keywords else "skipped"
+
+
+def handler(engine: Engine) -> Handler:
+    """What answers `retrieve_hybrid`."""
+    return engine.hybrid.retrieve
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Chunks of all corpora, and the status of each."""
+    parts = answer["results"]
+    statuses = " ".join(f"{name}={part['status']}" for name, part in parts.items())
+    return sum(len(part["chunks"]) for part in parts.values()), statuses

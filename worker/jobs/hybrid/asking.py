@@ -9,8 +9,8 @@ from worker.adapters.postgres.fulltext import Matching
 from worker.adapters.postgres.search import Nearest
 from worker.contract import SCHEMA_VERSION, HybridSearch
 from worker.errors import InvalidJob, SettingsError
+from worker.jobs.answer import filter_set
 from worker.jobs.parallel_search import Leg
-from worker.jobs.top_k import filter_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker.core.ranking.leg_figures import figures
-from worker.jobs.top_k import described
+from worker.jobs.answer import described
 from worker.model import LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:

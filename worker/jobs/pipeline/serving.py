@@ -12,6 +12,7 @@ from worker.adapters.postgres.sessions import Response, StoredPackage
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.prompting import prompts
 from worker.errors import InvalidJob, NotAuthorised
+from worker.jobs.answer import filter_set
 from worker.jobs.pipeline.keeping import told, with_texts, without_snippet, without_texts
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
@@ -29,15 +30,17 @@ from worker.jobs.pipeline.types import (
 from worker.jobs.pipeline.wire import as_answer
 from worker.jobs.recording import Made, claims_digest, job_digest, pins_of
 from worker.jobs.run_files import run_path
-from worker.jobs.top_k import filter_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.sessions import Sessions
     from worker.contract import RunName, RunPipeline, RunRef
-    from worker.jobs.corpora import Corpora, Identify
+    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.context import JobContext
+    from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.jobs.pipeline.execution import Answerer
     from worker.jobs.pipeline.keeping import Told
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
@@ -72,7 +75,7 @@ class PipelineJobs:
         self._recording = recording
         self._files = files
 
-    def answer(self, job: RunPipeline, identify: Identify) -> dict[str, Any]:
+    def answer(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Answer `run_pipeline`.
 
         Raises:
@@ -82,20 +85,20 @@ class PipelineJobs:
             RetrievalError: a search or the model failed.
         """
         if job.resume is not None:
-            return self._resume(job, identify)
+            return self._resume(job, context)
         request = request_of(job)
         self._check_model(request)
-        asker = self._asker(request, identify)
-        turn = _Turn.of(job, request, asker, getattr(identify, "task_id", ""))
+        asker = self._asker(request, context)
+        turn = _Turn.of(job, request, asker, context.task_id)
 
         run = job.run
         if run is None:
-            return as_answer(self._respond(job, request, asker, turn, identify))
+            return as_answer(self._respond(job, request, asker, turn, context))
         if self._pipeline.mode(request).sections:
             run_path(run)  # a wrong id fails before anything is done
 
         def make() -> Made:
-            response = self._respond(job, request, asker, turn, identify)
+            response = self._respond(job, request, asker, turn, context)
             return _as_made(response, then=lambda: self._keep_lyrics(run, response, asker))
 
         def replay(record: Record) -> dict[str, Any]:
@@ -115,17 +118,17 @@ class PipelineJobs:
         if request.require_model and not self._pipeline.executor.has_model:
             raise InvalidJob("expected false: the settings name no language model", "require_model")
 
-    def _asker(self, request: QueryRequest, identify: Identify) -> Principal:
+    def _asker(self, request: QueryRequest, context: JobContext) -> Principal:
         mode, _, _ = self._pipeline.builder.resolve(request)
         searches = self._pipeline.builder.searches(request, mode)
         corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
-        return self._corpora.asker_of_all(corpora, identify)
+        return self._corpora.asker_of_all(corpora, context)
 
     def _respond(
-        self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, identify: Identify
+        self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, context: JobContext
     ) -> QueryResponse:
         chain = self._chain(request, asker, turn)
-        report: Report = getattr(identify, "report", lambda *_: None)
+        report = context.report
         # What is kept for good is made from Postgres, not from what stands in Redis.
         package = self._pipeline.build_sources(request, asker, report, reuse=job.run is None)
         package = dataclasses.replace(
@@ -232,9 +235,9 @@ class PipelineJobs:
         )
         self._sessions.keep(asker.owner, kept, said)
 
-    def _resume(self, job: RunPipeline, identify: Identify) -> dict[str, Any]:
+    def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Go on with a package that was kept: only the owner's own, and with the rights of now."""
-        asker = identify()
+        asker = context.caller
         owner = _owner(asker, "resume") if asker is not None else ""
         stored = self._sessions.package(owner, job.resume or "") if owner else None
         if asker is None or stored is None:
@@ -255,12 +258,12 @@ class PipelineJobs:
             changed = "resume: sources that changed or can't be seen any more are left out"
             trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
             package = dataclasses.replace(package, trace=trace)
-        turn = _Turn.of(job, package.request, asker, getattr(identify, "task_id", ""))
+        turn = _Turn.of(job, package.request, asker, context.task_id)
         turn.conversation_id = package.conversation_id or turn.conversation_id
         chain = self._chain(package.request, asker, turn)
         # Kept under a name of its own: the package that was looked at stays as it was.
         package = dataclasses.replace(package, package_id=turn.package_id)
-        report: Report = getattr(identify, "report", lambda *_: None)
+        report = context.report
         return as_answer(self._go_on(job, package, stored.stage, chain, asker, turn, report))
 
     # --- a record -------------------------------------------------------------------------------
@@ -358,3 +361,13 @@ def _as_made(response: QueryResponse, then: Callable[[], None]) -> Made:
 
 def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
+
+
+def handler(engine: Engine) -> Handler:
+    """What answers `run_pipeline`."""
+    return engine.pipeline_jobs.answer
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Candidates of the package, and the status."""
+    return len(answer["package"]["candidates"]), str(answer["status"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker.contract import SCHEMA_VERSION
 from worker.core import degraded
 from worker.core.prompting import costs
-from worker.jobs.top_k import WORKER_VERSION, described
+from worker.jobs.answer import WORKER_VERSION, described
 
 if TYPE_CHECKING:
     from worker.jobs.pipeline.types import ContextPackage, QueryResponse

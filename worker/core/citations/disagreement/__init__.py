@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
     """Sentences of two sources that are alike and differ in a number, a date, a unit or a negation.
 
-    >>> from worker.core.citations import CitationRecord
+    >>> from worker.core.citations.document import CitationRecord
     >>> texts = {"s1": "Blue reels may be baked.", "s2": "Blue reels may not be baked."}
     >>> (found,) = find_disagreements([CitationRecord("sha256:…", s, text, 1.0) for s, text in texts.items()])
     >>> found.differs, found.sides[0].tokens, found.sides[1].tokens

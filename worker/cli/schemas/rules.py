@@ -1,25 +1,17 @@
-"""What the contract is of: the tasks that a backend may call, and the rules across their fields."""
+"""Rules across the fields of a job, beyond what its types say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from worker.contract import (
     BuildCitations,
-    Citations,
-    Hybrid,
     Job,
     Part,
     PinnedReplay,
-    PipelineAnswer,
-    Replay,
-    ReplayBatch,
     RetrieveHybrid,
     RetrieveTopK,
     RunPipeline,
-    TopK,
-    TopKBatch,
 )
 from worker.core.pins.hashing import NORMALISERS, WRITTEN
 from worker.settings import Limits, PrincipalSettings
@@ -45,31 +37,6 @@ SHIPPED = Limits()
 CLAIMS = tuple(PrincipalSettings().settings)
 """As the worker is shipped: bounds of a job, and the claims that it knows."""
 
-
-@dataclass(frozen=True)
-class TaskContract:
-    """A task that a backend may call.
-
-    Attributes:
-        name: Celery's name of the task.
-        queue: the Redis list that it is pushed to.
-        job: type of its only argument.
-        result: type of its answer, or a union of types.
-    """
-
-    name: str
-    queue: str
-    job: type[Job]
-    result: Any
-
-
-TASKS = (
-    TaskContract("retrieve_top_k", "retrieval", RetrieveTopK, TopK | TopKBatch),
-    TaskContract("pinned_replay", "retrieval", PinnedReplay, Replay | ReplayBatch),
-    TaskContract("build_citations", "retrieval", BuildCitations, Citations),
-    TaskContract("retrieve_hybrid", "retrieval", RetrieveHybrid, Hybrid),
-    TaskContract("run_pipeline", "pipeline", RunPipeline, PipelineAnswer),
-)
 
 _SPACES = "".join(map(chr, WHITE_SPACE))
 _NOT_BLANK = {"pattern": f"^[{_SPACES}]*[^{_SPACES}]"}

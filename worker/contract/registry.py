@@ -1,0 +1,55 @@
+"""The tasks that a backend may call. The worker, the client, the schemas and the command line read this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from worker.contract.base import AnsweredBy
+from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task that a backend may call.
+
+    Attributes:
+        name: Celery's name of the task.
+        queue: the Redis list that it is pushed to.
+        job: type of its only argument.
+        module: what answers it: a module with ``handler(engine)``, which gives the function from job and context to
+            answer, and ``summary(answer)``, which gives the number of chunks and a few words for the log line.
+    """
+
+    name: str
+    queue: str
+    job: type[Job]
+    module: str
+
+    @property
+    def answer(self) -> Any:
+        """Type of its answer, or a union of types."""
+        bases = getattr(self.job, "__orig_bases__", ())
+        return next(get_args(base)[0] for base in bases if get_origin(base) is AnsweredBy)
+
+
+TASKS = (
+    Task("retrieve_top_k", "retrieval", RetrieveTopK, "worker.jobs.top_k"),
+    Task("pinned_replay", "retrieval", PinnedReplay, "worker.jobs.replay"),
+    Task("build_citations", "retrieval", BuildCitations, "worker.jobs.citations"),
+    Task("retrieve_hybrid", "retrieval", RetrieveHybrid, "worker.jobs.hybrid"),
+    Task("run_pipeline", "pipeline", RunPipeline, "worker.jobs.pipeline.serving"),
+)
+
+
+def task_of(job: type[Job]) -> Task:
+    """The task whose job this is.
+
+    Raises:
+        TypeError: no task has such a job.
+    """
+    for task in TASKS:
+        if task.job is job:
+            return task
+    raise TypeError(f"expected a job of {', '.join(task.job.__name__ for task in TASKS)}, got {job.__name__}")

@@ -58,6 +58,16 @@ def record(chunk: dict[str, Any], **changes: Any) -> dict[str, Any]:
     }
 
 
+def test_a_citation_that_names_another_document_is_told_from_a_true_one(engine: Engine) -> None:
+    """Right hash, right chunk id, a source that never said it: `moved`, and the document where it stands."""
+    true, *_ = retrieve(engine)
+    forged = record(true, source_id="The Lancet 2024", page=999)
+    without_chunk = {name: value for name, value in forged.items() if name != "chunk_id"}
+    checks = cite(engine, records=[record(true), forged, without_chunk], store=False)["verification"]
+    assert [check["verdict"] for check in checks] == ["exact", "moved", "matched"]
+    assert {check["document_id"] for check in checks} == {true["document_id"]}
+
+
 def test_a_run_is_cited_verified_and_stored(engine: Engine, tmp_path: Path) -> None:
     """Each chunk of the run, by section, with what became of it; the file holds the document, and its conflicts."""
     chunks = retrieve(engine)

@@ -85,13 +85,16 @@ class CitationCheck(Result):
         chunk_hash: the citation's hash.
         integrity: whether its text is what its hash says.
         authorised: whether this caller may see its source now; null where nothing was verified.
-        verdict: what became of the chunk, as in a replay; `tampered` where its text is not what its hash says.
+        verdict: what became of the chunk, as in a replay; `tampered` where its text is not what its hash says; `moved`
+            also where it stands in another document than the citation's `source_id`.
+        document_id: the document in which it stands now; null where it was not found.
     """
 
     chunk_hash: str
     integrity: bool
     authorised: bool | None
     verdict: str | None
+    document_id: str | None = None
 
 
 class LeftOut(Result):

@@ -82,8 +82,8 @@ class Citing:
         if kept_under is not None:
             run_path(kept_under)  # a wrong id fails before anything is done
         with tracer.stage("records") as counts:
-            records = self._records(job, context)
-            counts |= {"records": len(records)}
+            records, left_out = self._records(job, context)
+            counts |= {"records": len(records), "left_out": left_out}
         intact = [is_intact(record) for record in records]
         with tracer.stage("verify"):
             verification = self._verification(records, intact, context) if job.verify else []
@@ -109,21 +109,22 @@ class Citing:
 
     # --- records --------------------------------------------------------------------------------
 
-    def _records(self, job: BuildCitations, context: JobContext) -> list[CitationRecord]:
+    def _records(self, job: BuildCitations, context: JobContext) -> tuple[list[CitationRecord], int]:
+        """What is cited; and how many chunks of the run to be cited say something else now, or can't be seen."""
         if job.records is not None:
-            return [_record(chunk) for chunk in job.records]
+            return [_record(chunk) for chunk in job.records], 0
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
         found = self._recorded(job.cite, context)
         pins = unique([recorded.pin for record in found for recorded in record.pins])
         outcomes = self._replay.at_home(pins, context)
         cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
         sections = _Sections(job.sections or {}, _cited(_unchanged(found, outcomes)))
-        return [
-            _cited_record(outcome, chunk, section)
-            for outcome, chunk in answered(outcomes)
-            if _place(outcome.pin) in cited
-            for section in sections.of(outcome.pin)
+        kept = [(outcome, chunk) for outcome, chunk in answered(outcomes) if _place(outcome.pin) in cited]
+        left_out = sum(_place(outcome.pin) in cited and outcome.verdict not in RETURNED for outcome in outcomes)
+        records = [
+            _cited_record(outcome, chunk, section) for outcome, chunk in kept for section in sections.of(outcome.pin)
         ]
+        return records, left_out
 
     def _recorded(self, cite: CitedRun, context: JobContext) -> list[Record]:
         """What was recorded under the run to be cited."""
@@ -152,6 +153,7 @@ class Citing:
                 "integrity": whole,
                 "authorised": outcome.chunk is not None,
                 "verdict": outcome.verdict,
+                "document_id": None if outcome.chunk is None else outcome.chunk.document_id,
             }
             for record, whole, outcome in zip(records, intact, outcomes, strict=True)
         ]

@@ -54,6 +54,7 @@ def outcome(pin: Pin, *places: InlineChunk) -> tuple[str, str | None, int]:
         ([place("c1")], ("exact", "c1", 1)),
         ([place("c1", SPACED)], ("normalised", "c1", 1)),
         ([place("c2")], ("moved", "c2", 1)),
+        ([place("c1", document_id="d2")], ("moved", "c1", 1)),
         ([place("c3"), place("c2")], ("ambiguous", "c2", 2)),
         ([place("c1", OTHER)], ("edited", "c1", 0)),
         ([place("c2", OTHER)], ("missing", None, 0)),

@@ -71,6 +71,9 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
 def citations_table(title: str, answer: Citations) -> Table:
     """One row a citation: whether its text is what its hash says, and what became of its source."""
     conflicts = f"conflicts: {len(answer.conflicts)}; "
+    left_out = sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages)
+    if left_out:
+        conflicts = f"left out, as changed or not to be seen: {left_out}; {conflicts}"
     where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)

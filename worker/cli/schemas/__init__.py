@@ -14,7 +14,7 @@ What to read, each importing only from those before it:
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
 - `hash_vectors`: test vectors of the chunk hash.
 
-A new task is one line in `registry.TASKS`, one in `registry.RULES` if its fields depend on each other, and its
+A new task is one line in `registry.TASKS`, one in `rules.RULES` if its fields depend on each other, and its
 examples in `examples.examples`.
 """
 

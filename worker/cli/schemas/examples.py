@@ -186,7 +186,15 @@ def _citations(record: Schema) -> Citations:
     return Citations(
         schema_version=SCHEMA_VERSION,
         citations=create_citations_json([cited]),
-        verification=[CitationCheck(chunk_hash=cited.chunk_hash, integrity=True, authorised=True, verdict="exact")],
+        verification=[
+            CitationCheck(
+                chunk_hash=cited.chunk_hash,
+                integrity=True,
+                authorised=True,
+                verdict="exact",
+                document_id=cited.source_id,
+            )
+        ],
         quotes=[quote],
         labels=LabelCheck(
             used=[UsedLabel(label="S1", chunk_hash=cited.chunk_hash, spans=[(20, 22)])], unused=[], unknown=[]

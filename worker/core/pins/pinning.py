@@ -157,14 +157,17 @@ def resolve(
 
     outcomes: list[Outcome[C]] = []
     for pin in pins:
-        chunk_hash, _, raw, chunk_id, _, _, _, tampered = pin
+        chunk_hash, _, raw, chunk_id, document_id, _, _, tampered = pin
         same_text, same_id = by_hash[chunk_hash], by_id[chunk_id] if chunk_id is not None else ()
         here = _own_chunk(pin, same_id, order) if same_id else None
         verdict: Verdict
         outcome: tuple[Pin, Verdict, C | None, str | None, int]
         if here is not None and hash_of(here) == chunk_hash:
-            # Bytes that nobody recorded can't be said to be the same.
-            verdict = "exact" if raw == raw_hash(here.text) else "normalised"
+            if document_id is not None and document_id != here.document_id:
+                verdict = "moved"  # the pin names another document than the one that the chunk is in
+            else:
+                # Bytes that nobody recorded can't be said to be the same.
+                verdict = "exact" if raw == raw_hash(here.text) else "normalised"
             outcome = (pin, verdict, here, chunk_hash, len(same_text))
         elif same_text:
             count = len(same_text)

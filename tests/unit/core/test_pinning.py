@@ -257,7 +257,8 @@ def test_verdicts_say_what_is_so(pins: list[Pin], places: list[InlineChunk]) -> 
         expected: tuple[Any, Any]
         if pin.chunk_id is not None and here in same:
             changed = here is not None and raw_hash(here.text) != pin.raw_hash
-            expected = ("normalised" if changed else "exact", here)
+            elsewhere = here.document_id != pin.document_id
+            expected = ("moved" if elsewhere else "normalised" if changed else "exact", here)
         elif len(same) == 1:
             expected = ("matched" if pin.chunk_id is None else "moved", same[0])
         elif same:

@@ -118,8 +118,8 @@ UNSAID: dict[type[Part], dict[str, str]] = {
     RetrieveHybrid: {**_VECTORS, "once": (_ONCE := "Two `searches` of one corpus.")},
     RunPipeline: {
         "once": _ONCE,
-        "folder": "With `run` in a mode with sections (`lyrics`): a `subject_id` or `run_id` that can't be the name of a "
-        "folder, as in `build_citations`.",
+        "folder": "With `run` in a mode with sections (`lyrics`): a `subject_id` or `run_id` that can't be the name of "
+        "a folder, as in `build_citations`.",
     },
     PinnedReplay: {
         "document": "A `citations` document whose `by_section`, `total_count` or `source_ids` do not follow from its "

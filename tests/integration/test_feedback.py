@@ -12,9 +12,10 @@ from tests.integration.asking import asker
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.feedback import Judgements
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
+from worker.contract.feedback import FeedbackRecorded, RecordFeedback
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.text import lexical
-from worker.errors import InvalidJob
+from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH
@@ -74,6 +75,79 @@ def test_feedback_is_kept_once_and_the_last_word_counts(engine: Engine, admin: A
     told = {"task": "retrieve_hybrid", "step": ""}
     said = admin.execute("SELECT data FROM retrieval.run_events WHERE kind = 'used' ORDER BY sequence").fetchall()
     assert said == [({**told, "used": True, "chunks": 2},), ({**told, "used": False, "chunks": 1},)]
+
+
+def give_feedback(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
+    """The answer to `record_feedback`; its JSON is what the contract says."""
+    job = parse_job(RecordFeedback, {"run": {"subject_id": "song-1", "run_id": "r1"}, **fields})
+    answer = engine.feedback.answer(job, JobContext(lambda: asker(user) if user else None))
+    FeedbackRecorded.model_validate(json.loads(json.dumps(answer)))
+    return answer
+
+
+def hashes(admin: Admin) -> list[str]:
+    """Of the chunks of the run, in their order."""
+    rows = admin.execute("SELECT 'sha256:' || encode(chunk_hash, 'hex') FROM retrieval.run_pins ORDER BY rank")
+    return [one for (one,) in rows]
+
+
+def test_a_job_says_which_chunks_were_used_and_how_good_the_answer_was(engine: Engine, admin: Admin) -> None:
+    """By their hashes; what the run does not have is named; the same again changes nothing."""
+    first, second, *_ = record(engine)
+    used, not_used, *_ = hashes(admin)
+    unknown = "sha256:" + "0" * 64
+    said = {"used": [used, unknown], "not_used": [not_used], "rating": 1, "note": "good"}
+    answers = [give_feedback(engine, **said) for _ in range(2)]
+    assert [(answer["recorded"], answer["unknown"]) for answer in answers] == [(2, [unknown])] * 2
+    assert [answer["trace"]["stages"][0]["counts"] for answer in answers] == [{"changed": 2}, {"changed": 0}]
+    key = ("alice", "r1", "retrieve_hybrid", "", "docs")
+    assert rows(admin) == sorted([(*key, first, True), (*key, second, False)])
+    ratings = "SELECT data FROM retrieval.run_events WHERE kind = 'rated' ORDER BY sequence"
+    assert admin.execute(ratings).fetchall() == [({"step": "", "rating": 1, "note": "good"},)]
+    give_feedback(engine, rating=-1)
+    assert [data["rating"] for (data,) in admin.execute(ratings)] == [1, -1]
+
+
+def test_a_hash_in_both_lists_was_used_whatever_its_form(engine: Engine, admin: Admin) -> None:
+    """With `sha256:` or without, in capitals or not: one chunk, one word."""
+    record(engine)
+    one, *_ = hashes(admin)
+    answer = give_feedback(engine, used=[one.removeprefix("sha256:").upper(), one], not_used=[one])
+    assert (answer["recorded"], answer["unknown"]) == (1, [])
+    assert [row[-1] for row in rows(admin)] == [True]
+
+
+def test_feedback_on_a_foreign_run_is_that_on_an_unknown_one(engine: Engine, admin: Admin) -> None:
+    """Bob's own, alice's and none: one sentence; without a caller nothing is looked up."""
+    record(engine)
+    for run in ({"subject_id": "song-1", "run_id": "r1"}, {"subject_id": "song-1", "run_id": "none"}):
+        with pytest.raises(InvalidJob, match=r"^run: no such run$"):
+            give_feedback(engine, "bob", run=run, used=hashes(admin), rating=1)
+    with pytest.raises(NotAuthorised):
+        give_feedback(engine, None, used=hashes(admin))
+    assert rows(admin) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"rating": 2}, "rating: expected"),
+        ({"rating": True}, "rating: expected an integer"),
+        ({"note": "x" * 2001}, "note: expected at most 2000 characters"),
+        ({"used": ["beef"]}, "used[0]: expected 64 hex digits"),
+        ({"run": None}, "run: expected a value or no such field, got null"),
+    ],
+)
+def test_wrong_feedback_names_its_field(fields: dict[str, Any], problem: str) -> None:
+    job = {"run": {"subject_id": "song-1", "run_id": "r1"}, **fields}
+    with pytest.raises(InvalidJob) as failed:
+        parse_job(RecordFeedback, job)
+    assert failed.value.message.startswith(problem)
+
+
+def test_feedback_names_a_run() -> None:
+    with pytest.raises(InvalidJob, match=r"^run: expected this field$"):
+        parse_job(RecordFeedback, {"used": []})
 
 
 def test_a_foreign_run_is_an_unknown_run(engine: Engine, admin: Admin) -> None:

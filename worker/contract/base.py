@@ -63,6 +63,7 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, serialize_by_alias=True)
     nullable: ClassVar[frozenset[str]] = frozenset()
+    example: ClassVar[dict[str, Any] | None] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +83,7 @@ class Result(BaseModel):
     """An object inside a result. Unknown fields are ignored, so that a newer worker may say more."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+    example: ClassVar[dict[str, Any] | None] = None
 
 
 class Answer(Result):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from worker.contract.base import AnsweredBy
+from worker.contract.feedback import RecordFeedback
 from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
 from worker.contract.run_jobs import BuildCitations, PinnedReplay
 
@@ -40,6 +41,7 @@ TASKS = (
     Task("build_citations", "retrieval", BuildCitations, "worker.jobs.citations"),
     Task("retrieve_hybrid", "retrieval", RetrieveHybrid, "worker.jobs.hybrid"),
     Task("run_pipeline", "pipeline", RunPipeline, "worker.jobs.pipeline.serving"),
+    Task("record_feedback", "retrieval", RecordFeedback, "worker.jobs.feedback"),
 )
 
 

@@ -139,7 +139,7 @@ class Engine:
         self.citing = Citing(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
         self.verifying = Verifying(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
-        self.feedback = Feedback(corpora, runs, judgements, settings.hybrid)
+        self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
         self.exchange = Exchange(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.postgres.feedback import Judgement
+from worker.contract import SCHEMA_VERSION
 from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
 from worker.core.ranking.tuning import Example, LegList, tune
+from worker.core.trace import Tracer
 from worker.errors import InvalidJob
+from worker.jobs.answer import trace
+from worker.jobs.recording import owner_of
 from worker.model import LEGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.postgres.feedback import Judged, Judgements
     from worker.adapters.postgres.runs import Record, Runs
     from worker.contract import RunName
+    from worker.contract.feedback import RecordFeedback
     from worker.core.ranking.tuning import Proposal
+    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
+    from worker.jobs.engine import Engine
     from worker.settings import HybridSettings
 
 ENOUGH = 20
@@ -56,9 +64,18 @@ class Feedback:
         runs: the records that feedback is about.
         judgements: where it is kept.
         settings: the weights in force.
+        clock: for the trace only.
     """
 
-    def __init__(self, corpora: Corpora, runs: Runs, judgements: Judgements, settings: HybridSettings) -> None:
+    def __init__(
+        self,
+        corpora: Corpora,
+        runs: Runs,
+        judgements: Judgements,
+        settings: HybridSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
         self._corpora = corpora
         self._runs = runs
         self._judgements = judgements
@@ -93,6 +110,33 @@ class Feedback:
         # In one order, so that two who note the same chunks at once wait for each other and don't lock each other out.
         return self._judgements.note(owner, run, sorted(judgements, key=astuple))
 
+    def answer(self, job: RecordFeedback, context: JobContext) -> dict[str, Any]:
+        """Answer `record_feedback`; safe to repeat.
+
+        Raises:
+            NotAuthorised: the caller has no owner claim.
+            InvalidJob: the caller has no such run.
+        """
+        tracer = Tracer(self._clock)
+        owner = owner_of(context.caller)
+        with tracer.stage("record") as counts:
+            records = self._runs.find(owner, job.run, None, job.run.step)
+            if not records:
+                raise InvalidJob("no such run", "run")
+            said = dict.fromkeys(job.not_used, False) | dict.fromkeys(job.used, True)
+            judgements = _of_hashes(records, said)
+            known = {pin.pin.chunk_hash for record in records for pin in record.pins}
+            # In one order, as in `record`.
+            changed = self._judgements.record(owner, job.run, sorted(judgements, key=astuple), _rating(job))
+            counts |= {"changed": changed}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "degraded": [],
+            "recorded": sum(chunk_hash in known for chunk_hash in said),
+            "unknown": [one for one in dict.fromkeys([*job.used, *job.not_used]) if one not in known],
+            "trace": trace(tracer),
+        }
+
     def tune(self, owner: str | None, *, corpus: str | None = None, method: str = "weighted", k: int = 5) -> Tuning:
         """Propose weights; nothing changes by itself.
 
@@ -117,6 +161,22 @@ class Feedback:
             return Tuning(retrievals, len(judged), current, None, None)
         proposal = tune([_example(one) for one in judged], current, method=method, k=k)
         return Tuning(retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
+
+
+def _of_hashes(records: Sequence[Record], said: Mapping[str, bool]) -> set[Judgement]:
+    """What is said of all chunks with one of the hashes, for each record that they are in."""
+    return {
+        Judgement(record.task, record.step, pin.corpus or "", pin.chunk_id or "", said[pin.chunk_hash])
+        for record in records
+        for pin in (recorded.pin for recorded in record.pins)
+        if pin.chunk_hash in said
+    }
+
+
+def _rating(job: RecordFeedback) -> dict[str, Any] | None:
+    if job.rating is None and job.note is None:
+        return None
+    return {"step": job.run.step or "", "rating": job.rating, "note": job.note}
 
 
 def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
@@ -158,3 +218,13 @@ def _setting(
     before = math.fsum(current.values()) or 1.0
     kept = {leg: round(weight / before, 4) for leg, weight in weights.items() if leg not in current}
     return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}
+
+
+def handler(engine: Engine) -> Handler:
+    """What answers `record_feedback`."""
+    return engine.feedback.answer
+
+
+def summary(answer: Mapping[str, Any]) -> Summary:
+    """Chunks that feedback was recorded of, and how many hashes are not the run's."""
+    return int(answer["recorded"]), f"{len(answer['unknown'])} unknown"

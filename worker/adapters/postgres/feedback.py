@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from psycopg.types.json import Jsonb
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
@@ -102,6 +104,19 @@ SELECT run, step, r.answer -> 'legs' -> corpus, used
 """
 
 
+# The rating is an event of the run, so that it is exported with it; the same word as the last is no new event.
+_RATE = b"""
+INSERT INTO retrieval.run_events (run, kind, data)
+SELECT id, 'rated', %(data)s::jsonb
+  FROM retrieval.runs
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+   AND %(data)s::jsonb IS DISTINCT FROM (
+         SELECT data FROM retrieval.run_events e
+          WHERE e.run = runs.id AND kind = 'rated' AND data -> 'step' = %(data)s::jsonb -> 'step'
+          ORDER BY sequence DESC LIMIT 1)
+"""
+
+
 class Judgements:
     """The feedback beside recorded runs.
 
@@ -120,6 +135,24 @@ class Judgements:
         """
         (rows,) = self._database.write(owner, [(_UPSERT, _values(owner, run, judgements))])
         return int(rows[0][0])
+
+    def record(
+        self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement], rating: Mapping[str, Any] | None
+    ) -> int:
+        """The same, and how good the owner finds an answer, in one transaction.
+
+        Args:
+            owner: whose run it is.
+            run: which.
+            judgements: of its chunks.
+            rating: ``step``, ``rating`` and ``note``; None: nothing is said of the answer as a whole.
+        """
+        statements = [(_UPSERT, _values(owner, run, judgements))]
+        if rating is not None:
+            name = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
+            statements.append((_RATE, {**name, "data": Jsonb(dict(rating))}))
+        changed, *_ = self._database.write(owner, statements)
+        return int(changed[0][0])
 
     def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
         """Take in what was said elsewhere, at its time; what is there already stays."""

@@ -14,8 +14,8 @@ What to read, each importing only from those before it:
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
 - `hash_vectors`: test vectors of the chunk hash.
 
-A new task is one line in `registry.TASKS`, one in `rules.RULES` if its fields depend on each other, and its
-examples in `examples.examples`.
+A new task is one line in `contract.registry.TASKS`, one in `rules.RULES` if its fields depend on each other, and an
+`example` of its job and of its answer, in their types.
 """
 
 from __future__ import annotations

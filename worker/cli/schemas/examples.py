@@ -36,6 +36,7 @@ from worker.contract import (
     Trace,
     UsedLabel,
 )
+from worker.contract.registry import TASKS
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.canonical import canonical_json, canonical_sha256
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
@@ -76,10 +77,21 @@ def examples() -> dict[str, tuple[str, Any]]:
         **_citation_examples(),
         **hybrid_examples(),
         **pipeline_examples(),
+        **_own_examples(),
         "message": ("message", _message(_filtered_job())),
         "success": ("success", _record("SUCCESS", _dump(_answer()))),
         "failure": ("failure", _record("FAILURE", _error("InvalidJob", "filters.pages[0]: expected an integer"))),
         "retry": ("retry", {**_record("RETRY", _error("Unavailable", "Postgres is away")), "date_done": None}),
+    }
+
+
+def _own_examples() -> dict[str, tuple[str, Any]]:
+    """Examples that the types themselves give."""
+    return {
+        name: (name, kind.example)
+        for task in TASKS
+        for name, kind in ((f"{task.name}.job", task.job), (f"{task.name}.result", task.answer))
+        if getattr(kind, "example", None) is not None
     }
 
 

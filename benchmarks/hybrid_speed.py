@@ -27,7 +27,7 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract import RetrieveHybrid, parse_job
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
-from worker.jobs.query_embeddings import Embeddings
+from worker.jobs.query_embeddings import QueryEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
 def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
     """The engine's own, with another embedder."""
     hybrid = copy.copy(engine.hybrid)
-    hybrid._embeddings = Embeddings(embedder, engine._side_calls)  # noqa: SLF001 -- settings know no such embedder
+    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls)  # noqa: SLF001 -- settings know no such embedder
     return hybrid
 
 

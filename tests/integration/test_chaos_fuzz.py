@@ -12,7 +12,7 @@ from chaos import fuzz
 from chaos.jobs import QUEUE, envelope
 from worker.errors import InvalidJob
 from worker.queue.transport import keys
-from worker.queue.transport.dead_letters import bury, compose
+from worker.queue.transport.dead_letters import compose, dead_letter
 from worker.queue.transport.inspection import Refusal, Rules
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def results(stack: Stack, broker: redis.Redis) -> Iterator[redis.Redis]:
         yield client
 
 
-def dead_letter(broker: redis.Redis, message: bytes) -> None:
-    """Bury a message."""
+def make_dead_letter(broker: redis.Redis, message: bytes) -> None:
+    """Dead-letter a message."""
     broker.lpush(PLACE, message)
     letter = compose(message, Refusal("malformed", InvalidJob("expected another")), Rules(), datetime.now(UTC))
     with broker.pipeline() as pipe:
-        bury(pipe, QUEUE, PLACE, message, letter, Rules())
+        dead_letter(pipe, QUEUE, PLACE, message, letter, Rules())
         pipe.execute()
 
 
@@ -43,7 +43,7 @@ def test_each_message_is_counted_once(broker: redis.Redis, results: redis.Redis)
     """A letter stands for one of two equal messages, and a batch's letters for none of the next."""
     found = fuzz.Fuzzed()
     answered, lost = (envelope(name, "retrieve_top_k", "[[{}], {}, {}]") for name in ("answered", "lost"))
-    dead_letter(broker, b"null")
+    make_dead_letter(broker, b"null")
     results.set("celery-task-meta-answered", "{}")
     letter = fuzz.account([b"null", b"null", answered, lost], broker, results, found, "0-0")
     assert (found.messages, found.answered, found.dead) == (4, 1, {"malformed": 1})

@@ -122,7 +122,7 @@ def test_a_delay_whose_answer_is_lost_is_one_delay(broker: redis.Redis) -> None:
     message = envelope("job")
     broker.hset(keys.deliveries(QUEUE), keys.digest(message), 2)
     broker.lpush(PLACE, message)
-    unacked.write_down(broker, "me:1", unacked.Held(QUEUE, message), PLACE)
+    unacked.write_down(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
     for _ in range(2):
         delayed.delay(broker, "me:1", QUEUE, 5.0)
     assert broker.zrange(keys.delayed(QUEUE), 0, -1, withscores=True) == [(b"me:1", 5.0)]
@@ -150,7 +150,7 @@ def test_a_full_redis_delays_what_it_has(broker: redis.Redis) -> None:
     """The message only changes its place, and comes back from there."""
     message = envelope("job")
     broker.lpush(PLACE, message)
-    unacked.write_down(broker, "me:1", unacked.Held(QUEUE, message), PLACE)
+    unacked.write_down(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
     broker.config_set("maxmemory", "1")
     try:
         delayed.delay(broker, "me:1", QUEUE, 5.0)

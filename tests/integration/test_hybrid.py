@@ -20,7 +20,7 @@ from worker.core.text.keywords import EXTRACTORS
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
-from worker.jobs.parallel_search import Leg, Legs
+from worker.jobs.parallel_search import Leg, ParallelSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -213,7 +213,7 @@ class Sleeping:
 def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None:
     """One deadline for all; Postgres ends the late statement itself, so no connection stays taken."""
     database = engine._database
-    legs = Legs(database, 2)
+    legs = ParallelSearch(database, 2)
     late = Leg("contextual", [Sleeping(60)], optional=True)
     nothing = Leg("primary", [])
     first, second = legs.run(asker("alice"), [nothing, late], 0.3)
@@ -229,7 +229,7 @@ def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None
 
 def test_searches_run_at_the_same_time(engine: Engine, admin: Admin) -> None:
     """Four sessions sleep at once: each search of each leg has a connection of its own."""
-    legs = Legs(engine._database, 4)
+    legs = ParallelSearch(engine._database, 4)
     sleepers = [Leg(name, [Sleeping(600), Sleeping(600)], optional=True) for name in ("primary", "contextual")]
     thread = threading.Thread(target=legs.run, args=(asker("alice"), sleepers, PATIENCE))
     thread.start()

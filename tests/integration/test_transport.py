@@ -278,7 +278,7 @@ def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
         assert broker.smembers(keys.WAITING) == {tag.encode() for tag in tags[:2]}
         worker.got[0].ack()
         worker.got[1].reject(requeue=True)
-        unacked.give_back(broker, tags[2], QUEUE, "LPUSH")
+        unacked.requeue(broker, tags[2], QUEUE, "LPUSH")
         worker.channel.qos.mark_waiting(tags[2])
         assert not broker.exists(keys.WAITING)
 
@@ -335,7 +335,7 @@ def test_what_is_overdue_in_one_queue_keeps_none_of_another_from_coming_back(url
         hanging.take(OVERDUE_AT_ONCE + 7)
         hanging.consumer.cancel()
         for tag in broker.zrange(keys.UNACKED_INDEX, 0, -1):
-            late = 1 if unacked.held(broker, tag.decode()) == unacked.Held(OTHER, envelope("idle")) else 0
+            late = 1 if unacked.held(broker, tag.decode()) == unacked.UnackedMessage(OTHER, envelope("idle")) else 0
             broker.zadd(keys.UNACKED_INDEX, {tag: late})
         broker.lpush(QUEUE, envelope("healthy"))
         for _ in range(2):
@@ -415,7 +415,7 @@ def test_what_is_acknowledged_meanwhile_does_not_come_back(url: str, broker: red
         worker.take(1)
         tag = worker.got[0].delivery_tag
         worker.got[0].ack()
-        assert not unacked.give_back(broker, tag, QUEUE, "RPUSH")
+        assert not unacked.requeue(broker, tag, QUEUE, "RPUSH")
     assert places(broker) == {}
 
 

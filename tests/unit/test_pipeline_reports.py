@@ -14,8 +14,15 @@ from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.contract import Cost, PipelineAnswer
 from worker.core.prompting.costs import CostEntry, Tokens
-from worker.jobs.pipeline.keeping import Told
-from worker.jobs.pipeline.types import ContextPackage, Left, QueryRequest, QueryResponse, RetrievalTrace, StageTrace
+from worker.jobs.pipeline.keeping import AnswerTrace
+from worker.jobs.pipeline.types import (
+    ContextPackage,
+    DroppedCandidate,
+    QueryRequest,
+    QueryResponse,
+    RetrievalTrace,
+    StageTrace,
+)
 from worker.model import LegScore, ScoreBreakdown
 
 KEPT, LEFT = ("documents", "a-1"), ("documents", "b-1")
@@ -35,14 +42,14 @@ def answered(**changes: Any) -> PipelineAnswer:
     return PipelineAnswer.model_validate({**plain, **changes})
 
 
-def told(**trace: Any) -> Told:
+def told(**trace: Any) -> AnswerTrace:
     """A record of one source, of two that were found."""
     stages = (
         StageTrace("search", 7.5, {"found": 2}, (LEFT, KEPT), (0.9, 0.5)),
         StageTrace("rerank", 2.5, {}, (KEPT, LEFT), (3.0, 1.0)),
         StageTrace("cut", 0.0, {}, (KEPT,), (3.0,)),
     )
-    left = (Left(*LEFT, "cut", "beyond k"),)
+    left = (DroppedCandidate(*LEFT, "cut", "beyond k"),)
     cost = CostEntry("hyde", "openai", "small", Tokens(100, 20), Decimal("0.00002"))
     package = ContextPackage(
         request=QueryRequest("What hums?", mode="grounded"),
@@ -52,7 +59,7 @@ def told(**trace: Any) -> Told:
         trace=RetrievalTrace(stages, left, **trace),
     )
     scores = ScoreBreakdown((LegScore("dense", 0.5, 2),), rerank=3.0)
-    return Told("", QueryResponse("ok", "It hums. [S1]"), package, [(*KEPT, 0.5, scores)])
+    return AnswerTrace("", QueryResponse("ok", "It hums. [S1]"), package, [(*KEPT, 0.5, scores)])
 
 
 def test_labels_are_text_and_not_markup() -> None:
@@ -159,9 +166,9 @@ def test_a_trace_shows_each_candidates_way() -> None:
 def test_candidates_that_left_are_shown_on_demand() -> None:
     """A long list is cut, and says so."""
     long = told()
-    many = tuple(Left("documents", f"x-{i}", "cut", "beyond k") for i in range(40))
+    many = tuple(DroppedCandidate("documents", f"x-{i}", "cut", "beyond k") for i in range(40))
     trace = RetrievalTrace(long.package.trace.stages, many)
     package = ContextPackage(request=long.package.request, profile="dense", trace=trace)
-    asked = Told("", long.response, package, [])
+    asked = AnswerTrace("", long.response, package, [])
     assert "28 of them not shown (--all)" in shown(trace_report("", asked))
     assert "x-39" in shown(trace_report("", asked, everything=True))

@@ -14,7 +14,7 @@ from worker.jobs.pipeline.types import (
     Citation,
     ContextPackage,
     CorpusSearch,
-    Left,
+    DroppedCandidate,
     QueryRequest,
     QueryResponse,
     RemoteSource,
@@ -85,7 +85,7 @@ stages = st.builds(StageTrace, texts, st.floats(0, 1e9), st.dictionaries(texts, 
 traces = st.builds(
     RetrievalTrace,
     stages=several(stages),
-    left=several(st.builds(Left, texts, texts, texts, texts)),
+    left=several(st.builds(DroppedCandidate, texts, texts, texts, texts)),
     queries=st.dictionaries(texts, texts, max_size=2),
     hyde=several(texts),
     models=st.dictionaries(texts, texts, max_size=2),
@@ -135,7 +135,17 @@ def test_every_type_comes_back_as_it_was(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [Citation, ContextPackage, CorpusSearch, QueryRequest, QueryResponse, RetrievalTrace, StageTrace, Turn, Left],
+    [
+        Citation,
+        ContextPackage,
+        CorpusSearch,
+        QueryRequest,
+        QueryResponse,
+        RetrievalTrace,
+        StageTrace,
+        Turn,
+        DroppedCandidate,
+    ],
 )
 def test_every_type_has_defaults_and_refuses_what_it_does_not_know(kind: type[Any]) -> None:
     """Nothing need be given, and nothing else can be."""

@@ -25,7 +25,7 @@ def handler() -> Iterator[None]:
 
 def test_it_is_raised_in_the_job_s_own_code_once() -> None:
     """What handles it is not the job's own code: a second signal says nothing there."""
-    with pytest.raises(SoftTimeLimitExceeded), time_limit.Raised():  # noqa: PT012 -- what comes after it is the point
+    with pytest.raises(SoftTimeLimitExceeded), time_limit.Interruptible():  # noqa: PT012 -- what comes after it is the point
         try:
             signal.raise_signal(signal.SIGUSR1)
         finally:
@@ -35,6 +35,6 @@ def test_it_is_raised_in_the_job_s_own_code_once() -> None:
 def test_it_is_ignored_elsewhere() -> None:
     """Before a job's own code, after it, and after it was raised in it."""
     signal.raise_signal(signal.SIGUSR1)
-    with time_limit.Raised():
+    with time_limit.Interruptible():
         pass
     signal.raise_signal(signal.SIGUSR1)

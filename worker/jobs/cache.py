@@ -22,7 +22,7 @@ from worker.adapters.postgres.versions import version
 from worker.contract import ChunkHash, HybridMetrics
 from worker.core.pins.canonical import canonical_sha256
 from worker.errors import InternalError, SettingsError, Unavailable
-from worker.jobs.corpora import Known
+from worker.jobs.corpora import ChunkRef
 from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Entry(_Kept):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CacheBounds:
     """What an entry may hold: anything else was put there by somebody else.
 
     Attributes:
@@ -102,7 +102,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedResult:
     """What was found, and kept.
 
     Attributes:
@@ -114,7 +114,7 @@ class Remembered:
     metrics: Mapping[str, Mapping[str, Any]]
 
 
-class Caching:
+class ResultCache:
     """Knows which answers are kept, and where.
 
     Args:
@@ -147,7 +147,7 @@ class Caching:
         settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
         return canonical_sha256({"settings": settings, **self._makers})
 
-    def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: Bounds) -> Slot | None:
+    def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: CacheBounds) -> Slot | None:
         """Where what a job finds is kept; to be asked before anything is searched.
 
         Args:
@@ -241,14 +241,14 @@ class Slot:
         bounds: what can be found.
     """
 
-    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, bounds: Bounds) -> None:
+    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, bounds: CacheBounds) -> None:
         self._store = store
         self._digest = digest
         self._corpora = corpora
         self._asker = asker
         self._bounds = bounds
 
-    def find(self) -> Remembered | None:
+    def find(self) -> CachedResult | None:
         """What is kept, if every chunk of it still says the same and may be seen.
 
         Raises:
@@ -259,7 +259,7 @@ class Slot:
         if entry is None:
             return None
         chunks = self._corpora.unchanged(
-            self._asker, [Known(kept.corpus, kept.chunk_id, kept.raw_hash) for kept in entry.chunks]
+            self._asker, [ChunkRef(kept.corpus, kept.chunk_id, kept.raw_hash) for kept in entry.chunks]
         )
         candidates = [
             Candidate(chunk, kept.similarity, _scores(kept.scores), kept.corpus)
@@ -268,7 +268,7 @@ class Slot:
         ]
         if len(candidates) < len(chunks):
             return None
-        return Remembered(candidates, {name: metrics.model_dump() for name, metrics in entry.metrics.items()})
+        return CachedResult(candidates, {name: metrics.model_dump() for name, metrics in entry.metrics.items()})
 
     def keep(
         self, pins: Sequence[RecordedPin], scores: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]
@@ -304,7 +304,7 @@ class Slot:
         return entry
 
 
-def _fits(entry: _Entry, bounds: Bounds) -> bool:
+def _fits(entry: _Entry, bounds: CacheBounds) -> bool:
     """Each chunk once, of each corpus no more than there can be, by legs that there are, and figures of each."""
     places = Counter((kept.corpus, kept.chunk_id) for kept in entry.chunks)
     corpora = Counter(kept.corpus for kept in entry.chunks)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from worker.model import Chunk
 
 
-class Citing:
+class CitationBuilder:
     """Answers `build_citations` jobs.
 
     Args:

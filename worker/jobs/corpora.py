@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 
-class Known(NamedTuple):
+class ChunkRef(NamedTuple):
     """A chunk that was in an answer once: where it stood, and the hash of its text's own bytes."""
 
     corpus: str
@@ -27,10 +27,10 @@ class Known(NamedTuple):
     raw_hash: str
 
 
-def known(recorded: RecordedPin) -> Known:
+def chunk_ref(recorded: RecordedPin) -> ChunkRef:
     """A recorded chunk."""
     pin = recorded.pin
-    return Known(pin.corpus or "", pin.chunk_id or "", pin.raw_hash or "")
+    return ChunkRef(pin.corpus or "", pin.chunk_id or "", pin.raw_hash or "")
 
 
 def nobody(settings: Settings) -> Principal:
@@ -98,7 +98,7 @@ class Corpora:
         askers = [self.asker(corpus, context) for corpus in corpora]
         return next((asker for asker in askers if asker is not self._nobody), self._nobody)
 
-    def unchanged(self, asker: Principal, chunks: Sequence[Known]) -> list[Chunk | None]:
+    def unchanged(self, asker: Principal, chunks: Sequence[ChunkRef]) -> list[Chunk | None]:
         """Chunks of earlier answers, read anew with the rights of now, all in one round trip.
 
         Args:

@@ -31,7 +31,7 @@ _LOST = ("edited", "missing")
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRun:
     """What became of one run.
 
     Attributes:
@@ -70,7 +70,7 @@ def watcher(settings: Settings) -> Principal | None:
         raise SettingsError(f"the setting {error.message}") from None
 
 
-class Verifying:
+class DriftCheck:
     """Checks recorded runs against their corpora.
 
     Args:
@@ -88,7 +88,7 @@ class Verifying:
 
     def all(
         self, asker: Principal | None, owner: str | None, subject_id: str | None = None, run_id: str | None = None
-    ) -> Iterator[Checked]:
+    ) -> Iterator[CheckedRun]:
         """Check runs one page after the other.
 
         Args:
@@ -102,19 +102,19 @@ class Verifying:
             yield from self._check(asker, owner, runs)
             after = runs[-1].key
 
-    def due(self, asker: Principal | None, limit: int) -> list[Checked]:
+    def due(self, asker: Principal | None, limit: int) -> list[CheckedRun]:
         """Check the ``limit`` runs of all owners that were checked longest ago, or never."""
         runs = self._checks.due(limit)
         pages = (runs[first : first + PAGE] for first in range(0, len(runs), PAGE))
         return [checked for page in pages for checked in self._check(asker, None, page)]
 
-    def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[Checked]:
+    def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[CheckedRun]:
         pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
         outcomes = self._replay.at_home(pins, JobContext(lambda: asker))
         verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
         found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
         self._checks.note(owner, found)
-        return [Checked(run.subject_id, run.run_id, counts) for run, counts in found]
+        return [CheckedRun(run.subject_id, run.run_id, counts) for run, counts in found]
 
 
 def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:

@@ -23,14 +23,14 @@ from worker.adapters.providers.tokenizer import token_counter
 from worker.adapters.redis_cache import Cache
 from worker.errors import SettingsError
 from worker.jobs.answer import WORKER_VERSION
-from worker.jobs.cache import Caching
-from worker.jobs.citations import Citing
+from worker.jobs.cache import ResultCache
+from worker.jobs.citations import CitationBuilder
 from worker.jobs.corpora import Corpora
-from worker.jobs.drift import Verifying
+from worker.jobs.drift import DriftCheck
 from worker.jobs.feedback import Feedback
 from worker.jobs.hybrid import TASK as HYBRID
 from worker.jobs.hybrid import HybridRetrieval
-from worker.jobs.parallel_search import Legs
+from worker.jobs.parallel_search import ParallelSearch
 from worker.jobs.pipeline.execution import Executor
 from worker.jobs.pipeline.queries import QueryMaker
 from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
@@ -38,10 +38,10 @@ from worker.jobs.pipeline.reusing import TASK as PIPELINE
 from worker.jobs.pipeline.reusing import Reuse
 from worker.jobs.pipeline.serving import PipelineJobs
 from worker.jobs.pipeline.sources import SourceBuilder
-from worker.jobs.query_embeddings import Embeddings
+from worker.jobs.query_embeddings import QueryEmbeddings
 from worker.jobs.recording import Recording
 from worker.jobs.replay import Replay
-from worker.jobs.run_archive import Exchange
+from worker.jobs.run_archive import RunArchive
 from worker.jobs.run_files import RunFiles
 from worker.jobs.side_calls import SideCalls
 from worker.jobs.top_k import Retrieval
@@ -112,16 +112,16 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         transforms = Transforms(settings, model)
         self._side_calls = SideCalls()
-        embeddings = Embeddings(embedder, self._side_calls)
+        embeddings = QueryEmbeddings(embedder, self._side_calls)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # What is kept is kept under the version that the primary has, so it must be found there.
         self._legs = {
-            task: Legs(self._database if task in settings.cache.tasks else searched, settings.pool.max_size)
+            task: ParallelSearch(self._database if task in settings.cache.tasks else searched, settings.pool.max_size)
             for task in (HYBRID, PIPELINE)
         }
         self._cache = Cache(settings) if settings.cache.tasks else None
-        caching = Caching(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
+        caching = ResultCache(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
             corpora,
             self._legs[HYBRID],
@@ -136,11 +136,11 @@ class Engine:
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
-        self.citing = Citing(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
-        self.verifying = Verifying(Checks(self._database), self.replay)
+        self.citing = CitationBuilder(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
+        self.verifying = DriftCheck(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
-        self.exchange = Exchange(runs, judgements, self.files)
+        self.exchange = RunArchive(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         reuse, sessions = Reuse(caching, queries), Sessions(self._database)

@@ -55,7 +55,7 @@ class LegFound:
     duration_ms: float
 
 
-class Legs:
+class ParallelSearch:
     """Runs legs.
 
     Args:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from worker.jobs.side_calls import SideCalls
 
 
-class Embeddings:
+class QueryEmbeddings:
     """Embeds the texts of jobs.
 
     Args:

@@ -24,7 +24,7 @@ _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedAnswer:
     """An answer just made, and what of it is recorded.
 
     Attributes:
@@ -59,7 +59,7 @@ class Recording:
         task: str,
         job: Job,
         asker: Principal,
-        make: Callable[[], Made],
+        make: Callable[[], RecordedAnswer],
         replay: Callable[[Record], dict[str, Any]],
     ) -> dict[str, Any]:
         """Answer a job that names a run.
@@ -157,7 +157,7 @@ def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
     ]
 
 
-def _record(task: str, step: str, job: Job, asker: Principal, made: Made) -> Record:
+def _record(task: str, step: str, job: Job, asker: Principal, made: RecordedAnswer) -> Record:
     return Record(
         task=task,
         step=step,

@@ -18,7 +18,7 @@ from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, trace
 from worker.jobs.inline_sources import count_sources, inline_answer, inline_chunks
-from worker.jobs.recording import Made, owner_of
+from worker.jobs.recording import RecordedAnswer, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,9 +81,9 @@ class Replay:
             return answer()
         asker = self._corpora.asker(self._corpora.get(job.corpus), context)
 
-        def make() -> Made:
+        def make() -> RecordedAnswer:
             made = answer()
-            return Made(made, {"digest": made["digest"]}, pins=[])
+            return RecordedAnswer(made, {"digest": made["digest"]}, pins=[])
 
         return self._recording.answer(TASK, job, asker, make, replay=lambda _: answer())
 

@@ -36,13 +36,13 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
 
 
-class Filed(BaseModel):
+class ArchivedObject(BaseModel):
     """An object of the file: no unknown fields, no coerced types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class FiledPin(Filed):
+class ArchivedPin(ArchivedObject):
     """A pin; see `worker.core.pins.pinning.Pin`."""
 
     rank: Annotated[int, Field(ge=1, lt=2**31)]
@@ -55,7 +55,7 @@ class FiledPin(Filed):
     document_id: Text
 
 
-class FiledRecord(Filed):
+class ArchivedRecord(ArchivedObject):
     """A record; see `worker.adapters.postgres.runs.Record`. The embedding is base64 of 768 little-endian float32."""
 
     task: Text
@@ -66,10 +66,10 @@ class FiledRecord(Filed):
     answer: dict[str, Any]
     models: dict[str, str]
     query_embedding: str | None
-    pins: list[FiledPin]
+    pins: list[ArchivedPin]
 
 
-class FiledEvent(Filed):
+class ArchivedEvent(ArchivedObject):
     """An event of the run."""
 
     at: Annotated[AwareDatetime, Field(strict=False)] | None
@@ -77,7 +77,7 @@ class FiledEvent(Filed):
     data: dict[str, Any]
 
 
-class FiledJudgement(Filed):
+class ArchivedJudgement(ArchivedObject):
     """What was said of a chunk; see `worker.adapters.postgres.feedback.Judgement`."""
 
     task: Text
@@ -88,7 +88,7 @@ class FiledJudgement(Filed):
     at: Annotated[AwareDatetime, Field(strict=False)]
 
 
-class FiledLeg(Filed):
+class ArchivedLeg(ArchivedObject):
     """What a leg of a recorded hybrid retrieval found: `tune` compares them."""
 
     leg: LegName
@@ -96,16 +96,16 @@ class FiledLeg(Filed):
     scores: list[Annotated[float, Field(allow_inf_nan=False)]]
 
     @model_validator(mode="after")
-    def _one_score_a_chunk(self) -> FiledLeg:
+    def _one_score_a_chunk(self) -> ArchivedLeg:
         if len(self.scores) != len({*self.chunk_ids}) or len(self.scores) != len(self.chunk_ids):
             raise ValueError("expected each chunk once, with its score")
         return self
 
 
-_Legs = TypeAdapter(dict[str, list[FiledLeg]])
+_Legs = TypeAdapter(dict[str, list[ArchivedLeg]])
 
 
-class RunFile(Filed):
+class RunFile(ArchivedObject):
     """A run, whole.
 
     Attributes:
@@ -124,9 +124,9 @@ class RunFile(Filed):
     version: Literal[1] = 1
     subject_id: Annotated[str, Field(min_length=1, max_length=512)]
     run_id: Annotated[str, Field(min_length=1, max_length=512)]
-    records: list[FiledRecord]
-    events: list[FiledEvent]
-    feedback: list[FiledJudgement] = []
+    records: list[ArchivedRecord]
+    events: list[ArchivedEvent]
+    feedback: list[ArchivedJudgement] = []
     files: dict[str, str]
     sha256: str
 
@@ -137,7 +137,7 @@ class RunFile(Filed):
         return canonical_sha256(self.model_dump(mode="json", exclude=without))
 
 
-class Exchange:
+class RunArchive:
     """Exports and imports runs.
 
     Args:
@@ -169,8 +169,8 @@ class Exchange:
             subject_id=name.subject_id,
             run_id=name.run_id,
             records=[_filed(record) for record in records],
-            events=[FiledEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
-            feedback=[FiledJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
+            events=[ArchivedEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
+            feedback=[ArchivedJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
             files={file: base64.b64encode(content).decode() for file, content in files.items()},
             sha256="",
         )
@@ -223,7 +223,7 @@ def _parsed(content: bytes) -> RunFile:
     return run
 
 
-def _check(record: FiledRecord, path: str) -> None:
+def _check(record: ArchivedRecord, path: str) -> None:
     """What the types don't say: an answer that can be given again, by normalisers that are known."""
     unknown = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
     if unknown:
@@ -250,8 +250,8 @@ def _decoded(text: str, path: str) -> bytes:
         raise InvalidJob("expected base64", path) from None
 
 
-def _filed(record: Record) -> FiledRecord:
-    return FiledRecord(
+def _filed(record: Record) -> ArchivedRecord:
+    return ArchivedRecord(
         task=record.task,
         step=record.step,
         job=dict(record.job),
@@ -264,9 +264,9 @@ def _filed(record: Record) -> FiledRecord:
     )
 
 
-def _filed_pin(recorded: RecordedPin) -> FiledPin:
+def _filed_pin(recorded: RecordedPin) -> ArchivedPin:
     pin = recorded.pin
-    return FiledPin(
+    return ArchivedPin(
         rank=recorded.rank,
         score=recorded.score,
         corpus=pin.corpus or "",
@@ -278,7 +278,7 @@ def _filed_pin(recorded: RecordedPin) -> FiledPin:
     )
 
 
-def _record(filed: FiledRecord) -> Record:
+def _record(filed: ArchivedRecord) -> Record:
     embedding = filed.query_embedding
     return Record(
         task=filed.task,

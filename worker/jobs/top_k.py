@@ -10,8 +10,8 @@ from worker.core.ranking.total_order import within_distance
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, filter_set, ranked, trace
-from worker.jobs.corpora import known
-from worker.jobs.recording import Made, pins_of
+from worker.jobs.corpora import chunk_ref
+from worker.jobs.recording import RecordedAnswer, pins_of
 from worker.model import Candidate
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Retrieval:
         header = dict(record.answer)
         header.setdefault("degraded", [])  # records of earlier versions do not say it
         with tracer.stage("record") as counts:
-            chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
+            chunks = self._corpora.unchanged(asker, [chunk_ref(recorded) for recorded in record.pins])
             kept = [
                 Candidate(chunk, recorded.score)
                 for recorded, chunk in zip(record.pins, chunks, strict=True)
@@ -159,10 +159,10 @@ class Retrieval:
         return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
 
 
-def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> Made:
+def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> RecordedAnswer:
     """An answer with what is recorded of it."""
     pins = pins_of([(corpus.name, candidate) for candidate in cut.kept])
-    return Made(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
+    return RecordedAnswer(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
 
 
 def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:

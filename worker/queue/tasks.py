@@ -139,7 +139,7 @@ def run_job(
     started = time.perf_counter()
     run: dict[str, str] = {}
     try:
-        with time_limit.Raised():
+        with time_limit.Interruptible():
             _check_envelope(task)
             raw = _only_argument(args, kwargs)
             check_shape(raw, settings.limits)

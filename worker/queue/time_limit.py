@@ -2,7 +2,7 @@
 
 The main process signals it by a clock of its own, and Celery raises it wherever the pool's process is at that moment:
 also while it stores the job's outcome, or sends its retry, which would then end as a second outcome. Here it is raised
-only inside `Raised`. Outside it is ignored: the hard time limit still stands.
+only inside `Interruptible`. Outside it is ignored: the hard time limit still stands.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from billiard.pool import SIG_SOFT_TIMEOUT
 from celery.exceptions import SoftTimeLimitExceeded
 
 
-class Raised:
+class Interruptible:
     """Around a job's own code: in it `SoftTimeLimitExceeded` may be raised, at any place and at most once."""
 
     _is_on = False
 
     def __enter__(self) -> None:
-        Raised._is_on = True
+        Interruptible._is_on = True
 
     def __exit__(self, *_: object) -> None:
-        Raised._is_on = False
+        Interruptible._is_on = False
 
     @classmethod
     def on_signal(cls, *_: object) -> None:
@@ -34,4 +34,4 @@ class Raised:
 
 def install() -> None:
     """Have this pool process handle the main one's signal."""
-    signal.signal(SIG_SOFT_TIMEOUT, Raised.on_signal)
+    signal.signal(SIG_SOFT_TIMEOUT, Interruptible.on_signal)

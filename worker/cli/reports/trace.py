@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from worker.jobs.pipeline.keeping import Told
+    from worker.jobs.pipeline.keeping import AnswerTrace
     from worker.jobs.pipeline.types import RetrievalTrace, StageTrace
     from worker.model import ScoreBreakdown
 
@@ -27,7 +27,7 @@ BAR = 32
 LEFT_SHOWN = 12
 
 
-def trace_report(title: str, told: Told, *, everything: bool = False) -> Group:
+def trace_report(title: str, told: AnswerTrace, *, everything: bool = False) -> Group:
     """All of a trace.
 
     Args:
@@ -38,7 +38,7 @@ def trace_report(title: str, told: Told, *, everything: bool = False) -> Group:
     return Group(*_parts(title, told, everything))
 
 
-def _parts(title: str, told: Told, everything: bool) -> Iterator[RenderableType]:
+def _parts(title: str, told: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
     request, trace = told.package.request, told.package.trace
     yield styled((title, "bold"))
     yield _line("question", request.question)
@@ -80,7 +80,7 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
     return table
 
 
-def candidates_table(told: Told, most: int | None) -> Table:
+def candidates_table(told: AnswerTrace, most: int | None) -> Table:
     """One row a candidate: its rank and score after each stage that changed anything; then its label, or why it left.
 
     Args:
@@ -149,7 +149,7 @@ def _caption(trace: RetrievalTrace, hidden: int) -> str:
     return f"left: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
 
 
-def costs_table(told: Told) -> Table:
+def costs_table(told: AnswerTrace) -> Table:
     """One row a call of a model."""
     table = Table(title="costs", title_justify="left")
     for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):

@@ -48,7 +48,7 @@ class Pin(NamedTuple):
     tampered: bool = False
 
 
-class Standing(Protocol):
+class CurrentChunk(Protocol):
     """A chunk as it stands now: one of a corpus, or one of a job's own sources."""
 
     @property
@@ -68,7 +68,7 @@ class Standing(Protocol):
         """Its hash by the version of today."""
 
 
-C = TypeVar("C", bound=Standing)
+C = TypeVar("C", bound=CurrentChunk)
 Order = Callable[[C], tuple[Any, ...]]
 """(corpus, document, chunk) as the database orders them, for a choice that does not depend on the plan; no two
 chunks that differ in anything share it."""

@@ -17,11 +17,11 @@ from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
 from worker.errors import RetrievalError
 from worker.jobs.answer import trace
-from worker.jobs.cache import Bounds
-from worker.jobs.corpora import known
-from worker.jobs.hybrid.asking import Ask, Queries, Wording, asks_of, deciding, leg_of
+from worker.jobs.cache import CacheBounds
+from worker.jobs.corpora import chunk_ref
+from worker.jobs.hybrid.asking import CorpusQuery, Queries, QueryWording, asks_of, deciding, leg_of
 from worker.jobs.hybrid.report import corpus_answer, kept_legs, leg_metrics, leg_trace, scores_of
-from worker.jobs.recording import Made, pins_of
+from worker.jobs.recording import RecordedAnswer, pins_of
 from worker.model import LEGS, Candidate
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import PriceTable
     from worker.core.ranking.vectors import Vector
     from worker.jobs.answer import Handler, Summary
-    from worker.jobs.cache import Caching, Remembered
+    from worker.jobs.cache import CachedResult, ResultCache
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.engine import Engine
-    from worker.jobs.parallel_search import LegFound, Legs
-    from worker.jobs.query_embeddings import Embeddings
+    from worker.jobs.parallel_search import LegFound, ParallelSearch
+    from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.recording import Recording
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
@@ -69,11 +69,11 @@ class HybridRetrieval:
     def __init__(
         self,
         corpora: Corpora,
-        legs: Legs,
-        embeddings: Embeddings,
+        legs: ParallelSearch,
+        embeddings: QueryEmbeddings,
         side_calls: SideCalls,
         transforms: Transforms,
-        caching: Caching,
+        caching: ResultCache,
         recording: Recording,
         settings: HybridSettings,
         prices: PriceTable,
@@ -102,7 +102,7 @@ class HybridRetrieval:
         given = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
         asker = self._corpora.asker_of_all([ask.corpus for ask in asks], context)
 
-        def make() -> Made:
+        def make() -> RecordedAnswer:
             tracer, bill = Tracer(self._clock), Bill(self._prices)
             return self._made(job, asks, self._wording(job, tracer, bill), given, asker, tracer, bill)
 
@@ -114,7 +114,7 @@ class HybridRetrieval:
     # --- from job to answer ---------------------------------------------------------------------
 
     def _perhaps_cached(
-        self, job: RetrieveHybrid, asks: Sequence[Ask], given: Vector | None, asker: Principal
+        self, job: RetrieveHybrid, asks: Sequence[CorpusQuery], given: Vector | None, asker: Principal
     ) -> dict[str, Any]:
         """An equal job's answer if it is kept and still true; else one made now, and kept if nothing is amiss in it."""
         tracer, bill = Tracer(self._clock), Bill(self._prices)
@@ -122,7 +122,7 @@ class HybridRetrieval:
         if wording.error is not None:  # without its keywords it would be taken for a job that has no context
             return self._made(job, asks, wording, given, asker, tracer, bill).answer
         room = {ask.corpus.name: ask.wanted.clamped_top_k for ask in asks}
-        slot = self._caching.slot(TASK, deciding(job, wording), asker, Bounds(room, LEGS, figures=True))
+        slot = self._caching.slot(TASK, deciding(job, wording), asker, CacheBounds(room, LEGS, figures=True))
         if slot is None:
             return self._made(job, asks, wording, given, asker, tracer, bill).answer
         with tracer.stage("cache") as counts:
@@ -139,14 +139,14 @@ class HybridRetrieval:
     def _made(
         self,
         job: RetrieveHybrid,
-        asks: Sequence[Ask],
-        wording: Wording,
+        asks: Sequence[CorpusQuery],
+        wording: QueryWording,
         given: Vector | None,
         asker: Principal,
         tracer: Tracer,
         bill: Bill,
         cache: str | None = None,
-    ) -> Made:
+    ) -> RecordedAnswer:
         queries = self._queries(wording, given, tracer, bill)
         with tracer.stage("search") as counts:
             names, results = self._search(job, asks, queries, asker, wording.budget)
@@ -186,20 +186,20 @@ class HybridRetrieval:
         }
         searched = [queries.primary] if queries.contextual is None else [queries.primary, queries.contextual]
         pins = pins_of([(candidate.corpus, candidate) for cut in kept.values() for candidate in cut])
-        return Made(
+        return RecordedAnswer(
             answer, recorded, pins, queries.models, b"".join(vector.astype("<f4").tobytes() for vector in searched)
         )
 
     # --- what is searched for -------------------------------------------------------------------
 
-    def _wording(self, job: RetrieveHybrid, tracer: Tracer, bill: Bill) -> Wording:
+    def _wording(self, job: RetrieveHybrid, tracer: Tracer, bill: Bill) -> QueryWording:
         with tracer.stage("transform") as counts:
             transformed = self._transforms.apply(job.transform, job.query, bill.of("transform"))
             budget = TimeBudget(self._settings.deadline_seconds, self._clock)
             found = self._keywords(job, budget)
             keywords, error = ([], found) if isinstance(found, RetrievalError) else (found, None)
             counts |= {"keywords": len(keywords)}
-        return Wording(transformed.text, keywords, transformed.models, budget, error)
+        return QueryWording(transformed.text, keywords, transformed.models, budget, error)
 
     def _keywords(self, job: RetrieveHybrid, budget: TimeBudget) -> Sequence[str] | RetrievalError:
         """What the context adds to the query, or why nothing can be added."""
@@ -208,7 +208,7 @@ class HybridRetrieval:
         extract = EXTRACTORS[self._settings.extractor]
         return self._side_calls.start(lambda _: extract(job.context)).outcome(unbilled, budget.share())
 
-    def _queries(self, wording: Wording, given: Vector | None, tracer: Tracer, bill: Bill) -> Queries:
+    def _queries(self, wording: QueryWording, given: Vector | None, tracer: Tracer, bill: Bill) -> Queries:
         """The vectors of the query and of its contextual variant, each of a call of its own."""
         needed = [] if given is not None else [wording.text]
         text = wording.contextual_text
@@ -223,14 +223,14 @@ class HybridRetrieval:
             return Queries(wording.text, primary, None, models, contextual)
         return Queries(wording.text, primary, contextual[0], self._models(wording, embeds=True))
 
-    def _models(self, wording: Wording, *, embeds: bool) -> Mapping[str, str]:
+    def _models(self, wording: QueryWording, *, embeds: bool) -> Mapping[str, str]:
         """What took part, with names and versions."""
         return {**wording.models, **({"embedder": self._embeddings.name} if embeds else {})}
 
     # --- the legs -------------------------------------------------------------------------------
 
     def _search(
-        self, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries, asker: Principal, budget: TimeBudget
+        self, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries: Queries, asker: Principal, budget: TimeBudget
     ) -> tuple[list[str], list[LegFound]]:
         """The job's legs in their order of precedence, and what each found."""
         legs = [leg for name in LEGS if name in job.legs and (leg := leg_of(name, job, asks, queries)) is not None]
@@ -238,7 +238,7 @@ class HybridRetrieval:
         return [leg.name for leg in legs], results
 
     def _fused(
-        self, job: RetrieveHybrid, ask: Ask, index: int, names: Sequence[str], results: Sequence[LegFound]
+        self, job: RetrieveHybrid, ask: CorpusQuery, index: int, names: Sequence[str], results: Sequence[LegFound]
     ) -> tuple[list[RankedLeg], list[Candidate], list[Candidate]]:
         """One corpus: its legs, what they found together in order, and what of it is answered."""
         legs = [
@@ -277,7 +277,7 @@ class HybridRetrieval:
 
     def _still_there(self, record: Record, asker: Principal) -> dict[str, list[Candidate]]:
         kept: dict[str, list[Candidate]] = {wanted["corpus"]: [] for wanted in record.answer["searches"]}
-        chunks = self._corpora.unchanged(asker, [known(recorded) for recorded in record.pins])
+        chunks = self._corpora.unchanged(asker, [chunk_ref(recorded) for recorded in record.pins])
         for recorded, scores, chunk in zip(record.pins, record.answer["scores"], chunks, strict=True):
             name = recorded.pin.corpus
             if chunk is not None and name in kept:
@@ -307,9 +307,9 @@ def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> l
 
 
 def _from_cache(
-    asks: Sequence[Ask],
-    wording: Wording,
-    remembered: Remembered,
+    asks: Sequence[CorpusQuery],
+    wording: QueryWording,
+    remembered: CachedResult,
     models: Mapping[str, str],
     tracer: Tracer,
     bill: Bill,
@@ -327,11 +327,11 @@ def _from_cache(
     }
 
 
-def _answered(ask: Ask, kept: Sequence[Candidate]) -> dict[str, Any]:
+def _answered(ask: CorpusQuery, kept: Sequence[Candidate]) -> dict[str, Any]:
     return corpus_answer(ask.wanted, kept, ask.filters.given, len(kept))
 
 
-def _contextual_state(wording: Wording, failed: Mapping[str, Any]) -> str:
+def _contextual_state(wording: QueryWording, failed: Mapping[str, Any]) -> str:
     if "contextual" in failed:
         return "failed"
     return "used" if wording.keywords else "skipped"

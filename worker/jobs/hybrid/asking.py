@@ -28,7 +28,7 @@ DEFAULT_EXTRA = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CorpusQuery:
     """One corpus of a job, with what is wanted of it."""
 
     corpus: Corpus
@@ -38,7 +38,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class QueryWording:
     """What is searched for, in words.
 
     Attributes:
@@ -89,7 +89,7 @@ class Queries:
     contextual_error: RetrievalError | None = None
 
 
-def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[Ask]:
+def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[CorpusQuery]:
     """What a job asks of each corpus; without a word of that, what the settings say.
 
     Raises:
@@ -107,7 +107,7 @@ def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> 
             )
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
         extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
-        asks.append(Ask(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))
+        asks.append(CorpusQuery(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))
     return asks
 
 
@@ -121,7 +121,7 @@ def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
     return filters
 
 
-def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries) -> Leg | None:
+def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries: Queries) -> Leg | None:
     """A leg over every corpus; None where it has nothing to search for."""
     bring_vectors = job.diversity is not None
     searches: list[Search]
@@ -148,11 +148,11 @@ def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[Ask], queries: Queries
     return Leg(name, searches, optional=name == "contextual")
 
 
-def _fetch(ask: Ask) -> int:
+def _fetch(ask: CorpusQuery) -> int:
     return ask.wanted.clamped_top_k + ask.extra
 
 
-def deciding(job: RetrieveHybrid, wording: Wording) -> dict[str, Any]:
+def deciding(job: RetrieveHybrid, wording: QueryWording) -> dict[str, Any]:
     """What of a job can change its answer, but who asks.
 
     An editor's state changes with every key; what can change the answer are the words that are made of it.

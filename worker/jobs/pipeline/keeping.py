@@ -45,7 +45,7 @@ def without_snippet(citation: Citation) -> Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AnswerTrace:
     """What a record tells of an answer without looking at any source.
 
     Attributes:
@@ -61,10 +61,10 @@ class Told:
     candidates: Sequence[tuple[str, str, float | None, ScoreBreakdown]]
 
 
-def told(record: Record) -> Told:
+def answer_trace(record: Record) -> AnswerTrace:
     """A record of `run_pipeline`, for who wants to know how its answer came about."""
     content = record.answer["package"]
-    return Told(
+    return AnswerTrace(
         record.step,
         from_json(QueryResponse, orjson.dumps(record.answer["response"])),
         from_json(ContextPackage, orjson.dumps(content["package"])),

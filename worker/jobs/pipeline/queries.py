@@ -13,7 +13,7 @@ from worker.core.ranking import hyde
 from worker.core.text.keywords import EXTRACTORS
 from worker.core.time_budget import TimeBudget
 from worker.errors import InvalidJob, RetrievalError
-from worker.jobs.pipeline.search import Wanted
+from worker.jobs.pipeline.search import LegRequest
 from worker.jobs.pipeline.stages import MODEL_FAILED
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from worker.core.ranking.vectors import Vector
     from worker.jobs.pipeline.stages import Stages
     from worker.jobs.pipeline.types import QueryRequest
-    from worker.jobs.query_embeddings import Embeddings
+    from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
     from worker.settings import HybridSettings, LegSettings, ProfileSettings
@@ -56,7 +56,7 @@ class Queries:
     """
 
     text: str
-    wanted: Sequence[Wanted]
+    wanted: Sequence[LegRequest]
     budget: TimeBudget
 
 
@@ -74,7 +74,7 @@ class QueryMaker:
 
     def __init__(
         self,
-        embeddings: Embeddings,
+        embeddings: QueryEmbeddings,
         side_calls: SideCalls,
         transforms: Transforms,
         model: LanguageModel | None,
@@ -182,7 +182,7 @@ class QueryMaker:
         texts: Mapping[str, Sequence[str]],
         question: Vector,
         vectors: Mapping[str, Sequence[Vector]],
-    ) -> list[Wanted]:
+    ) -> list[LegRequest]:
         """The legs that have something to look for; what else there is to look for is the question itself."""
         asked = [leg for leg in legs if leg.of == "question"]
         made = []
@@ -190,18 +190,20 @@ class QueryMaker:
             # Where nothing asks the question, what fails is not gone on without: there would be nothing left.
             without = WITHOUT.get(leg.of, "") if asked else ""
             if leg.of == "question":
-                made.append(Wanted(_name(leg, None), leg.kind, text, question, leg.weight))
+                made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
             elif leg.of == "hyde" and "hyde" in vectors:
-                made.append(Wanted(_name(leg, None), leg.kind, text, vectors["hyde"][0], leg.weight, without))
+                made.append(LegRequest(_name(leg, None), leg.kind, text, vectors["hyde"][0], leg.weight, without))
             elif leg.of in vectors:
                 found = zip(texts[leg.of], vectors[leg.of], strict=True)
                 made += [
-                    Wanted(_name(leg, i if leg.of == "variants" else None), leg.kind, one, vector, leg.weight, without)
+                    LegRequest(
+                        _name(leg, i if leg.of == "variants" else None), leg.kind, one, vector, leg.weight, without
+                    )
                     for i, (one, vector) in enumerate(found, 1)
                 ]
             elif leg.of == "hyde" and all(other.kind == "sparse" for other in asked):
-                made.append(Wanted(_name(leg, None), leg.kind, text, question, leg.weight))
-        return made or [Wanted(DENSE, "dense", text, question)]
+                made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
+        return made or [LegRequest(DENSE, "dense", text, question)]
 
     # --- what a model writes --------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from worker.jobs.cache import Bounds
+from worker.jobs.cache import CacheBounds
 from worker.jobs.pipeline.queries import leg_names
 from worker.jobs.recording import pins_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.jobs.cache import Caching, Slot
+    from worker.jobs.cache import ResultCache, Slot
     from worker.jobs.pipeline.queries import QueryMaker
     from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
     from worker.model import Candidate, Principal
@@ -33,7 +33,7 @@ class Reuse:
         queries: knows what the queries of a request are made of.
     """
 
-    def __init__(self, caching: Caching, queries: QueryMaker) -> None:
+    def __init__(self, caching: ResultCache, queries: QueryMaker) -> None:
         self._caching = caching
         self._queries = queries
 
@@ -58,11 +58,11 @@ class Reuse:
             asker: who asks.
 
         Returns:
-            None where nothing is kept: see `Caching.slot`; where recency counts, because that ranking is of its
+            None where nothing is kept: see `ResultCache.slot`; where recency counts, because that ranking is of its
             moment; and where the context's keywords can't be had.
 
         Raises:
-            Unavailable, TimedOut: see `Caching.slot`.
+            Unavailable, TimedOut: see `ResultCache.slot`.
         """
         if profile.temporal is not None:
             return None
@@ -77,7 +77,7 @@ class Reuse:
             "pinned": request.pinned_chunks,
         }
         room = dict.fromkeys((search.corpus for search in searches), k + len(request.pinned_chunks))
-        return self._caching.slot(TASK, asked, asker, Bounds(room, leg_names(profile)))
+        return self._caching.slot(TASK, asked, asker, CacheBounds(room, leg_names(profile)))
 
 
 def keep(slot: Slot, candidates: Sequence[Candidate]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.search import Corpus, Found, Search
     from worker.core.ranking.vectors import Vector
-    from worker.jobs.parallel_search import LegFound, Legs
+    from worker.jobs.parallel_search import LegFound, ParallelSearch
     from worker.model import Candidate, FilterSet, Principal
 
 
@@ -28,7 +28,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LegRequest:
     """A leg to run over every corpus.
 
     Attributes:
@@ -49,7 +49,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class FusedResult:
     """What the legs found.
 
     Attributes:
@@ -62,16 +62,16 @@ class Merged:
 
 
 def find(
-    legs: Legs,
+    legs: ParallelSearch,
     asker: Principal,
     where: Sequence[Where],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[LegRequest],
     fusion: str,
     fetch: int,
     deadline_seconds: float,
     *,
     vectors: bool,
-) -> Merged:
+) -> FusedResult:
     """Run legs over corpora and fuse what they find.
 
     Args:
@@ -96,10 +96,10 @@ def find(
         for i in range(len(where))
     ]
     merged = FUSIONS[fusion](lists, {one.name: one.weight for one in wanted})
-    return Merged(merged, {one.name: result for one, result in zip(wanted, results, strict=True)})
+    return FusedResult(merged, {one.name: result for one, result in zip(wanted, results, strict=True)})
 
 
-def _leg(wanted: Wanted, where: Sequence[Where], fetch: int, vectors: bool) -> Leg:
+def _leg(wanted: LegRequest, where: Sequence[Where], fetch: int, vectors: bool) -> Leg:
     searches: list[Search]
     if wanted.kind == "sparse":
         searches = [

@@ -13,7 +13,7 @@ from worker.core.pins.canonical import canonical_sha256
 from worker.core.prompting import prompts
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.answer import filter_set
-from worker.jobs.pipeline.keeping import told, with_texts, without_snippet, without_texts
+from worker.jobs.pipeline.keeping import answer_trace, with_texts, without_snippet, without_texts
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
 from worker.jobs.pipeline.reusing import TASK
@@ -28,7 +28,7 @@ from worker.jobs.pipeline.types import (
     to_json,
 )
 from worker.jobs.pipeline.wire import as_answer
-from worker.jobs.recording import Made, claims_digest, job_digest, pins_of
+from worker.jobs.recording import RecordedAnswer, claims_digest, job_digest, pins_of
 from worker.jobs.run_files import run_path
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from worker.jobs.corpora import Corpora
     from worker.jobs.engine import Engine
     from worker.jobs.pipeline.execution import Answerer
-    from worker.jobs.pipeline.keeping import Told
+    from worker.jobs.pipeline.keeping import AnswerTrace
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
     from worker.jobs.pipeline.stages import Report
     from worker.jobs.recording import Recording
@@ -97,7 +97,7 @@ class PipelineJobs:
         if self._pipeline.mode(request).sections:
             run_path(run)  # a wrong id fails before anything is done
 
-        def make() -> Made:
+        def make() -> RecordedAnswer:
             response = self._respond(job, request, asker, turn, context)
             return _as_made(response, then=lambda: self._keep_lyrics(run, response, asker))
 
@@ -106,13 +106,13 @@ class PipelineJobs:
 
         return self._recording.answer(TASK, job, asker, make, replay)
 
-    def told(self, run: RunName, asker: Principal) -> list[Told]:
+    def told(self, run: RunName, asker: Principal) -> list[AnswerTrace]:
         """How the answers recorded under a run came about, step by step; with no look at any source.
 
         Raises:
             InvalidJob: the caller has no such run, or it holds none of this task.
         """
-        return [told(record) for record in self._recording.records(asker, run, TASK)]
+        return [answer_trace(record) for record in self._recording.records(asker, run, TASK)]
 
     def _check_model(self, request: QueryRequest) -> None:
         if request.require_model and not self._pipeline.executor.has_model:
@@ -344,7 +344,7 @@ def _owner(asker: Principal, field: str) -> str:
     return asker.owner
 
 
-def _as_made(response: QueryResponse, then: Callable[[], None]) -> Made:
+def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswer:
     """An answer, and what of it is recorded: texts of chunks are not, nor what citations quote of them."""
     package = response.package
     bare = dataclasses.replace(
@@ -356,7 +356,7 @@ def _as_made(response: QueryResponse, then: Callable[[], None]) -> Made:
         "block_sha256": _digest(package.context_block),
     }
     pins = pins_of([(candidate.corpus, candidate) for candidate in package.candidates])
-    return Made(as_answer(response), header, pins, dict(package.trace.models), then=then)
+    return RecordedAnswer(as_answer(response), header, pins, dict(package.trace.models), then=then)
 
 
 def _digest(block: str | None) -> str | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import PriceTable
     from worker.jobs.cache import Slot
     from worker.jobs.corpora import Corpora
-    from worker.jobs.parallel_search import Legs
+    from worker.jobs.parallel_search import ParallelSearch
     from worker.jobs.pipeline.queries import QueryMaker
     from worker.jobs.pipeline.reusing import Reuse
     from worker.jobs.pipeline.stages import Report
@@ -64,7 +64,7 @@ class SourceBuilder:
         self,
         settings: Settings,
         corpora: Corpora,
-        legs: Legs,
+        legs: ParallelSearch,
         queries: QueryMaker,
         rerankers: Mapping[str, Reranker],
         replay: Replay,

@@ -9,7 +9,7 @@ from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
 from worker.core.ranking.fusion import identity
 from worker.errors import SettingsError, Unavailable
-from worker.jobs.pipeline.types import Left, RetrievalTrace, StageTrace
+from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ class Stages:
         self._report = report
         self.bill = bill
         self._stages: list[StageTrace] = []
-        self._left: list[Left] = []
+        self._left: list[DroppedCandidate] = []
         self.warnings: list[str] = []
         self.degraded: list[str] = []
         self.queries: dict[str, str] = {}
@@ -102,7 +102,7 @@ class Stages:
 
     def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
         """Note why candidates left."""
-        self._left += [Left(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
+        self._left += [DroppedCandidate(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
 
     def trace(self) -> RetrievalTrace:
         """All of it; what left before it was pinned has not left."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker.core.prompting.context import ESTIMATE, Source, build_context, readable
 from worker.core.prompting.prompts import starting_prompt
-from worker.jobs.pipeline.types import Left
+from worker.jobs.pipeline.types import DroppedCandidate
 from worker.model import Candidate
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def with_context(
     context = build_context(sources, max(0, budget), counter.count)
     names = [_name(one) for one in package.candidates] + [_remote_name(one) for one in package.remote_sources]
     left = [
-        Left(names[one.index].get("corpus", ""), names[one.index].get("chunk_id", ""), "context", one.reason)
+        DroppedCandidate(
+            names[one.index].get("corpus", ""), names[one.index].get("chunk_id", ""), "context", one.reason
+        )
         for one in context.left_out
     ]
     earlier = tuple(one for one in package.trace.left if one.stage != "context")

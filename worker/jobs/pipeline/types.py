@@ -79,7 +79,7 @@ class QueryRequest:
 
 
 @typed(frozen=True, config=_strict)
-class Left:
+class DroppedCandidate:
     """A candidate that left, at which stage, and why."""
 
     corpus: str = ""
@@ -124,7 +124,7 @@ class RetrievalTrace:
     """
 
     stages: tuple[StageTrace, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[DroppedCandidate, ...] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
     legs: Mapping[str, float] = field(default_factory=dict)
     hyde: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from kombu.utils.encoding import bytes_to_str
 from worker.adapters import logs
 from worker.errors import DeadLettered, InternalError
 from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
-from worker.queue.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, Pop, Taken
+from worker.queue.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, ClaimedMessage, Pop
 from worker.queue.transport.clock import ServerClock
 from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules
 from worker.queue.transport.qos import BROKEN, Message, QoS, payload
@@ -96,7 +96,7 @@ class Channel(kombu_redis.Channel):
         self._deliveries = 0
         self._paused_until = self._maintained = self._looked = self._promoted = float("-inf")
         self._turn = 0
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[ClaimedMessage] = deque()
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
             raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
@@ -192,7 +192,7 @@ class Channel(kombu_redis.Channel):
             for taken in [one for one in self._taken if one.claim is claim]:
                 self._taken.remove(taken)
                 with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
-                    unacked.give_back(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
+                    unacked.requeue(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
             self._let_go(client)
 
@@ -207,7 +207,7 @@ class Channel(kombu_redis.Channel):
         """Messages that were taken and not looked at yet."""
         return len(self._taken)
 
-    def acknowledge(self, done: unacked.Done) -> None:
+    def acknowledge(self, done: unacked.Acknowledgement) -> None:
         """Forget a delivery; where there is room and nothing waits for a message, the next one comes with it."""
         claims = list(self._claims.values())
         usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
@@ -217,7 +217,7 @@ class Channel(kombu_redis.Channel):
         with self.conn_or_acquire() as client:
             unacked.acknowledge(client, done)
 
-    def _take_next(self, claims: list[Claim], done: unacked.Done) -> None:
+    def _take_next(self, claims: list[Claim], done: unacked.Acknowledgement) -> None:
         claim = claims[self._turn % len(claims)]
         self._turn += 1
         taken = claim.take_next(self._deliveries + 1, done)
@@ -230,7 +230,7 @@ class Channel(kombu_redis.Channel):
         while self._taken:
             self._settle_one(self._taken.popleft(), client)
 
-    def _settle_one(self, taken: Taken, client: redis.Redis) -> None:
+    def _settle_one(self, taken: ClaimedMessage, client: redis.Redis) -> None:
         """Look at a message that is written down, and hand it on; where Redis goes away meanwhile, it goes back."""
         try:
             found = self._look(taken.raw, taken.count, client)
@@ -256,7 +256,7 @@ class Channel(kombu_redis.Channel):
             return Refusal("max_deliveries", _too_often(count), found.id, found.headers["task"])
         return found
 
-    def _hand_on(self, taken: Taken, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
+    def _hand_on(self, taken: ClaimedMessage, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
         """Deliver a message that is written down, or have it wait for its time, or give it up.
 
         Returns:
@@ -376,17 +376,17 @@ class Channel(kombu_redis.Channel):
             return
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
-    def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> Taken | None:
+    def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> ClaimedMessage | None:
         """Note a delivery; None if its message was taken back meanwhile."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         place = keys.inflight(claim.queue, claim.owner)
-        count = unacked.write_down(client, tag, unacked.Held(claim.queue, raw), place)
-        return Taken(claim, raw, tag, count) if count else None
+        count = unacked.write_down(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
+        return ClaimedMessage(claim, raw, tag, count) if count else None
 
-    def _deliver(self, taken: Taken, found: Delivery, client: redis.Redis) -> None:
+    def _deliver(self, taken: ClaimedMessage, found: Delivery, client: redis.Redis) -> None:
         """Hand on a delivery that is written down."""
-        claimed = unacked.Held(taken.claim.queue, taken.raw)
+        claimed = unacked.UnackedMessage(taken.claim.queue, taken.raw)
         ahead = (self._clock.read(client) - _now()).total_seconds()
         try:
             self.connection._deliver(payload(found, claimed, taken.tag, taken.count, ahead), claimed.queue)  # noqa: SLF001 -- kombu's own way
@@ -424,7 +424,7 @@ class Channel(kombu_redis.Channel):
             log.warning("results not read", error=type(error).__name__)
             return False
 
-    def _forget(self, taken: Taken, client: redis.Redis) -> None:
+    def _forget(self, taken: ClaimedMessage, client: redis.Redis) -> None:
         """Acknowledge a job that was answered."""
         with client.pipeline() as pipe:
             unacked.forget(pipe, taken.tag, taken.claim.queue, keys.digest(taken.raw))
@@ -444,7 +444,7 @@ class Channel(kombu_redis.Channel):
         letters = [dead_letters.compose(raw, refusal, self.rules, now) for raw, refusal in refused]
         with client.pipeline(transaction=False) as pipe:
             for (raw, _), letter in zip(refused, letters, strict=True):
-                dead_letters.bury(pipe, claim.queue, place, raw, letter, self.rules)
+                dead_letters.dead_letter(pipe, claim.queue, place, raw, letter, self.rules)
             counts = pipe.execute()
         for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
             if count is not None:
@@ -457,7 +457,7 @@ class Channel(kombu_redis.Channel):
         if told:
             self.bury_delivered(tag, refusal, count)
         else:
-            unacked.give_back(client, tag, queue, "LPUSH", uncounted=True)
+            unacked.requeue(client, tag, queue, "LPUSH", uncounted=True)
         return told
 
     def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
@@ -537,7 +537,7 @@ class Channel(kombu_redis.Channel):
         queues = unacked.queues_of(client, held)
         returned = 0
         for tag, queue in zip(held, queues, strict=True):
-            returned += queue is not None and unacked.give_back(client, tag, queue, "RPUSH")
+            returned += queue is not None and unacked.requeue(client, tag, queue, "RPUSH")
         _say_put_back(returned)
         for claim in self._reliable:
             self._refuse_priorities(claim.queue, client)
@@ -558,7 +558,7 @@ class Channel(kombu_redis.Channel):
             for number, (one, refusal) in enumerate(refused):
                 if number < room:
                     letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
-                    dead_letters.bury(pipe, queue, one.place, one.raw, letter, self.rules)
+                    dead_letters.dead_letter(pipe, queue, one.place, one.raw, letter, self.rules)
                 else:
                     pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
             pipe.execute()
@@ -572,9 +572,9 @@ class Channel(kombu_redis.Channel):
         Redis may hear a lost connection's last command late: so it is looked for several times.
         """
         for owner, left in self._heart.left.items():
-            _say_put_back(owners.put_back(client, left.queue, owner))
+            _say_put_back(owners.requeue_owned(client, left.queue, owner))
             if left.unread:
-                _say_put_back(unacked.give_back(client, left.unread, left.queue, "RPUSH", uncounted=True))
+                _say_put_back(unacked.requeue(client, left.unread, left.queue, "RPUSH", uncounted=True))
         self._heart.let_go(client, self.qos.holders)
 
     def _put_off_overdue(self, client: redis.Redis) -> None:
@@ -583,7 +583,7 @@ class Channel(kombu_redis.Channel):
         for tag, queue in zip(late, unacked.queues_of(client, late), strict=True):
             if queue is None:
                 self._give_back_foreign(tag, client)
-            elif unacked.put_off(client, tag, queue):
+            elif unacked.delay(client, tag, queue):
                 log.warning("delivery overdue", queue=queue)
 
     def _give_back_foreign(self, tag: str, client: redis.Redis) -> None:

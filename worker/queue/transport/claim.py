@@ -63,7 +63,7 @@ _FIRST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class ClaimedMessage:
     """A message that is written down as delivered, and was not looked at yet.
 
     Attributes:
@@ -196,7 +196,7 @@ class Claim:
         place = keys.inflight(self.queue, self.owner)
         return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES, self._longest) or []
 
-    def take_next(self, number: int, done: unacked.Done) -> Taken | None:
+    def take_next(self, number: int, done: unacked.Acknowledgement) -> ClaimedMessage | None:
         """The next message, if there is one, written down as delivered; a delivery is acknowledged in the same step.
 
         Args:
@@ -206,7 +206,7 @@ class Claim:
         tag = self._unread = keys.tag(self.owner, number)
         answer = self._ask(*unacked.taking(self.queue, tag, done, longest=self._longest))
         self._unread = ""
-        return None if answer is None else Taken(self, answer[0], tag, answer[1])
+        return None if answer is None else ClaimedMessage(self, answer[0], tag, answer[1])
 
     def _ask(self, *command: str | float) -> Any:
         """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""

@@ -119,7 +119,9 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
     }
 
 
-def bury(pipe: redis.client.Pipeline, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules) -> None:
+def dead_letter(
+    pipe: redis.client.Pipeline, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
+) -> None:
     """Write an entry and remove its message, with its count, from an owner's list: in one step that may be repeated.
 
     Args:

@@ -61,7 +61,7 @@ LOOKS = 5
 
 
 @dataclass
-class Left:
+class DisconnectedOwner:
     """An owner without a connection.
 
     Attributes:
@@ -90,7 +90,7 @@ class Heart:
         self._client = client
         self._name = name
         self._lists: dict[str, str] = {}
-        self.left: dict[str, Left] = {}
+        self.left: dict[str, DisconnectedOwner] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,12 +110,12 @@ class Heart:
     def abandon(self, queue: str, owner: str, unread: str = "") -> None:
         """Note that an owner's connection broke, and that what it has claimed is not known."""
         if owner in self._lists:
-            self.left.setdefault(owner, Left(queue, unread))
+            self.left.setdefault(owner, DisconnectedOwner(queue, unread))
 
     def release(self, client: redis.Redis, queue: str, owner: str) -> None:
         """Take back what an owner claimed: its connection was closed with nothing on the way."""
-        put_back(client, queue, owner)
-        self.left[owner] = Left(queue, looks=None)
+        requeue_owned(client, queue, owner)
+        self.left[owner] = DisconnectedOwner(queue, looks=None)
 
     def let_go(self, client: redis.Redis, holders: Container[str]) -> None:
         """Forget owners without a connection that hold nothing.
@@ -168,7 +168,7 @@ class Heart:
             pipe.execute()
 
 
-def put_back(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
+def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
     """Move an owner's list back, to where it was taken from and in that order; how many there were.
 
     Args:
@@ -206,7 +206,7 @@ def bury(client: redis.Redis) -> list[str]:
         queue, owner = keys.parse_inflight(place)
         dead.append(owner)
         if length:
-            moved = put_back(client, queue, owner, counted=True)
+            moved = requeue_owned(client, queue, owner, counted=True)
             log.warning("claims of a dead worker put back", queue=queue, owner=owner, messages=moved)
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worker.queue.transport.channel import Channel
     from worker.queue.transport.inspection import Delivery, Refusal
     from worker.queue.transport.owners import Heart
-    from worker.queue.transport.unacked import Held
+    from worker.queue.transport.unacked import UnackedMessage
 
 log = logs.logger("worker.transport")
 
@@ -182,11 +182,11 @@ class QoS(kombu_redis.QoS):
 
     def _put_off(self, delivery_tag: str, queue: str) -> None:
         with self.channel.conn_or_acquire() as client:
-            unacked.put_off(client, delivery_tag, queue)
+            unacked.delay(client, delivery_tag, queue)
 
     def _give_back(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
         with self.channel.conn_or_acquire() as client:
-            unacked.give_back(client, delivery_tag, queue, side, uncounted=True)
+            unacked.requeue(client, delivery_tag, queue, side, uncounted=True)
 
     def restore_unacked_once(self, stderr: Any = None) -> None:
         """Give back what is not acknowledged, at the end of the worker; not at that of a connection that was lost."""
@@ -217,15 +217,15 @@ class QoS(kombu_redis.QoS):
         message = self._delivered.get(delivery_tag)
         return None if message is None else message.properties.get("queue")
 
-    def _done(self, delivery_tag: str) -> unacked.Done | None:
+    def _done(self, delivery_tag: str) -> unacked.Acknowledgement | None:
         """What is known of a delivery of this channel."""
         message = self._delivered.get(delivery_tag)
         if message is None or "queue" not in message.properties:
             return None
-        return unacked.Done(delivery_tag, message.properties["queue"], message.properties["digest"])
+        return unacked.Acknowledgement(delivery_tag, message.properties["queue"], message.properties["digest"])
 
 
-def payload(found: Delivery, claimed: Held, tag: str, count: int, ahead: float) -> dict[str, Any]:
+def payload(found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahead: float) -> dict[str, Any]:
     """A delivery in kombu's form.
 
     Args:

@@ -101,14 +101,14 @@ return ends
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class UnackedMessage:
     """A delivered message: the queue it is from, and its bytes."""
 
     queue: str
     raw: bytes
 
 
-class Done(NamedTuple):
+class Acknowledgement(NamedTuple):
     """A delivery whose result is stored: its tag, its message's queue and digest."""
 
     tag: str
@@ -116,7 +116,7 @@ class Done(NamedTuple):
     digest: str
 
 
-NOTHING = Done("", "", "")
+NOTHING = Acknowledgement("", "", "")
 
 
 def pack(queue: str, raw: bytes) -> bytes:
@@ -134,20 +134,20 @@ def end(queue: str) -> bytes:
     return b',"",' + json.dumps(queue).encode() + b"]"
 
 
-def unpack(entry: bytes) -> Held | None:
+def unpack(entry: bytes) -> UnackedMessage | None:
     """The message of an entry; None if a stock worker wrote it.
 
     >>> unpack(pack("retrieval", b'{"body": ""}'))
-    Held(queue='retrieval', raw=b'{"body": ""}')
+    UnackedMessage(queue='retrieval', raw=b'{"body": ""}')
     >>> unpack(b'[{"body": ""}, "", "retrieval"]')
     """
     end = _END.search(entry[-_END_BYTES:])
     if end is None:
         return None
-    return Held(json.loads(end[1]), entry[1 : -len(end[0])])
+    return UnackedMessage(json.loads(end[1]), entry[1 : -len(end[0])])
 
 
-def write_down(client: redis.Redis, tag: str, claimed: Held, place: str) -> int:
+def write_down(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> int:
     """From an owner's list to the unacknowledged, in one step that may be repeated.
 
     Args:
@@ -165,7 +165,7 @@ def write_down(client: redis.Redis, tag: str, claimed: Held, place: str) -> int:
     return int(client.eval(_WRITE_DOWN, len(places), *places, *arguments))
 
 
-def held(client: redis.Redis, tag: str) -> Held | None:
+def held(client: redis.Redis, tag: str) -> UnackedMessage | None:
     """A delivered message by its tag; None if it is gone, or a stock worker's."""
     entry: Any = client.hget(keys.UNACKED, tag)
     return unpack(entry) if entry else None
@@ -177,13 +177,13 @@ def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
     return [json.loads(found[1]) if (found := _END.search(entry)) else None for entry in ends]
 
 
-def acknowledge(client: redis.Redis, done: Done) -> None:
+def acknowledge(client: redis.Redis, done: Acknowledgement) -> None:
     """Remove a delivery and its message's count, in one step that may be repeated."""
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue))
     client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
 
 
-def taking(queue: str, tag: str, done: Done = NOTHING, *, longest: int = 2**31) -> tuple[Any, ...]:
+def taking(queue: str, tag: str, done: Acknowledgement = NOTHING, *, longest: int = 2**31) -> tuple[Any, ...]:
     """The command that moves a queue's next message to the unacknowledged, and forgets a delivery before, in one step.
 
     It must not be repeated: each time it takes another message. What a late one took is its owner's, and goes back
@@ -210,7 +210,7 @@ def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> No
     pipe.hdel(keys.deliveries(queue), digest)
 
 
-def give_back(
+def requeue(
     client: redis.Redis, tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: bool = False
 ) -> bool:
     """Put a delivery back on its queue, in one step that may be repeated, if it is still there.
@@ -239,7 +239,7 @@ def mark_begun(client: redis.Redis, tag: str) -> None:
     client.srem(keys.WAITING, tag)
 
 
-def put_off(client: redis.Redis, tag: str, queue: str) -> bool:
+def delay(client: redis.Redis, tag: str, queue: str) -> bool:
     """Have a delivered message go back to its queue when it is its turn (`delayed.let_back`), in one step as above."""
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, keys.put_off(queue), keys.deliveries(queue))
     return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), "LPUSH", ""))

@@ -129,9 +129,7 @@ def test_a_question_is_answered_with_its_sources(client: Client) -> None:
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_a_message_without_celery_is_answered_with_one_sentence(
-    client: Client, stack: devstack.Stack, task: Any
-) -> None:
+def test_a_message_without_celery_is_answered_with_one_sentence(stack: devstack.Stack, task: Any) -> None:
     """Plain JSON by `LPUSH`; the record of its failure by `GET`."""
     task_id = str(uuid.uuid4())
     with redis.Redis.from_url(stack.redis.url(0)) as broker, redis.Redis.from_url(stack.redis.url(1)) as results:

@@ -49,7 +49,6 @@ class RetrievalTask(Task):
     """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
 
     Request = "worker.queue.request:QuietRequest"
-    Strategy = "worker.queue.admission:admit"
     typing = False  # a wrong number of arguments is an InvalidJob, not a TypeError
     acks_late = True
     reject_on_worker_lost = True

@@ -182,7 +182,6 @@ class WorkerSettings(Section):
     retry_backoff_seconds: Seconds = 0.5
     retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
-    transport: Literal["reliable", "stock"] = "reliable"
     allow_callbacks: bool = False
     dead_letters: int = Field(10_000, ge=1)
     dead_letter_bytes: int = Field(524_288, ge=1024)
@@ -192,11 +191,15 @@ class WorkerSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_count_of_retries(cls, values: Any) -> Any:
+    def _no_settings_of_before(cls, values: Any) -> Any:
         if isinstance(values, dict) and "max_retries" in values:
             raise ValueError(
                 "worker.max_retries: not a setting any more: worker.max_outage_seconds says for how long a job is tried"
             )
+        if isinstance(values, dict) and "transport" in values:
+            values = dict(values)
+            if values.pop("transport") != "reliable":
+                raise ValueError("worker.transport: not a setting any more: remove it (there is one transport)")
         return values
 
     @model_validator(mode="after")

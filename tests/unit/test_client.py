@@ -36,6 +36,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract",
         "worker.contract.answers",
         "worker.contract.base",
+        "worker.contract.feedback",
         "worker.contract.jobs",
         "worker.contract.pinned",
         "worker.contract.registry",

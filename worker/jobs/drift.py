@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.checks import Checks, StoredRun
     from worker.core.pins.pinning import Pin
     from worker.jobs.answer import Summary
-    from worker.jobs.engine import Engine
     from worker.jobs.replay import Replay
     from worker.model import Principal
     from worker.settings import Settings
@@ -117,7 +116,7 @@ class DriftCheck:
         return [CheckedRun(run.subject_id, run.run_id, counts) for run, counts in found]
 
 
-def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:
+def scheduled(settings: Settings) -> Callable[[DriftCheck], dict[str, Any]]:
     """The schedule's task. Any client that may write to the queue may start it, and gets two numbers.
 
     Raises:
@@ -125,8 +124,8 @@ def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:
     """
     asker = watcher(settings)
 
-    def check(engine: Engine) -> dict[str, Any]:
-        checked = engine.verifying.due(asker, settings.verify.batch)
+    def check(drift: DriftCheck) -> dict[str, Any]:
+        checked = drift.due(asker, settings.verify.batch)
         return {
             "schema_version": SCHEMA_VERSION,
             "checked": len(checked),

@@ -98,7 +98,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         _define(app, task.name, task.job, partial(_answer, engine, _MODULES[task.name]), settings, run)
     if settings.verify.every_minutes:
         check = drift.scheduled(settings)
-        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine()), settings, run)
+        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine().verifying), settings, run)
 
 
 def _define(

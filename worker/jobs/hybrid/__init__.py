@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from worker.jobs.cache import CachedResult, ResultCache
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.parallel_search import LegFound, ParallelSearch
     from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.recording import Recording
@@ -337,9 +336,10 @@ def _contextual_state(wording: QueryWording, failed: Mapping[str, Any]) -> str:
     return "used" if wording.keywords else "skipped"
 
 
-def handler(engine: Engine) -> Handler:
+def handler(engine: Any) -> Handler:
     """What answers `retrieve_hybrid`."""
-    return engine.hybrid.retrieve
+    answer: Handler = engine.hybrid.retrieve
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.pipeline.execution import Answerer
     from worker.jobs.pipeline.keeping import AnswerTrace
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
@@ -363,9 +362,10 @@ def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
 
 
-def handler(engine: Engine) -> Handler:
+def handler(engine: Any) -> Handler:
     """What answers `run_pipeline`."""
-    return engine.pipeline_jobs.answer
+    answer: Handler = engine.pipeline_jobs.answer
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -51,7 +51,7 @@ _LONGEST_ID = 64
 
 EVENT_SECONDS = 0.25
 """How long an event may wait for others: Celery would send each by itself, which was a third of the main process's
-work (docs/performance.md)."""
+work."""
 
 _EVENTS_AT_ONCE = 256
 

@@ -452,7 +452,7 @@ class Channel(kombu_redis.Channel):
         return len(refused)
 
     def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> bool:
-        """Dead-letter an unacknowledged message and return True, or requeue it at the end: its failure can't be stored."""
+        """Dead-letter an unacknowledged message and return True; requeue it last if its failure can't be stored."""
         told = self._answer([refusal])
         if told:
             self.bury_delivered(tag, refusal, count)

@@ -106,7 +106,7 @@ class Feedback:
             for i, chunk in enumerate(chunks)
             for judgement in _judgements(records, chunk, used, corpus, f"chunks[{i}]")
         }
-        # In a fixed order, so that two callers that record the same chunks at once wait for each other without deadlock.
+        # In a fixed order, so that two callers that record the same chunks at once can't deadlock.
         return self._judgements.note(owner, run, sorted(judgements, key=astuple))
 
     def answer(self, job: RecordFeedback, context: JobContext) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class _TimeLimits(pool.TimeoutHandler):
     read: Callable[[Any], None]
 
     def on_hard_timeout(self, job: Any) -> None:
-        process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- nothing public tells it
+        process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- no public API
         if process is not None and not job.ready():
             self._trywaitkill(process)
             process._popen.wait(timeout=_KILLED_SECONDS)  # noqa: SLF001 -- `join` has no time limit
@@ -179,7 +179,7 @@ class _Pool(asynpool.AsynPool):
     def _is_idle(self, process: Any) -> bool:
         """Return whether no job is assigned to a process and it is not about to exit."""
         return not _is_leaving(process) and all(
-            process is not job._write_to and process is not job._scheduled_for  # noqa: SLF001 -- nothing public tells it
+            process is not job._write_to and process is not job._scheduled_for  # noqa: SLF001 -- no public API
             for job in self._cache.values()
         )
 
@@ -203,7 +203,7 @@ class _Pool(asynpool.AsynPool):
 
         Billiard also calls this for a process that died a moment ago and was not reaped yet.
         """
-        process = job._write_to  # noqa: SLF001 -- nothing public tells it
+        process = job._write_to  # noqa: SLF001 -- no public API
         if process is not None and not job._accepted and not process._is_alive():  # noqa: SLF001 -- the same
             self.process_flush_queues(process)
             if job._accepted:  # noqa: SLF001 -- the same
@@ -237,7 +237,7 @@ class _Pool(asynpool.AsynPool):
         Celery also drops a job that was written to a process but not accepted yet. The process runs it all the same:
         the job would run twice, and the process would wait 30 s for its outcome to be read.
         """
-        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- nothing public tells it
+        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- no public API
         for job in written:
             job._accepted = True  # noqa: SLF001 -- the same
         super().flush()
@@ -259,7 +259,7 @@ class _Pool(asynpool.AsynPool):
         def put_back_and_tell(job: Any) -> None:
             """Queue a job that has not begun for a process again."""
             put_back(job)
-            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- nothing public leads to it
+            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
             if job in self.outbound_buffer and hasattr(request, "wait_for_process"):
                 request.wait_for_process()
 

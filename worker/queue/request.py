@@ -331,7 +331,7 @@ class QuietConsumer(Consumer):
         if state.should_stop is not None:
             self._flush_events()  # no timer will do it any more
         semaphore, jobs = self.controller.semaphore, self._jobs()
-        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- nothing public tells it
+        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- no public API
         waiting += state.scheduled_requests
         super().on_close()
         at_work = self._jobs()
@@ -391,7 +391,7 @@ class QuietConsumer(Consumer):
 
 
 def _request_of(job: Any) -> QuietRequest:
-    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- nothing public leads to it
+    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- no public API
 
 
 def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:

@@ -650,7 +650,7 @@ class Channel(kombu_redis.Channel):
             reason = "too long, empty or compressed"
         except BROKEN:
             raise
-        except Exception as error:  # noqa: BLE001 -- of whatever somebody published
+        except Exception as error:  # noqa: BLE001 -- any published content may be wrong
             reason = type(error).__name__
         log.warning("published message ignored", reason=reason, bytes=len(data))
         return True

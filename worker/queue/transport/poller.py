@@ -64,7 +64,7 @@ class ClaimingPoller(MultiChannelPoller):
             if channel.has_published:
                 loop.call_soon(channel.listen_again)
         # If a job ended in this process (Celery's solo pool), its acknowledgement must not wait for the next event.
-        if loop._ready:  # noqa: SLF001 -- nothing public tells it
+        if loop._ready:  # noqa: SLF001 -- no public API
             loop._waker.wake()  # noqa: SLF001 -- the same
 
     def on_readable(self, fileno: int) -> Any:

@@ -31,7 +31,7 @@ class JobContext:
 
     @cached_property
     def caller(self) -> Principal | None:
-        """The caller; None for a job without one.
+        """Caller of the job; None for a job without one.
 
         Raises:
             NotAuthorised: the token is missing or invalid, or the queue is not trusted.

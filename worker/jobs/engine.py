@@ -163,7 +163,7 @@ class Engine:
 
     @cached_property
     def pipeline(self) -> RetrievalPipeline:
-        """The three pipeline stages, for use from Python.
+        """Pipeline of the three stages, for use from Python.
 
         Raises:
             SettingsError: a reranker or the tokenizer of the settings can't be built.

@@ -1,7 +1,7 @@
-"""Parts of Celery, kombu and billiard that this package overrides or calls, and outside their documented interface.
+"""Undocumented parts of Celery, kombu and billiard that this package overrides or calls.
 
-`pyproject.toml` bounds the versions of the three from above. Before a newer one is let in, the test of this list
-(`tests/unit/test_internals.py`) says which parts are gone; what each is needed for stands where it is used.
+`pyproject.toml` has upper bounds for the versions of the three. Before a newer version is allowed, the test of this
+list (`tests/unit/test_internals.py`) shows which parts are gone; the code that uses a part explains why.
 """
 
 from __future__ import annotations
@@ -83,4 +83,4 @@ USED = (
     "kombu.transport.virtual:QoS.append",
     "kombu.utils.json:dumps",
 )
-"""What is imported or called and no more public than the classes above."""
+"""Imported or called names that are undocumented as well."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class InlineChunk(NamedTuple):
-    """A chunk of a job's own source.
+    """Chunk of a job's own source.
 
     Attributes:
         document_id: the source's id, or its name.

@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A source in the context.
+    """Labelled source in the context.
 
     Attributes:
         label: ``S1``, ``S2``, …: by rank, without gaps.
@@ -66,7 +66,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A source that is not in the context.
+    """Source that is not in the context.
 
     Attributes:
         index: its position among the given sources, from 0.

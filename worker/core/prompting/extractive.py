@@ -1,4 +1,4 @@
-"""The `extractive` language model: answers with sentences of the sources, verbatim, without a real model.
+"""Language model `extractive`: answers with sentences of the sources, verbatim, without a real model.
 
 Offline and deterministic. It compares words, not meaning: quoted sentences share terms with the question.
 

@@ -47,6 +47,8 @@ NO_SIGNS = [
     *((AGE, quote) for quote in ("≥ 18 years", "< 5 mg", "+ 6 dB", "≠ 7 here", "− 5 °C", "Age", "gain", "years, dose")),
     ("so 3 + 5 is 8", "5 is 8"),
     ("so x + 2 is 8", "2 is 8"),
+    ("an age of 2,310 ± 35 yr", "35 yr"),
+    ("an age of 2,310 ± 35 yr", "an age of 2,310 ±"),
     ("so (a) + 2 is 8", "2 is 8"),
     ("so x = 7 it is", "7 it is"),
     ("+ 5 mg twice daily", "5 mg twice daily"),

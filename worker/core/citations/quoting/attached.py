@@ -55,13 +55,13 @@ def _signs(text: str, classes: str) -> Iterator[Held]:
 def _is_sign_of_number(text: str, place: int) -> bool:
     """Whether the sign at a place, with white space after it, says something of the number.
 
-    Not a plus between two terms, an equals sign, a tag or an arrow; nor at the beginning of a line, where Markdown has
+    Not a plus or ± between terms, an equals sign, a tag or an arrow; nor at the beginning of a line, where Markdown has
     bullets and quoted text.
     """
     sign, before = compatible(text[place]), text[max(0, place - _AROUND) : place]
     if sign == "=" or (sign in "+>" and _BEGINS_LINE.search(before)):
         return False
-    if sign == "+":
+    if sign in "+±∓":
         return _BEFORE_PLUS.search(before) is None
     if sign == ">":
         opened = text.rfind("<", max(0, place - _LONGEST_TAG), place)

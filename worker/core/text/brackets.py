@@ -64,8 +64,8 @@ class Bracket:
 def find_brackets(text: str) -> Iterator[Bracket]:
     """Yield the brackets of a text, inner ones before outer ones.
 
-    Fenced code blocks, inline code and escaped signs are skipped, and no bracket extends past its paragraph. Inside an
-    open square bracket, other brackets close only those opened inside it.
+    Code blocks (fenced or indented), inline code and escaped signs are skipped, and no bracket extends past its
+    paragraph. Inside an open square bracket, other brackets close only those opened inside it.
 
     >>> [(bracket.kind, bracket.start, bracket.end) for bracket in find_brackets("(a [b] `[c]`) [d")]
     [('[', 3, 6), ('(', 0, 13)]
@@ -159,17 +159,115 @@ def _prose(text: str, start: int, end: int) -> Iterator[Span]:
             same = closing[len(mark[0])]
             close = bisect_left(same, position)
             if close == len(same):
+                if _runs_into_fence(text, mark[0], end):
+                    break
                 continue  # not closed: plain characters
             position = same[close] + len(mark[0])
         yield piece, mark.start()
         piece = position
-    yield piece, end
+    else:
+        yield piece, end
+        return
+    yield piece, mark.start()
+
+
+def _runs_into_fence(text: str, ticks: str, end: int) -> bool:
+    """Whether ticks that open nothing in their paragraph are as many as those of a fence right after it, never closed.
+
+    Their writer meant inline code over several lines, though CommonMark begins a block there: neither is read.
+    """
+    if len(ticks) < _FEWEST_TICKS:
+        return False
+    line = _LINE.match(text, end)
+    fence = line and _opening(line[0])
+    if not fence or fence["fence"] != ticks:
+        return False
+    return not any(_closes(after[0], fence) for after in _LINE.finditer(text, line.end() if line else end))
+
+
+_FEWEST_TICKS = 3
+
+
+class _Containers:
+    """The quotes and list items that a line stands in, as far as they tell which lines are indented code."""
+
+    def __init__(self) -> None:
+        self._quotes = 0
+        # Where the content of each item that is open begins, in columns.
+        self._items: list[int] = []
+        self._in_paragraph = False
+
+    def end_paragraph(self) -> None:
+        """Read a blank line, or the beginning of another block."""
+        self._in_paragraph = False
+
+    def is_code(self, line: str) -> bool:
+        """Whether a line that is not blank, nor a fence, is indented code.
+
+        Four columns more than what it stands in, and no line of a paragraph before it. What follows a list item may
+        belong to that.
+        """
+        if line[0] not in _MAY_CONTAIN:
+            if not self._in_paragraph:
+                self._items.clear()
+            self._quotes, self._in_paragraph = 0, True
+            return False
+        quote = _QUOTE.match(line)
+        content = line[quote.end() :] if quote else line
+        quotes = line.count(">", 0, quote.end()) if quote else 0
+        if quotes != self._quotes and (quotes or not self._in_paragraph):
+            self._quotes, self._items, self._in_paragraph = quotes, [], False
+        if not content.strip():
+            self._in_paragraph = False
+            return False
+        return self._is_code_inside(content)
+
+    def _is_code_inside(self, content: str) -> bool:
+        column = _columns(content)
+        if not self._in_paragraph:
+            while self._items and column < self._items[-1]:
+                self._items.pop()
+            if column - (self._items[-1] if self._items else 0) >= _CODE_INDENT:
+                return True
+        content = content.lstrip(" \t")
+        if _RULE.match(content):
+            self._in_paragraph = False
+            return False
+        while item := _ITEM.match(content):
+            while self._items and column < self._items[-1]:
+                self._items.pop()
+            column += len(item["marker"])
+            gap, content = _columns(" " * column + item["gap"]) - column, content[item.end() :]
+            if gap > _CODE_INDENT or not content.strip():
+                self._items.append(column + 1)
+                self._in_paragraph = False
+                return gap > _CODE_INDENT and bool(content.strip())
+            column += gap
+            self._items.append(column)
+        self._in_paragraph = not content.startswith("#")
+        return False
+
+
+_CODE_INDENT = 4
+_MAY_CONTAIN = frozenset(" \t>-*+#_=0123456789")
+_QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
+_ITEM = re.compile(r"(?P<marker>[-*+]|\d{1,9}+[.)])(?P<gap>[ \t]++|(?=[\r\n]|\Z))")
+
+
+# A thematic break, or what underlines a heading.
+_RULE = re.compile(r"(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|=++[ \t]*+)[\r\n]*+\Z")
+
+
+def _columns(text: str) -> int:
+    """How many columns the white space at the beginning of a text takes; a tab goes on to the next fourth one."""
+    return len(text[: len(text) - len(text.lstrip(" \t"))].expandtabs(_CODE_INDENT))
 
 
 def paragraphs(text: str) -> Iterator[Span]:
-    """Yield the spans of paragraphs: runs of non-blank lines of one block, outside fenced code."""
+    """Yield the spans of paragraphs: runs of non-blank lines of one block, outside code blocks."""
     fence: re.Match[str] | None = None
     start: int | None = None
+    containers = _Containers()
     for line in _LINE.finditer(text):
         if fence is not None:
             if _closes(line[0], fence):
@@ -180,10 +278,13 @@ def paragraphs(text: str) -> Iterator[Span]:
             fence = None  # the quote that contained it has ended
         blank = not line[0].strip()
         fence = None if blank else _opening(line[0])
-        if start is not None and (blank or fence or _BLOCK.match(line[0])):
+        if blank or fence:
+            containers.end_paragraph()
+        code = not blank and not fence and containers.is_code(line[0])
+        if start is not None and (blank or fence or code or _BLOCK.match(line[0])):
             yield start, line.start()
             start = None
-        if start is None and not blank and not fence:
+        if start is None and not (blank or fence or code):
             start = line.start()
     if start is not None:
         yield start, len(text)

@@ -11,6 +11,7 @@ from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.replication import LAG, check_standby
+from worker.adapters.postgres.row_security import RECORDS
 from worker.adapters.postgres.statements import estimated_rows
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
@@ -36,6 +37,12 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
 
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
 _TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY oid"
+
+_RECORDS = """
+SELECT bool_and(oid IS NOT NULL),
+       bool_and(has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')), quote_ident(current_user)
+  FROM unnest(%s::text[]) AS name, LATERAL (SELECT to_regclass(name)::oid) AS found (oid)
+"""
 
 _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
@@ -68,8 +75,28 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        yield from _records(connection)
         for name in settings.corpora:
             yield from _corpus(connection, settings, name, types[name])
+
+
+def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Say that runs can't be recorded: the tables are not there, or the role lacks rights that only such jobs need."""
+    there, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
+    if not there:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's own tables are not there. Run 'retrieval-worker migrate' "
+            "(--records-only where the corpora are your own)",
+        )
+    elif not granted:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's role may not read and write the worker's own tables. "
+            f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA retrieval TO {role} (docs/schema.md has the rest)",
+        )
 
 
 def _standby(settings: Settings) -> Iterator[Finding]:

@@ -19,10 +19,11 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from worker.cli import devstack
-from worker.cli.main import cli
+from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -327,3 +328,30 @@ def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
     for sentence in problems + sentences:
         assert mistake.setting in sentence
         assert mistake.says in sentence
+
+
+COMMANDS = {
+    "query": ["query", "hum", "--as", "alice"],
+    "ask": ["ask", "hum"],
+    "dead": ["dead", "list"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_tells_a_wrong_password_from_an_outage(
+    name: str,
+    environment: Callable[[Mistake], dict[str, str]],
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 78 and one sentence that names the variable; it would be as wrong later."""
+    (broker, _) = redis("password", f"redis://worker:{SECRET}@{{redis}}/1", "")
+    for variable, value in environment(broker).items():
+        monkeypatch.setenv(variable, value)
+    code = run(get_command(cli), COMMANDS[name])
+    said = capfd.readouterr().err
+    assert code == 78, said
+    assert "CELERY_BROKER_URL" in said
+    assert "Redis refuses this user or password" in said
+    assert [secret for secret in secrets_of(place) if secret in said] == []

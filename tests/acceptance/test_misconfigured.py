@@ -206,6 +206,8 @@ MISTAKES = [
     postgres("database", f"postgresql://asked:{SECRET}@/nowhere?host={{postgres}}", "CREATE DATABASE"),
     postgres("closed database", f"postgresql://asked:{SECRET}@/closed?host={{postgres}}", "GRANT CONNECT"),
     postgres("host", f"postgresql://asked:{SECRET}@no-such-host.invalid/misconfigured", HOST),
+    postgres("a password with @", f"postgresql://asked:{SECRET}@{SECRET}@{{relay}}/misconfigured", "@ is written %40"),
+    postgres("an option", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmod=require", "sslmod is no"),
     postgres("TLS", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmode=require", "Postgres offers none"),
     postgres("sslmode", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmode=yes", "as sslmode"),
     postgres("port", f"postgresql://asked:{SECRET}@127.0.0.1:five/misconfigured", "expected a number as the port"),

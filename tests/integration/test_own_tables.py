@@ -224,6 +224,57 @@ def test_another_role_needs_the_rights_of_the_docs(
         assert ask(engine, "red", run={"subject_id": "s", "run_id": "r"})["chunks"] == answer["chunks"]
 
 
+BY_ROLE = "CREATE POLICY by_role ON shop.doc_embeddings FOR SELECT"
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [
+        ('["editor"]', 15),
+        ('["author", "editor"]', 15),
+        ('["author"]', 0),
+        ("editor", 0),
+        ("[", 0),
+        ('{"a": 1}', 0),
+        ("", 0),
+    ],
+)
+def test_the_policy_of_the_docs_takes_any_claim_of_roles(
+    own_settings: Settings, admin: psycopg.Connection[Any], claim: str, seen: int
+) -> None:
+    """A string instead of a list gives no rights, and does not fail the query."""
+    admin.execute(
+        'ALTER TABLE library."Passages" ADD COLUMN role text DEFAULT \'editor\'; DROP POLICY by_tenant ON library."Passages"'
+    )
+    admin.execute(sql_of_the_docs(BY_ROLE).replace("shop.doc_embeddings", 'library."Passages"').encode())
+    with contextlib.closing(Engine(own_settings, time.perf_counter)) as engine:
+        assert len(numbers(ask_as(engine, ("app.roles", claim)))) == seen
+
+
+def test_a_policy_that_can_not_read_a_claim_is_a_wrong_setting(
+    own_settings: Settings, admin: psycopg.Connection[Any]
+) -> None:
+    """The sentence says where to look."""
+    admin.execute(
+        'CREATE POLICY strict ON library."Passages"'
+        " USING (leaf > 100 OR jsonb_typeof(current_setting('app.roles', true)::jsonb) = 'array')"
+    )
+    said = r"22P02\): a policy casts a claim"
+    with (
+        contextlib.closing(Engine(own_settings, time.perf_counter)) as engine,
+        pytest.raises(SettingsError, match=said),
+    ):
+        ask_as(engine, ("app.roles", "editor"))
+
+
+def ask_as(engine: Engine, *stated: tuple[str, str]) -> dict[str, Any]:
+    """The answer to a caller of whom this is stated."""
+    asker = Principal({}, (*stated, ("shop.tenant", "red")), "red")
+    return engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist()}), JobContext(lambda: asker)
+    )
+
+
 def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:
     """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
     with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.artifacts import Artifacts
+from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier
@@ -18,6 +21,7 @@ from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.reranker import rerankers
 from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
 from worker.model import DIMENSIONS
 
@@ -63,6 +67,8 @@ def examine(settings: Settings) -> list[Finding]:
         *redis_findings(settings),
         *_authorisation(settings),
         *_parts(settings),
+        *_drift_watch(settings),
+        *_metrics(settings),
     ]
 
 
@@ -287,6 +293,38 @@ def _reranker(settings: Settings) -> str:
 def _artifacts(settings: Settings) -> str:
     Artifacts(settings.artifacts).check()
     return "files of runs can be kept"
+
+
+def _drift_watch(settings: Settings) -> Iterator[Finding]:
+    """Say whose rights the scheduled check of recorded runs would lack."""
+    if not settings.verify.every_minutes:
+        return
+    try:
+        watcher(settings)
+    except SettingsError as error:
+        yield Finding("problem", "drift watch", error.message)
+
+
+def _metrics(settings: Settings) -> Iterator[Finding]:
+    """Say that metrics can't be kept or served; a port may be taken by a worker that runs."""
+    where = settings.metrics
+    if where.folder:
+        try:
+            try_folder(Path(where.folder).absolute(), leave=False)
+        except OSError as error:
+            yield Finding("problem", "metrics", f"the setting metrics.folder, {where.folder}: {error.strerror}")
+    if not where.port:
+        return
+    try:
+        (family, kind, _, _, address), *_ = socket.getaddrinfo(where.address, where.port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            link.bind(address)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        said = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
+        cure = ": unless a worker that runs serves it, choose another port"
+        yield Finding("advice" if taken else "problem", "metrics", said + cure if taken else said)
 
 
 def _authorisation(settings: Settings) -> Iterator[Finding]:

@@ -243,9 +243,8 @@ def test_the_policy_of_the_docs_takes_any_claim_of_roles(
     own_settings: Settings, admin: psycopg.Connection[Any], claim: str, seen: int
 ) -> None:
     """A string instead of a list gives no rights, and does not fail the query."""
-    admin.execute(
-        'ALTER TABLE library."Passages" ADD COLUMN role text DEFAULT \'editor\'; DROP POLICY by_tenant ON library."Passages"'
-    )
+    admin.execute("""ALTER TABLE library."Passages" ADD COLUMN role text DEFAULT 'editor'""")
+    admin.execute('DROP POLICY by_tenant ON library."Passages"')
     admin.execute(sql_of_the_docs(BY_ROLE).replace("shop.doc_embeddings", 'library."Passages"').encode())
     with contextlib.closing(Engine(own_settings, time.perf_counter)) as engine:
         assert len(numbers(ask_as(engine, ("app.roles", claim)))) == seen

@@ -36,16 +36,13 @@ _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
 
 _UNREADABLE = (
-    "Postgres can't read a value as the type that it is cast to (SQLSTATE {}): a policy casts a claim that holds something "
-    "else. Let it take any text (docs/schema.md, Policies)"
+    "Postgres can't read a value as the type that it is cast to (SQLSTATE {}): a policy casts a claim that holds "
+    "something else. Let it take any text (docs/schema.md, Policies)"
 )
-_OF_VALUES = {
-    # pgvector's, where two vectors are compared of which one has another length.
-    "22000": f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that "
-    "lets it",
-    # The worker's own statements cast nothing that was not checked before.
-    **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")},
-}
+_OTHER_DIMENSIONS = f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets it"
+# 22000 is pgvector's, where two vectors are compared of which one has another length. The worker's own statements cast
+# nothing that was not checked before.
+_OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}
 """By SQLSTATE: what is wrong with what is stored, or with the policies."""
 
 OWNER_SETTING = "retrieval.owner"

@@ -274,6 +274,68 @@ def ask_as(engine: Engine, *stated: tuple[str, str]) -> dict[str, Any]:
     )
 
 
+JOINED = """
+CREATE TABLE library.books (id uuid PRIMARY KEY, "Vec" text, shelf text);
+CREATE TABLE library.pages (nr bigint, book uuid, "the text" text, "My Vec" vector(768));
+ALTER TABLE library.books ENABLE ROW LEVEL SECURITY;
+ALTER TABLE library.pages ENABLE ROW LEVEL SECURITY;
+CREATE VIEW library.seen WITH (security_invoker) AS
+  SELECT p.nr, p.book, p."the text", p."My Vec" AS vec, b.shelf
+    FROM library.pages p JOIN library.books b ON b.id = p.book;
+GRANT SELECT ON library.books, library.pages, library.seen TO retrieval_worker;
+"""
+
+
+def test_advice_quotes_names_as_postgres_needs_them(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Each command can be copied and run."""
+    admin.execute('ALTER TABLE library."Passages" RENAME vec TO "My Vec"; ALTER TABLE library."Passages" DROP book')
+    admin.execute('ALTER TABLE library."Passages" ADD "select" bigint')
+    own = CORPUS | {"columns": {**CORPUS["columns"], "embedding": "My Vec", "document_id": "select"}}  # type: ignore[dict-item] # a table
+    del own_settings
+    said = [one.text for one in examine(make_settings(database, corpora={"books": own}))]
+    assert any('library."Passages" ALTER COLUMN "select" SET NOT NULL' in text for text in said)
+    assert any('ON library."Passages" USING hnsw ("My Vec" vector_cosine_ops)' in text for text in said)
+    assert any("""(to_tsvector('english'::regconfig, "the text")) STORED""" in text for text in said)
+
+
+def test_advice_on_a_view_names_the_table_that_holds_the_column(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Not each table that the view reads; and under the name that the column has there."""
+    del own_settings
+    admin.execute(JOINED)
+    columns = {"id": "nr", "document_id": "book", "text": "the text", "embedding": "vec"}
+    changed = make_settings(database, corpora={"books": {"table": "library.seen", "columns": columns}})
+    said = "\n".join(one.text for one in examine(changed) if one.subject == "corpus books")
+    assert 'ON library.pages USING hnsw ("My Vec" vector_cosine_ops)' in said
+    assert 'ALTER TABLE library.pages ALTER COLUMN "My Vec" SET STORAGE PLAIN' in said
+    assert """ALTER TABLE library.pages ADD COLUMN text_search""" in said
+    assert "library.books" not in said
+    admin.execute('CREATE INDEX ON library.pages USING hnsw ("My Vec" vector_cosine_ops)')
+    assert not [one for one in examine(changed) if "no HNSW index" in one.text]
+
+
+def test_advice_on_a_view_that_does_not_show_the_table_has_no_command(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Two tables below it have embeddings, and neither calls them as the view does."""
+    del own_settings
+    admin.execute(JOINED)
+    admin.execute(
+        'CREATE VIEW library.both WITH (security_invoker) AS SELECT p.nr, p.book, p."the text", p."My Vec" + a.vec AS v'
+        '  FROM library.pages p JOIN library."Passages" a ON a.nr = p.nr;'
+        "GRANT SELECT ON library.both TO retrieval_worker"
+    )
+    columns = {"id": "nr", "document_id": "book", "text": "the text", "embedding": "v"}
+    changed = make_settings(database, corpora={"books": {"table": "library.both", "columns": columns}})
+    said = [one.text for one in examine(changed) if "HNSW" in one.text]
+    assert said == [
+        ("no HNSW index: make one in the table below the view library.both that holds its column v (docs/schema.md)")
+    ]
+
+
 def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:
     """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
     with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):

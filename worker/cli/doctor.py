@@ -13,6 +13,7 @@ from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.index_advice import index_findings
+from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.replication import LAG, check_standby
 from worker.adapters.postgres.row_security import RECORDS
 from worker.adapters.postgres.statements import estimated_rows
@@ -26,7 +27,7 @@ from worker.jobs.principal import check_keys
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
@@ -40,7 +41,6 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
 """
 
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
-_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY oid"
 
 _RECORDS = """
 SELECT bool_and(oid IS NOT NULL),
@@ -161,12 +161,11 @@ def _corpus(
             f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
             f"{DIMENSIONS} fails every search: ALTER the column's TYPE to {embedding.embedding}({DIMENSIONS})",
         )
-    tables = [table for (table,) in connection.execute(_TABLES, ([*types.storage],)).fetchall()]
     is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
     if not is_view:
-        yield from _nullable(subject, table, corpus, types)
+        yield from _nullable(connection, subject, table, corpus, types)
     yield from index_findings(connection, settings, name, types)
-    yield from _full_text(connection, subject, corpus, tables if is_view else [table], is_view=is_view)
+    yield from _full_text(connection, subject, corpus, None if is_view else table)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -185,31 +184,36 @@ def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSetti
     return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
 
 
-def _nullable(subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes) -> Iterator[Finding]:
+def _nullable(
+    connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
     """A row without an id can't be named, and fails the jobs that find it. Of a view's columns nothing is known."""
     for field in ("id", "document_id"):
         column = getattr(corpus.columns, field)
         if types.columns[column].nullable:
-            alter = f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+            quoted = quoted_name(connection, column)
+            alter = f"ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL"
             yield Finding(
                 "advice", subject, f"{column} may be NULL, and such a row fails the jobs that find it: {alter}"
             )
 
 
 def _full_text(
-    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, tables: Sequence[str], *, is_view: bool
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
 ) -> Iterator[Finding]:
-    """What there is to say of full-text search; a view has neither columns nor indexes of its own."""
+    """What there is to say of full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
-    below = f", as its columns are called below the view {corpus.table}" if is_view else ""
+    below = f", as its columns are called below the view {corpus.table}" if table is None else ""
+    named = _holders(connection, corpus, table, column or corpus.columns.text)
     if column is None:
         commands = "; ".join(
-            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
-            f"CREATE INDEX ON {table} USING gin (text_search)"
-            for table in tables
+            f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {text})) STORED; "
+            f"CREATE INDEX ON {holder} USING gin (text_search)"
+            for holder, text in named
         )
-        shown = f"show it in the view {corpus.table} and map" if is_view else "map"
+        commands = commands or f"Add one to the table that holds the column {corpus.columns.text}"
+        shown = f"show it in the view {corpus.table} and map" if table is None else "map"
         yield Finding(
             "advice",
             subject,
@@ -217,9 +221,9 @@ def _full_text(
             f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
         )
         return
-    for table in tables:
-        if not _has_index(connection, table, "gin"):
-            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column}){below}")
+    for holder, own in named:
+        if not _has_index(connection, holder, "gin"):
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {holder} USING gin ({own}){below}")
     if not corpus.public and not _is_leakproof(connection):
         yield Finding(
             "advice",
@@ -228,6 +232,17 @@ def _full_text(
             "could in theory tell of rows that a caller may not see. Where that is acceptable, a superuser may say: "
             f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
         )
+
+
+def _holders(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, table: str | None, column: str
+) -> list[tuple[str, str]]:
+    """The tables that hold a column, each with its name there, as SQL; none where a view does not show which."""
+    if table is not None:
+        return [(table, quoted_name(connection, column))]
+    view = quoted_name(connection, *corpus.table.split("."))
+    kinds = ("tsvector",) if column == corpus.columns.text_search else ()
+    return [*(sources(connection, view, column, kinds) or {}).values()]
 
 
 def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:

@@ -39,7 +39,10 @@ _UNREADABLE = (
     "Postgres can't read a value as the type that it is cast to (SQLSTATE {}): a policy casts a claim that holds "
     "something else. Let it take any text (docs/schema.md, Policies)"
 )
-_OTHER_DIMENSIONS = f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets it"
+_OTHER_DIMENSIONS = (
+    f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets "
+    "it"
+)
 # 22000 is pgvector's, where two vectors are compared of which one has another length. The worker's own statements cast
 # nothing that was not checked before.
 _OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}

@@ -68,6 +68,52 @@ def quoted_name(connection: psycopg.Connection[Any], *parts: str) -> str:
     return str(quoted)
 
 
+_SOURCES = """
+WITH RECURSIVE below (oid, root, attname) AS (
+  SELECT to_regclass(%(relation)s)::oid, NULL::oid, NULL::name
+  UNION
+  SELECT child.oid, child.root, child.attname FROM below b, LATERAL (
+    SELECT d.refobjid AS oid, CASE WHEN r.relkind <> 'v' THEN r.oid END AS root,
+           CASE WHEN r.relkind <> 'v' THEN a.attname END AS attname
+      FROM pg_rewrite w
+      JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'n'
+      JOIN pg_class r ON r.oid = d.refobjid
+      LEFT JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+      LEFT JOIN pg_type t ON t.oid = a.atttypid
+     WHERE w.ev_class = b.oid
+       AND (r.relkind = 'v' OR a.attname = %(column)s OR t.typname = ANY (%(types)s::text[]))
+    UNION ALL
+    SELECT inhrelid, b.root, b.attname FROM pg_inherits WHERE inhparent = b.oid AND b.root IS NOT NULL
+  ) AS child
+)
+SELECT c.oid, c.oid::regclass::text, quote_ident(attname), b.root, b.attname = %(column)s
+  FROM below b JOIN pg_class c USING (oid) WHERE c.relkind = 'r' AND attname IS NOT NULL ORDER BY 1
+"""
+
+
+def sources(
+    connection: psycopg.Connection[Any], relation: str, column: str, types: Sequence[str] = ()
+) -> dict[int, tuple[str, str]] | None:
+    """Return the tables below a view that hold a column of it, by oid: each with its name and the column's, as SQL.
+
+    Args:
+        connection: any.
+        relation: the view, as SQL.
+        column: as the view calls it.
+        types: names of types that only such a column has: it may be called otherwise below the view.
+
+    Returns:
+        None where more than one table, or more than one column of one, may be meant.
+    """
+    values = {"relation": relation, "column": column, "types": [*types]}
+    found = connection.execute(_SOURCES, values).fetchall()
+    named = [row for row in found if row[4]] or found
+    if len({(root, name) for _, _, name, root, _ in named}) != 1:
+        return None
+    return {oid: (table, name) for oid, table, name, _, _ in named}
+
+
 def oid_of(connection: psycopg.Connection[Any], quoted: str) -> int | None:
     """Return the oid of a relation, by its name as SQL; its schema must be one that the role may use."""
     row = connection.execute("SELECT to_regclass(%s)::oid", (quoted,)).fetchone()

@@ -20,6 +20,7 @@ from worker.core.pins.hashing import hash_chunk
 from worker.core.pins.pinning import digest
 from worker.core.shape import check_shape
 from worker.errors import InvalidJob
+from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -50,7 +51,7 @@ def replay(engine: Engine, *pins: str, sources: Any = None, **fields: Any) -> di
     if "citations" not in fields:
         fields["required_chunk_hashes"] = [hashed(pin) for pin in pins]
     job = parse_job(PinnedReplay, {"sources": SOURCES if sources is None else sources, **fields})
-    answer = engine.replay.pinned(job, nobody)
+    answer = engine.replay.pinned(job, JobContext(nobody))
     Replay.model_validate(answer)
     rows = [(c["chunk_hash"], c["text"], c["source_id"], c["pinned"]) for c in answer["chunks"]]
     assert answer["digest"] == digest(rows)
@@ -320,17 +321,17 @@ def test_several_runs_over_inline_sources_are_refused_or_answered(engine: Engine
     """Either is fine; an internal error is not."""
     job = {"sources": SOURCES, "runs": [{"subject_id": "song-1", "run_id": "r1"}]}
     with contextlib.suppress(InvalidJob):
-        assert "results" in engine.replay.pinned(parse_job(PinnedReplay, job), alice)
+        assert "results" in engine.replay.pinned(parse_job(PinnedReplay, job), JobContext(alice))
 
 
 def test_a_recorded_inline_replay_answers_again_and_refuses_another_job(engine: Engine) -> None:
     """A run is somebody's: here, and only here, somebody has to ask."""
     run = {"subject_id": "song-1", "run_id": "r1"}
     job = {"required_chunk_hashes": [hash_chunk(B)], "sources": SOURCES, "top_k": 3, "run": run}
-    first = engine.replay.pinned(parse_job(PinnedReplay, job), alice)
-    assert without_trace(engine.replay.pinned(parse_job(PinnedReplay, job), alice)) == without_trace(first)
+    first = engine.replay.pinned(parse_job(PinnedReplay, job), JobContext(alice))
+    assert without_trace(engine.replay.pinned(parse_job(PinnedReplay, job), JobContext(alice))) == without_trace(first)
     with pytest.raises(InvalidJob, match="another job"):
-        engine.replay.pinned(parse_job(PinnedReplay, {**job, "top_k": 4}), alice)
+        engine.replay.pinned(parse_job(PinnedReplay, {**job, "top_k": 4}), JobContext(alice))
 
 
 def test_inline_needs_no_principal_and_no_database(settings: Settings, stack: Any) -> None:

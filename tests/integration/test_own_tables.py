@@ -339,9 +339,9 @@ def test_advice_on_a_view_that_does_not_show_the_table_has_no_command(
 def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:
     """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
     with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):
-        engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": "pump", "mode": "grounded"}), red)
+        engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": "pump", "mode": "grounded"}), JobContext(red))
     with pytest.raises(SettingsError, match=r"^hybrid\.searches: there is no corpus docs: name yours there"):
-        engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": "pump"}), red)
+        engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": "pump"}), JobContext(red))
 
 
 def red() -> Principal:

@@ -274,7 +274,6 @@ MISTAKES = [
         "expected at least one of the claims user_id",
         {"VERIFY__EVERY_MINUTES": "5", "VERIFY__PRINCIPAL": '{"email": "x"}'},
     ),
-    Mistake("hybrid: a corpus", "hybrid.searches", "no corpus films", {"HYBRID__SEARCHES": '[{"corpus": "films"}]'}),
 ]
 
 

@@ -336,10 +336,12 @@ def test_advice_on_a_view_that_does_not_show_the_table_has_no_command(
     ]
 
 
-def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:
+def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine, own_settings: Settings) -> None:
     """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
     with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):
         engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": "pump", "mode": "grounded"}), JobContext(red))
+    said = [(one.level, one.text) for one in examine(own_settings) if one.text.startswith("hybrid.searches")]
+    assert [level for level, _ in said] == ["advice"]
     with pytest.raises(SettingsError, match=r"^hybrid\.searches: there is no corpus docs: name yours there"):
         engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": "pump"}), JobContext(red))
 

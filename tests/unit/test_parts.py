@@ -109,16 +109,6 @@ def test_a_folder_is_made_at_the_start_and_not_by_doctor(make_settings: Make, tm
     assert [*(tmp_path / "of").rglob("*")] == [tmp_path / "of" / "runs"]
 
 
-def test_a_default_search_of_a_corpus_that_is_not_there_stops_the_workers_that_answer_it(make_settings: Make) -> None:
-    """Each such job would fail."""
-    settings = make_settings(hybrid={"searches": [{"corpus": "films", "top_k": 5}]})
-    (lack,) = lacking(settings)
-    assert lack.problem.startswith("hybrid.searches: there is no corpus films: name yours there")
-    check_parts(settings, ["pipeline"])
-    with pytest.raises(SettingsError, match="films"):
-        check_parts(settings, ["retrieval"])
-
-
 def test_the_shipped_settings_lack_nothing(make_settings: Make, tmp_path: Path) -> None:
     """They need no extra, no key and no model."""
     assert [*lacking(make_settings(artifacts={"url": str(tmp_path)}))] == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
-from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES, RETRIEVAL_QUEUE
+from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -63,8 +63,6 @@ def lacking(settings: Settings) -> Iterator[Lack]:
                 "Set one, or name another profile"
             )
             yield Lack("language model", [PIPELINE_QUEUE], problem)
-    for problem in _searches(settings):
-        yield Lack("hybrid", [RETRIEVAL_QUEUE], problem)
     for problem in _refusals(lambda: Artifacts(settings.artifacts)):
         yield Lack("artifacts", QUEUES, problem)
 
@@ -97,16 +95,6 @@ def _rerankers(settings: Settings) -> Iterator[str]:
         yield f'the setting reranker.model is missing: {users["cross_encoder"]} has rerank = "cross_encoder"'
     elif "cross_encoder" in users and not _is_installed("sentence_transformers"):
         yield f"{users['cross_encoder']}: the reranker cross_encoder needs: pip install 'retrieval-worker[rerank]'"
-
-
-def _searches(settings: Settings) -> Iterator[str]:
-    """Name the first corpus of hybrid.searches that is not there: jobs without searches of their own ask it."""
-    missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
-    if missing:
-        yield (
-            f"hybrid.searches: there is no corpus {missing[0]}: name yours there, or none, so that each job names its "
-            "own"
-        )
 
 
 def _is_installed(package: str) -> bool:

@@ -67,6 +67,7 @@ def examine(settings: Settings) -> list[Finding]:
         *redis_findings(settings),
         *_authorisation(settings),
         *_parts(settings),
+        *_default_searches(settings),
         *_drift_watch(settings),
         *_metrics(settings),
     ]
@@ -308,6 +309,18 @@ def _reranker(settings: Settings) -> str:
 def _artifacts(settings: Settings) -> str:
     Artifacts(settings.artifacts).check()
     return "files of runs can be kept"
+
+
+def _default_searches(settings: Settings) -> Iterator[Finding]:
+    """Advise where a `retrieve_hybrid` job without `searches` of its own asks a corpus that is not there."""
+    missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
+    if missing:
+        yield Finding(
+            "advice",
+            "hybrid",
+            f"hybrid.searches: there is no corpus {missing[0]}: each retrieve_hybrid job without searches of its own "
+            "fails. Name yours there",
+        )
 
 
 def _drift_watch(settings: Settings) -> Iterator[Finding]:

@@ -154,6 +154,9 @@ class PriceSettings(Section):
 class RerankerSettings(Section):
     """What rereads candidates, for profiles that rerank over HTTP or in this process.
 
+    Without one finite score per candidate in time, the fused order stands; a refused request is a misconfiguration.
+    Costs are read from `meta.billed_units.search_units` (Cohere) or `usage.total_tokens` (Jina, vLLM, Infinity).
+
     Attributes:
         url: For `rerank = "http"`: the URL of a `/rerank` API as Cohere, Jina, vLLM, TEI and Infinity have it.
         model: `http`: sent if set. `cross_encoder`: a model of `sentence-transformers` (extra `rerank`), or its folder.

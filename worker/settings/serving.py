@@ -226,6 +226,8 @@ class Calibration(Section):
 class PoolSettings(Section):
     """Connections of one worker process.
 
+    With `DATABASE_READ_CONNECTION_STRING` a process has a second pool of the same size, to the standby.
+
     Attributes:
         max_size: Most connections of one process. A prefork process runs one job at a time and uses one.
         timeout_seconds: How long a job waits for a connection.
@@ -327,7 +329,10 @@ class WorkerSettings(Section):
 
 
 class Limits(Section):
-    """Bounds of what a job may hold.
+    """Bounds of what a job may hold; beyond them it is `InvalidJob`.
+
+    They bound memory: the greatest message takes at most 200 MB of a worker's main process. The defaults have room for
+    64 embeddings as JSON (1.1 MB, 49,000 values) and for a citations document of 10,000 records (12.2 MB as base64).
 
     Attributes:
         max_string: Characters of a string.

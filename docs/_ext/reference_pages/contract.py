@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 TASK_NAMES = tuple(task.name for task in TASKS)
+_schemas = functools.cache(schemas)
 
 
 def maker(name: str) -> Callable[[], str]:
@@ -26,14 +28,14 @@ def maker(name: str) -> Callable[[], str]:
 def task_page(name: str) -> str:
     """A task: its queue, the fields of its job and its result, an example of each."""
     task = next(task for task in TASKS if task.name == name)
-    made = schemas()
+    made = _schemas()
     job, result = (_object(what, f"{name}.{what}", made[f"{name}.{what}"], "../..") for what in ("job", "result"))
     return "\n\n".join([f"Queue: `{task.queue}`.", *job, *result])
 
 
 def envelopes() -> str:
     """Celery's message and its records, with the fields that a backend writes and reads."""
-    made = schemas()
+    made = _schemas()
     return "\n\n".join(part for name in ENVELOPES for part in _object(name, name, made[name], ".."))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,7 @@ def sentences() -> dict[str, str]:
     return tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def events(root: Path = Path(worker.__file__).parent) -> list[Event]:
     """Every event of the worker's source."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py"))]

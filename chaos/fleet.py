@@ -90,6 +90,7 @@ class Fleet:
         size: how many there are.
         concurrency: processes of each.
         options: more of ``celery worker``.
+        app: the module of the Celery app.
         variables: more of the environment, by place, in turns.
 
     Attributes:
@@ -106,6 +107,7 @@ class Fleet:
         size: int,
         concurrency: int,
         options: Sequence[str] = (),
+        app: str = "worker.app",
         variables: Sequence[Mapping[str, str]] = ({},),
     ) -> None:
         self.workers: list[Worker] = []
@@ -116,6 +118,7 @@ class Fleet:
         self._size = size
         self.concurrency = concurrency
         self._options = options
+        self._app = app
         self._variables = variables
         self._numbers = itertools.count(1)
         self._dying: list[Worker] = []
@@ -141,7 +144,7 @@ class Fleet:
         number = next(self._numbers)
         name = f"chaos-{os.getpid()}-{number}@localhost"
         command = [
-            *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", QUEUES),
+            *(sys.executable, "-m", "celery", "-A", self._app, "worker", "-n", name, "-Q", QUEUES),
             *(f"--concurrency={self.concurrency}", "--without-mingle", "--without-gossip", *self._options),
         ]
         environment = {**self._environment, **self._variables[place % len(self._variables)]}

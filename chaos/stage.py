@@ -14,7 +14,7 @@ from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.servers import PostgresServer, RedisServer, folders
 from worker.cli.devstack import lacks
-from worker.settings import PREFIX, WorkerSettings
+from worker.settings import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +121,7 @@ def stage(
         logs = keep_logs or root / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         broker_url = redis_server.url(0, "worker", ports["redis"])
-        environment = worker_environment(order.transport, broker_url, results.url(1, "worker", ports["results"]), dsn)
+        environment = worker_environment(broker_url, results.url(1, "worker", ports["results"]), dsn)
         diary = root / "diary"
         environment |= {DIARY: str(diary), VISIBILITY: str(order.visibility), **(variables or {})}
         faketime = library()
@@ -132,6 +132,7 @@ def stage(
                 size=order.workers,
                 concurrency=order.concurrency,
                 options=[*options, *([f"--max-tasks-per-child={order.recycle}"] if order.recycle else [])],
+                app="chaos.stock" if order.transport == "stock" else "worker.app",
                 variables=[skewed(order.skew * share, faketime) for share in SKEWS],
             )
         )
@@ -141,15 +142,14 @@ def stage(
         yield exits.enter_context(contextlib.closing(scene))
 
 
-def worker_environment(transport: str, broker_url: str, results_url: str, dsn: str) -> dict[str, str]:
+def worker_environment(broker_url: str, results_url: str, dsn: str) -> dict[str, str]:
     """The environment of a worker."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    chosen = {"WORKER__TRANSPORT": transport} if "transport" in WorkerSettings.model_fields else {}
     return {
         **inherited,
         "PYTHONFAULTHANDLER": "1",
         "DATABASE_CONNECTION_STRING": dsn,
         "CELERY_BROKER_URL": broker_url,
         "CELERY_RESULT_BACKEND": results_url,
-        **{PREFIX + name: value for name, value in (SETTINGS | chosen).items()},
+        **{PREFIX + name: value for name, value in SETTINGS.items()},
     }

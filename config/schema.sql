@@ -112,7 +112,7 @@ CREATE POLICY grants_own ON public.document_grants FOR SELECT USING (
 -- same. OFFSET 0 leaves only the look-up of each row's document by its primary key, which is what a search with the
 -- vector index wants: it looks at some dozens of rows, but Postgres, which can't know that, would hash the documents of
 -- the whole table first. Without it Postgres chooses. The worker says which statements look at few rows; if anybody else
--- says so, it costs time and shows nothing (measured: docs/performance.md).
+-- says so, it costs time and shows nothing (measured: docs/decisions/005-two-forms-of-the-policy.md).
 DROP POLICY IF EXISTS chunks_visible ON public.document_chunks;
 CREATE POLICY chunks_visible ON public.document_chunks FOR SELECT USING (
   CASE WHEN (SELECT current_setting('retrieval.few_rows', true) = 'on')

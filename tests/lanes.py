@@ -36,9 +36,8 @@ FULL = (
 QUICK = (
     "acceptance/test_bad_input.py",
     "acceptance/test_command_line.py::test_the_demo_answers_two_callers_and_leaves_nothing_running",
-    "acceptance/test_pipeline_process.py",
+    "acceptance/test_each_task.py",
     "acceptance/test_readme.py",
-    "acceptance/test_worker_process.py",
 )
 
 

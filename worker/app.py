@@ -100,19 +100,14 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "broker_transport_options": {
             **connections.SOCKETS,
             "visibility_timeout": worker.visibility_timeout_seconds,
-            "unacked_mutex_expire": 30,
-            "unacked_restore_interval": 5,
-            "unacked_restore_throttle": 1,
             "rules": rules(settings),
         },
         **connections.RESULTS,
     }
 
 
-def _transport(settings: Settings) -> str | None:
-    """The class that serves the broker; None: kombu's own, by the URL."""
-    if settings.worker.transport == "stock":
-        return None
+def _transport(settings: Settings) -> str:
+    """The class that serves the broker."""
     secure = settings.broker_url.get_secret_value().startswith("rediss:")
     return SECURE_TRANSPORT if secure else TRANSPORT
 

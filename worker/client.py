@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import array
 import base64
+import contextlib
 import sys
 import time
 import uuid
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Union, overload
+from urllib.parse import urlsplit
 
 from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from kombu.exceptions import OperationalError
 from pydantic import TypeAdapter
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from worker import errors
 from worker.contract import (
@@ -50,10 +52,10 @@ from worker.contract import (
 from worker.contract.base import Answer, AnsweredBy, AnswerT
 from worker.contract.registry import TASKS, task_of
 from worker.core.pins.canonical import canonical_sha256
-from worker.errors import NotAuthorised, TimedOut, Unavailable
+from worker.errors import NotAuthorised, RetrievalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from celery.result import AsyncResult
 
@@ -95,7 +97,9 @@ _LOOK_SECONDS = 1.0
 _RETRY_POLICY = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
 
 # Celery's result backend gives up with a RuntimeError of its own.
-_REDIS_IS_AWAY = (OperationalError, RedisError, RuntimeError)
+_REDIS_FAILS = (OperationalError, RedisError, RuntimeError)
+
+_BROKER, _RESULTS = "broker_url (CELERY_BROKER_URL)", "result_backend (CELERY_RESULT_BACKEND)"
 
 
 def encode_embedding(values: Iterable[float]) -> str:
@@ -166,16 +170,24 @@ class Progress:
 
 
 class Client:
-    """Sends jobs and reads results.
+    """Sends jobs and reads results, until it is closed; then each of its methods raises a RuntimeError.
 
     Args:
         broker_url: the Redis that the workers listen on.
         result_backend: where they put results; default the broker.
         signer: signs the claims given to `enqueue`.
+
+    Raises:
+        ValueError: a URL is not one of Redis.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
+        for name, url in (("broker_url", broker_url), ("result_backend", result_backend)):
+            if url is not None and not _is_of_redis(url):  # it is not repeated, because it may hold a password
+                raise ValueError(f"{name}: expected a URL like redis://user:password@host:6379/0, or rediss:// for TLS")
         self._signer = signer
+        self._closed = False
+        self._results_setting = _BROKER if result_backend is None else _RESULTS
         self._app = Celery("retrieval-client", set_as_current=False)
         # Celery prefers CELERY_BROKER_URL and CELERY_RESULT_BACKEND of the environment to its own arguments; a backend
         # that is a Celery app itself has them for its own queue.
@@ -219,7 +231,9 @@ class Client:
 
         Raises:
             Unavailable: Redis is away.
+            SettingsError: Redis refuses the user, the password or what is done with them.
         """
+        self._check_open()
         if not isinstance(job, Job):
             raise TypeError(f"job: expected a job, got {type(job).__name__}")
         task = task_of(type(job))
@@ -229,7 +243,7 @@ class Client:
             if self._signer is None:
                 raise ValueError("claims: give the Client a Signer, or put a `principal` into the job")
             body["principal_token"] = self._signer.sign(body, claims, task=task.name, task_id=task_id, now=time.time())
-        try:
+        with self._translated_errors(_BROKER):
             self._app.send_task(
                 task.name,
                 (body,),
@@ -239,8 +253,6 @@ class Client:
                 argsrepr="(job)",
                 kwargsrepr="{}",
             )
-        except _REDIS_IS_AWAY:
-            raise Unavailable("Redis is away") from None
         return TaskId(task_id, type(job))
 
     @overload
@@ -257,22 +269,32 @@ class Client:
         Raises:
             TimedOut: there is none within ``timeout`` seconds (the job may still be answered).
             Unavailable: Redis is away.
+            SettingsError: Redis refuses the user or the password; or the worker is set up wrongly.
             RetrievalError: the job failed; the class says why (see `worker.errors`).
+            ValueError: `timeout` is not a number of seconds.
         """
         result = self._result(task_id)
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout: expected seconds from 0, or None to wait for ever, got {timeout:g}")
         try:
-            value = _wait(result, timeout)
+            with self._translated_errors(self._results_setting):
+                value = _wait(result, timeout)
         except CeleryTimeoutError:
             raise self.no_answer(timeout) from None
-        except _REDIS_IS_AWAY:
-            raise Unavailable("Redis is away") from None
         if result.failed() or isinstance(value, BaseException):
             raise _as_error(value)
         sent = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
         return _reader(sent).validate_python(value)
 
     def call(self, job: AnsweredBy[AnswerT], *, claims: Claims = None, timeout: float | None = 30.0) -> AnswerT:
-        """Enqueue a job and wait for its answer; a job nobody waits for any more expires."""
+        """Enqueue a job and wait for its answer; a job nobody waits for any more expires.
+
+        Raises:
+            ValueError: `timeout` is no time that a job could be answered in.
+            RetrievalError: as `enqueue` and `result`.
+        """
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise ValueError(f"timeout: expected more than 0 seconds, or None to wait for ever, got {timeout:g}")
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 
     def progress(self, task_id: str) -> Progress:
@@ -280,12 +302,11 @@ class Client:
 
         Raises:
             Unavailable: Redis is away.
+            SettingsError: Redis refuses the user or the password.
         """
         result = self._result(task_id)
-        try:
+        with self._translated_errors(self._results_setting):
             state, info = result.state, result.info
-        except _REDIS_IS_AWAY:
-            raise Unavailable("Redis is away") from None
         if state != "PROGRESS" or not isinstance(info, dict):
             return Progress(state)
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
@@ -311,16 +332,20 @@ class Client:
         Raises:
             NotAuthorised: this user of Redis may not (config/redis lets none but the administrator).
             Unavailable: Redis is away.
+            SettingsError: Redis refuses the user or the password.
         """
-        try:
-            self._result(task_id).forget()
-        except NoPermissionError:
-            raise NotAuthorised("this user of Redis may not delete results: they expire by themselves") from None
-        except _REDIS_IS_AWAY:
-            raise Unavailable("Redis is away") from None
+        result = self._result(task_id)
+        with self._translated_errors(self._results_setting):
+            try:
+                result.forget()
+            except NoPermissionError:
+                raise NotAuthorised("this user of Redis may not delete results: they expire by themselves") from None
 
     def close(self) -> None:
-        """Close the connections to Redis."""
+        """Close the connections to Redis for good; a client that is closed already stays so."""
+        if self._closed:
+            return
+        self._closed = True
         consumer = getattr(self._app.backend, "result_consumer", None)
         if consumer is not None:
             consumer.stop()
@@ -329,7 +354,56 @@ class Client:
         self._app.close()
 
     def _result(self, task_id: str) -> AsyncResult[Any]:
+        self._check_open()
         return self._app.AsyncResult(task_id)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the client is closed: make another one")
+
+    @contextlib.contextmanager
+    def _translated_errors(self, setting: str) -> Iterator[None]:
+        """Raise what Redis and Celery raise as ours; `setting` says where the Redis is that is asked first."""
+        try:
+            yield
+        except _REDIS_FAILS as error:
+            # Celery's own: the results' Redis stays away, which it is asked about before the broker.
+            asked = self._results_setting if isinstance(error, RuntimeError) else setting
+            raise _failure(error, asked) from None
+
+
+_SCHEMES = ("redis", "rediss", "redis+socket", "unix", "memory", "cache+memory")
+"""What a client connects to: Redis; and within the process, for tests of a backend."""
+
+
+def _is_of_redis(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in _SCHEMES
+
+
+def _failure(error: BaseException, setting: str) -> RetrievalError:
+    """Say whether Redis is away, which passes, or refuses the client, which does not."""
+    causes = [*_chain(error)]
+    if any(isinstance(cause, AuthenticationError) for cause in causes):
+        return SettingsError(
+            f"{setting}: Redis refuses this user or password. Check both against users.acl of that Redis"
+        )
+    if any(isinstance(cause, NoPermissionError) for cause in causes):
+        return SettingsError(
+            f"{setting}: this Redis user may not do what a backend does. Connect as a user with the rights of producer "
+            "in config/redis/users.acl (docs/operations.md)"
+        )
+    return Unavailable("Redis is away")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _wait(result: AsyncResult[Any], timeout: float | None) -> Any:

@@ -257,25 +257,6 @@ def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) 
     assert record["result"]["exc_type"] == "DeadLettered"
 
 
-def test_a_refused_message_of_the_stock_transport_is_told_when_results_can_be_stored(place: Place) -> None:
-    """Refused by kombu's own transport, which keeps it unacknowledged until its sender is told; so of every refusal."""
-    refused = {
-        "a-bad-limit": message("a-bad-limit", b"[[{}], {}, {}]", {"timelimit": [1, 1]}),
-        "no-such-task": message("no-such-task", b"[[{}], {}, {}]", {"task": "no_such_task"}),
-    }
-    with place.worker(WORKER__TRANSPORT="stock", WORKER__PREFETCH_MULTIPLIER="4"):
-        place.link.blackhole(True)
-        place.broker.lpush("retrieval", *refused.values())
-        wait_for(lambda: place.said("outcomes not stored yet") > 0)
-        assert [place.record(task_id) for task_id in refused] == [None, None]
-        assert place.broker.hlen("unacked") == 2
-        place.link.blackhole(False)
-        wait_for(lambda: all(place.record(task_id) for task_id in refused))
-        wait_for(lambda: not place.broker.exists("unacked"))
-    kinds = [(place.record(task_id) or {})["result"]["exc_type"] for task_id in refused]
-    assert kinds == ["InvalidJob", "DeadLettered"]
-
-
 def test_a_job_whose_process_is_lost_is_not_acknowledged(place: Place, locked: psycopg.Connection[Any]) -> None:
     """It goes back to its queue, whether results can be stored or not, and is answered."""
     with place.worker() as worker:

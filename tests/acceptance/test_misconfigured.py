@@ -19,10 +19,11 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from worker.cli import devstack
-from worker.cli.main import cli
+from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,14 +154,12 @@ class Mistake:
         setting: how the sentence names what is wrong.
         says: what else stands in it.
         variables: the environment; names in braces are filled in from the place.
-        starts: whether a worker starts all the same, because only some jobs need it.
     """
 
     name: str
     setting: str
     says: str
     variables: dict[str, str] = field(default_factory=dict)
-    starts: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -205,6 +204,8 @@ MISTAKES = [
     postgres("database", f"postgresql://asked:{SECRET}@/nowhere?host={{postgres}}", "CREATE DATABASE"),
     postgres("closed database", f"postgresql://asked:{SECRET}@/closed?host={{postgres}}", "GRANT CONNECT"),
     postgres("host", f"postgresql://asked:{SECRET}@no-such-host.invalid/misconfigured", HOST),
+    postgres("a password with @", f"postgresql://asked:{SECRET}@{SECRET}@{{relay}}/misconfigured", "@ is written %40"),
+    postgres("an option", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmod=require", "sslmod is no"),
     postgres("TLS", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmode=require", "Postgres offers none"),
     postgres("sslmode", f"postgresql://asked:{SECRET}@{{relay}}/misconfigured?sslmode=yes", "as sslmode"),
     postgres("port", f"postgresql://asked:{SECRET}@127.0.0.1:five/misconfigured", "expected a number as the port"),
@@ -258,9 +259,22 @@ MISTAKES = [
     ),
     Mistake("mode: no language model", "modes.grounded", "language_model.kind", {"MODES": MODE}),
     Mistake("artifacts: no package", "artifacts.url", "", {"ARTIFACTS__URL": "nosuchstore://bucket/prefix"}),
+    Mistake("artifacts: below a file", "artifacts.url", "can't be kept", {"ARTIFACTS__URL": "/proc/version/runs"}),
+    Mistake("artifacts: no folder can be made", "artifacts.url", "can't be kept", {"ARTIFACTS__URL": "/proc/nope"}),
+    Mistake("metrics: folder", "metrics.folder", "/proc/x", {"METRICS__FOLDER": "/proc/x"}),
     Mistake(
-        "artifacts: no folder", "artifacts.url", "can't be kept", {"ARTIFACTS__URL": "/proc/version/runs"}, starts=True
+        "metrics: another machine's address",
+        "metrics.port",
+        "192.0.2.1 port 9464",
+        {"METRICS__PORT": "9464", "METRICS__ADDRESS": "192.0.2.1"},
     ),
+    Mistake(
+        "drift watch: a claim that is none",
+        "verify.principal",
+        "expected at least one of the claims user_id",
+        {"VERIFY__EVERY_MINUTES": "5", "VERIFY__PRINCIPAL": '{"email": "x"}'},
+    ),
+    Mistake("hybrid: a corpus", "hybrid.searches", "no corpus films", {"HYBRID__SEARCHES": '[{"corpus": "films"}]'}),
 ]
 
 
@@ -316,14 +330,41 @@ def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
     """The worker ends with 78, the doctor with 1; both name the setting, and neither shows a trace or a secret."""
     made = environment(mistake)
     doctor = CliRunner().invoke(cli, ["doctor"], env=made)
-    code, said = (78, "") if mistake.starts else start(made, tmp_path)
+    code, said = start(made, tmp_path)
     for shown in (doctor.output, said):
         assert "Traceback" not in shown, shown
         assert [secret for secret in secrets_of(place) if secret in shown] == []
     problems = [line for line in doctor.output.splitlines() if line.startswith("problem")]
     sentences = [line for line in said.splitlines() if line.startswith("retrieval-worker: ")]
     assert (doctor.exit_code, code) == (1, 78), doctor.output + said
-    assert (len(problems), len(sentences)) == (1, 0 if mistake.starts else 1), doctor.output + said
+    assert (len(problems), len(sentences)) == (1, 1), doctor.output + said
     for sentence in problems + sentences:
         assert mistake.setting in sentence
         assert mistake.says in sentence
+
+
+COMMANDS = {
+    "query": ["query", "hum", "--as", "alice"],
+    "ask": ["ask", "hum"],
+    "dead": ["dead", "list"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_tells_a_wrong_password_from_an_outage(
+    name: str,
+    environment: Callable[[Mistake], dict[str, str]],
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 78 and one sentence that names the variable; it would be as wrong later."""
+    (broker, _) = redis("password", f"redis://worker:{SECRET}@{{redis}}/1", "")
+    for variable, value in environment(broker).items():
+        monkeypatch.setenv(variable, value)
+    code = run(get_command(cli), COMMANDS[name])
+    said = capfd.readouterr().err
+    assert code == 78, said
+    assert "CELERY_BROKER_URL" in said
+    assert "Redis refuses this user or password" in said
+    assert [secret for secret in secrets_of(place) if secret in said] == []

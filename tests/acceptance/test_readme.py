@@ -1,4 +1,4 @@
-"""The README's Python, as a reader copies it: it type-checks, and prints what a worker answers."""
+"""The Python of README and docs, as a reader copies it: it type-checks; README's prints what a worker answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from worker.cli import devstack
 
@@ -18,15 +20,38 @@ if TYPE_CHECKING:
 README = Path(__file__).parents[2] / "README.md"
 
 
+def examples(page: Path) -> list[str]:
+    """The blocks of Python of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
 def example() -> str:
-    (found,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    return str(found)
+    (found,) = examples(README)
+    return found
 
 
-def test_it_type_checks(tmp_path: Path) -> None:
+PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
+OF_THE_CLIENT = {
+    f"{page.stem}-{i}": text
+    for page in PAGES
+    for i, text in enumerate(examples(page))
+    if "worker.client" in text or "Client(" in text
+}
+
+
+def test_every_example_can_be_read() -> None:
+    """Those without our client, too, which show what a backend does by itself; and there are some of both kinds."""
+    found = [text for page in PAGES for text in examples(page)]
+    for text in found:
+        compile(text, "example", "exec")
+    assert len(found) > len(OF_THE_CLIENT) > 1
+
+
+@pytest.mark.parametrize("text", OF_THE_CLIENT.values(), ids=OF_THE_CLIENT)
+def test_it_type_checks(text: str, tmp_path: Path) -> None:
     """In the strictest way there is."""
     file = tmp_path / "example.py"
-    file.write_text(example())
+    file.write_text(text)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=README.parent)
     assert done.returncode == 0, done.stdout

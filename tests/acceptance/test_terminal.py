@@ -157,7 +157,7 @@ def _look_at_runs(hostile: Hostile, chunk: str) -> None:
     assert json.loads(hostile.type_in("runs export", *KEPT, *AS))["subject_id"] == KEPT[0]
     hostile.type_in("runs export", *KEPT, *AS, "--out", str(exported))
     hostile.type_in("runs import", str(exported), "--as", f"other{HOSTILE}")
-    hostile.type_in("runs import", f"/no/such{HOSTILE}", *AS, code=78)
+    hostile.type_in("runs import", f"/no/such{HOSTILE}", *AS, code=2)
     assert "lyrics.json" in hostile.type_in("runs keep", *KEPT, str(lyrics), *AS)
     hostile.type_in("runs keep", SUBJECT, RUN, str(lyrics), *AS, code=1)
     hostile.type_in("runs used", "searched", RUN, chunk, *AS)
@@ -185,7 +185,7 @@ def _set_up(hostile: Hostile) -> None:
     """Commands that show settings, files and what they were asked for."""
     hostile.type_in("doctor")
     hostile.type_in("calibrate", *AS, "--queries", "10", "--steps", "100,200", "--mean", "0", "--worst", "0")
-    hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=78)
+    hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=2)
     hostile.type_in("contract", f"{hostile.folder}/{HOSTILE.replace('/', '')}")
     hostile.type_in("contract", "--check", str(hostile.folder), code=78)
     hostile.type_in("migrate", HOSTILE, code=2)

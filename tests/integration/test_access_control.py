@@ -50,6 +50,7 @@ def test_a_superuser_is_refused(make_settings: Callable[..., Settings], database
         ),
         ("CREATE ROLE {role}_by BYPASSRLS; GRANT {role}_by TO {role}", "is a member of {role}_by"),
         ("REVOKE SELECT ON document_chunks FROM {role}", "GRANT SELECT ON public.document_chunks"),
+        ("REVOKE USAGE ON SCHEMA retrieval FROM {role}", "GRANT USAGE ON SCHEMA retrieval TO {role}"),
         ("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY", "has no row-level security"),
         (
             "ALTER TABLE documents DISABLE ROW LEVEL SECURITY",

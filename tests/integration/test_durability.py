@@ -176,17 +176,8 @@ def test_a_redis_without_blmove_is_a_problem_and_stops_the_start(
     settings = make_settings(broker_url=old_redis)
     (problem,) = [finding for finding in redis_findings(settings) if finding.level == "problem"]
     assert "since 6.2" in problem.text
-    assert ('worker.transport = "stock"' in problem.text) == ("6.0.16" in problem.text)
     with pytest.raises(SettingsError, match=r"is too old.*BLMOVE"):
         check_redis(settings)
-
-
-@pytest.mark.parametrize("old_redis", ["6.0.16"], indirect=True)
-def test_the_stock_transport_takes_an_older_redis(make_settings: Callable[..., Settings], old_redis: str) -> None:
-    """Celery's own pops with BRPOP."""
-    settings = make_settings(broker_url=old_redis, worker={"transport": "stock"})
-    check_redis(settings)
-    assert "problem" not in [finding.level for finding in redis_findings(settings)]
 
 
 @pytest.mark.parametrize("old_redis", ["6.2.0", "7.0.15", "10.1", "unstable", ""], indirect=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.adapters.postgres.database import check
+from worker.cli.doctor import examine
 from worker.contract import RetrieveHybrid, RetrieveTopK, RunPipeline, parse_job
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
@@ -50,7 +55,8 @@ CORPUS = {
 
 
 @pytest.fixture
-def engine(make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]) -> Iterator[Engine]:
+def own_settings(make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]) -> Settings:
+    """Settings of a corpus that is not the reference schema's, which is made and filled."""
     admin.execute(SCHEMA)
     for nr in range(1, 25):
         tenant, book = ("red", BOOKS[nr % 2]) if nr <= 20 else ("blue", BOOKS[0])
@@ -59,7 +65,12 @@ def engine(make_settings: Callable[..., Settings], database: str, admin: psycopg
             (nr, book, tenant, f"passage  {nr}", "en" if nr % 3 else "de", nr, str(QUERY.tolist()), f"b/{nr}.Md"),
         )
     principal = {"owner_claim": "tenant", "settings": {"tenant": "shop.tenant"}}
-    made = Engine(make_settings(database, corpora={"books": CORPUS}, principal=principal), time.perf_counter)
+    return make_settings(database, corpora={"books": CORPUS}, principal=principal)
+
+
+@pytest.fixture
+def engine(own_settings: Settings) -> Iterator[Engine]:
+    made = Engine(own_settings, time.perf_counter)
     yield made
     made.close()
 
@@ -114,6 +125,215 @@ def test_what_is_not_mapped_is_null_and_hashes_are_computed(engine: Engine) -> N
 def test_filters_work_on_mapped_columns(engine: Engine, filters: dict[str, Any], expected: list[int]) -> None:
     """Each filter reaches the column that the settings map it to."""
     assert numbers(ask(engine, "red", filters=filters)) == [str(n) for n in expected]
+
+
+MISSING_RIGHTS = {
+    "the schema": ("REVOKE USAGE ON SCHEMA library FROM retrieval_worker", "GRANT USAGE ON SCHEMA library TO"),
+    "the table": (
+        'REVOKE SELECT ON library."Passages" FROM retrieval_worker',
+        'GRANT SELECT ON library."Passages" TO',
+    ),
+    "a column": (
+        (
+            'REVOKE SELECT ON library."Passages" FROM retrieval_worker;'
+            'GRANT SELECT (nr, book, "the text", vec, leaf, path) ON library."Passages" TO retrieval_worker'
+        ),
+        'GRANT SELECT ON library."Passages" TO',
+    ),
+    "the schema and a policy": (
+        "REVOKE USAGE ON SCHEMA library FROM retrieval_worker; ALTER ROLE retrieval_worker BYPASSRLS",
+        "the role retrieval_worker has BYPASSRLS",
+    ),
+    "the schema of pgvector": (
+        "CREATE SCHEMA extensions; ALTER EXTENSION vector SET SCHEMA extensions",
+        "GRANT USAGE ON SCHEMA extensions TO",
+    ),
+    "the path to pgvector": (
+        (
+            "CREATE SCHEMA extensions; ALTER EXTENSION vector SET SCHEMA extensions;"
+            "GRANT USAGE ON SCHEMA extensions TO retrieval_worker"
+        ),
+        'ALTER ROLE retrieval_worker SET search_path = "$user", public, extensions',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISSING_RIGHTS)
+def test_a_right_that_is_missing_is_named_with_its_grant(
+    own_settings: Settings, admin: psycopg.Connection[Any], name: str
+) -> None:
+    """The start and `doctor` say on what, and the command that grants it."""
+    revoke, said = MISSING_RIGHTS[name]
+    check(own_settings)
+    admin.execute(revoke.encode())
+    try:
+        with pytest.raises(SettingsError) as raised:
+            check(own_settings)
+        assert said in raised.value.message
+        assert "doctor" not in raised.value.message
+    finally:
+        admin.execute("ALTER ROLE retrieval_worker NOBYPASSRLS")
+
+
+def test_a_view_over_a_table_that_may_not_be_read_names_the_table(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Rights on the view are not enough where it reads with those of the caller."""
+    del own_settings  # its tables are there
+    admin.execute(
+        'CREATE VIEW library.seen WITH (security_invoker) AS SELECT * FROM library."Passages";'
+        'GRANT SELECT ON library.seen TO retrieval_worker; REVOKE SELECT ON library."Passages" FROM retrieval_worker'
+    )
+    changed = make_settings(database, corpora={"books": CORPUS | {"table": "library.seen"}})
+    with pytest.raises(SettingsError, match=r'GRANT SELECT ON library\."Passages" TO retrieval_worker'):
+        check(changed)
+
+
+def sql_of_the_docs(beginning: str) -> str:
+    """The block of SQL in docs/schema.md that begins so."""
+    page = (Path(__file__).parents[2] / "docs" / "schema.md").read_text()
+    (found,) = re.findall(rf"```sql\n({re.escape(beginning)}.*?)```", page, flags=re.DOTALL)
+    return str(found)
+
+
+def test_another_role_needs_the_rights_of_the_docs(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Without those on the records it is told by `doctor`; with them, a run is recorded."""
+    role = f"reader_of_{database}"
+    admin.execute(
+        f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA library, retrieval TO {role};"
+        f'GRANT SELECT ON library."Passages" TO {role}'.encode()
+    )
+    changed = make_settings(
+        database, user=role, corpora={"books": CORPUS}, principal=own_settings.principal.model_dump()
+    )
+    said = [one.text for one in examine(changed) if one.subject == "records"]
+    assert said == [
+        (
+            "jobs that record a run fail: the worker's role may not read and write the worker's own tables. "
+            f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA retrieval TO {role} (docs/schema.md has the rest)"
+        )
+    ]
+    admin.execute(
+        sql_of_the_docs("GRANT USAGE ON SCHEMA retrieval TO shop_reader").replace("shop_reader", role).encode()
+    )
+    assert [one for one in examine(changed) if one.subject == "records"] == []
+    with contextlib.closing(Engine(changed, time.perf_counter)) as engine:
+        answer = ask(engine, "red", run={"subject_id": "s", "run_id": "r"})
+        assert ask(engine, "red", run={"subject_id": "s", "run_id": "r"})["chunks"] == answer["chunks"]
+
+
+BY_ROLE = "CREATE POLICY by_role ON shop.doc_embeddings FOR SELECT"
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [
+        ('["editor"]', 15),
+        ('["author", "editor"]', 15),
+        ('["author"]', 0),
+        ("editor", 0),
+        ("[", 0),
+        ('{"a": 1}', 0),
+        ("", 0),
+    ],
+)
+def test_the_policy_of_the_docs_takes_any_claim_of_roles(
+    own_settings: Settings, admin: psycopg.Connection[Any], claim: str, seen: int
+) -> None:
+    """A string instead of a list gives no rights, and does not fail the query."""
+    admin.execute("""ALTER TABLE library."Passages" ADD COLUMN role text DEFAULT 'editor'""")
+    admin.execute('DROP POLICY by_tenant ON library."Passages"')
+    admin.execute(sql_of_the_docs(BY_ROLE).replace("shop.doc_embeddings", 'library."Passages"').encode())
+    with contextlib.closing(Engine(own_settings, time.perf_counter)) as engine:
+        assert len(numbers(ask_as(engine, ("app.roles", claim)))) == seen
+
+
+def test_a_policy_that_can_not_read_a_claim_is_a_wrong_setting(
+    own_settings: Settings, admin: psycopg.Connection[Any]
+) -> None:
+    """The sentence says where to look."""
+    admin.execute(
+        'CREATE POLICY strict ON library."Passages"'
+        " USING (leaf > 100 OR jsonb_typeof(current_setting('app.roles', true)::jsonb) = 'array')"
+    )
+    said = r"22P02\): a policy casts a claim"
+    with (
+        contextlib.closing(Engine(own_settings, time.perf_counter)) as engine,
+        pytest.raises(SettingsError, match=said),
+    ):
+        ask_as(engine, ("app.roles", "editor"))
+
+
+def ask_as(engine: Engine, *stated: tuple[str, str]) -> dict[str, Any]:
+    """The answer to a caller of whom this is stated."""
+    asker = Principal({}, (*stated, ("shop.tenant", "red")), "red")
+    return engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY.tolist()}), JobContext(lambda: asker)
+    )
+
+
+JOINED = """
+CREATE TABLE library.books (id uuid PRIMARY KEY, "Vec" text, shelf text);
+CREATE TABLE library.pages (nr bigint, book uuid, "the text" text, "My Vec" vector(768));
+ALTER TABLE library.books ENABLE ROW LEVEL SECURITY;
+ALTER TABLE library.pages ENABLE ROW LEVEL SECURITY;
+CREATE VIEW library.seen WITH (security_invoker) AS
+  SELECT p.nr, p.book, p."the text", p."My Vec" AS vec, b.shelf
+    FROM library.pages p JOIN library.books b ON b.id = p.book;
+GRANT SELECT ON library.books, library.pages, library.seen TO retrieval_worker;
+"""
+
+
+def test_advice_quotes_names_as_postgres_needs_them(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Each command can be copied and run."""
+    admin.execute('ALTER TABLE library."Passages" RENAME vec TO "My Vec"; ALTER TABLE library."Passages" DROP book')
+    admin.execute('ALTER TABLE library."Passages" ADD "select" bigint')
+    own = CORPUS | {"columns": {**CORPUS["columns"], "embedding": "My Vec", "document_id": "select"}}  # type: ignore[dict-item] # a table
+    del own_settings
+    said = [one.text for one in examine(make_settings(database, corpora={"books": own}))]
+    assert any('library."Passages" ALTER COLUMN "select" SET NOT NULL' in text for text in said)
+    assert any('ON library."Passages" USING hnsw ("My Vec" vector_cosine_ops)' in text for text in said)
+    assert any("""(to_tsvector('english'::regconfig, "the text")) STORED""" in text for text in said)
+
+
+def test_advice_on_a_view_names_the_table_that_holds_the_column(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Not each table that the view reads; and under the name that the column has there."""
+    del own_settings
+    admin.execute(JOINED)
+    columns = {"id": "nr", "document_id": "book", "text": "the text", "embedding": "vec"}
+    changed = make_settings(database, corpora={"books": {"table": "library.seen", "columns": columns}})
+    said = "\n".join(one.text for one in examine(changed) if one.subject == "corpus books")
+    assert 'ON library.pages USING hnsw ("My Vec" vector_cosine_ops)' in said
+    assert 'ALTER TABLE library.pages ALTER COLUMN "My Vec" SET STORAGE PLAIN' in said
+    assert """ALTER TABLE library.pages ADD COLUMN text_search""" in said
+    assert "library.books" not in said
+    admin.execute('CREATE INDEX ON library.pages USING hnsw ("My Vec" vector_cosine_ops)')
+    assert not [one for one in examine(changed) if "no HNSW index" in one.text]
+
+
+def test_advice_on_a_view_that_does_not_show_the_table_has_no_command(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Two tables below it have embeddings, and neither calls them as the view does."""
+    del own_settings
+    admin.execute(JOINED)
+    admin.execute(
+        'CREATE VIEW library.both WITH (security_invoker) AS SELECT p.nr, p.book, p."the text", p."My Vec" + a.vec AS v'
+        '  FROM library.pages p JOIN library."Passages" a ON a.nr = p.nr;'
+        "GRANT SELECT ON library.both TO retrieval_worker"
+    )
+    columns = {"id": "nr", "document_id": "book", "text": "the text", "embedding": "v"}
+    changed = make_settings(database, corpora={"books": {"table": "library.both", "columns": columns}})
+    said = [one.text for one in examine(changed) if "HNSW" in one.text]
+    assert said == [
+        ("no HNSW index: make one in the table below the view library.both that holds its column v (docs/schema.md)")
+    ]
 
 
 def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engine) -> None:

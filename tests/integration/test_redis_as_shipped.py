@@ -135,14 +135,6 @@ def test_each_right_that_is_asked_for_is_named(
     broker.acl_deluser("lacking")
 
 
-def test_the_stock_transport_is_not_asked_for_the_reliable_ones_rights(
-    stack: Stack, make_settings: Callable[..., Settings]
-) -> None:
-    """Celery's own needs other commands."""
-    url = stack.redis.url(0, "producer")
-    check_redis(make_settings(broker_url=url, result_backend=url, worker={"transport": "stock"}))
-
-
 @pytest.mark.parametrize("away", ["broker_url", "result_backend"])
 def test_a_redis_that_is_away_is_waited_for(make_settings: Callable[..., Settings], away: str) -> None:
     """Neither of the two stops the start, or holds it up."""

@@ -15,6 +15,7 @@ from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.indexes import hnsw
 from worker.adapters.postgres.search import Corpus, Found, Nearest
 from worker.cli.calibration import Calibrating, Caller, calibration
+from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS, FilterSet
@@ -164,7 +165,7 @@ def test_a_corpus_without_a_usable_index_is_refused(on: Stage) -> None:
     corpora = {CORPUS: on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})}
     with pytest.raises(SettingsError, match="no HNSW index"):
         Calibrating(on.settings.model_copy(update={"corpora": corpora}), CORPUS, 60)
-    with pytest.raises(SettingsError, match="--corpus: expected one of"):
+    with pytest.raises(WrongUsage, match="--corpus: expected one of"):
         Calibrating(on.settings, "nothing", 60)
 
 

@@ -95,7 +95,15 @@ def test_the_transport_knows_what_a_message_must_be(make_settings: Callable[...,
     assert rules.max_bytes == settings.limits.max_message
 
 
-CONTRACT = {"retrieve_top_k", "pinned_replay", "build_citations", "retrieve_hybrid", "run_pipeline", "verify_runs"}
+CONTRACT = {
+    "retrieve_top_k",
+    "pinned_replay",
+    "build_citations",
+    "retrieve_hybrid",
+    "run_pipeline",
+    "record_feedback",
+    "verify_runs",
+}
 
 
 def test_tasks_are_those_of_the_contract(make_settings: Callable[..., Settings]) -> None:

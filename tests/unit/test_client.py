@@ -36,6 +36,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract",
         "worker.contract.answers",
         "worker.contract.base",
+        "worker.contract.feedback",
         "worker.contract.jobs",
         "worker.contract.pinned",
         "worker.contract.registry",
@@ -184,6 +185,38 @@ def test_progress_of_a_redis_that_is_away_is_unavailable() -> None:
     """Who asks where a job is hears of it in the same words."""
     with pytest.raises(errors.Unavailable, match="Redis is away"):
         Client("redis://127.0.0.1:1/0").progress("a task")
+
+
+@pytest.mark.parametrize("url", ["amqp://x", "http://x", "localhost:6379", "", "redis://h:port/0", "redis://[::1/0"])
+def test_a_url_of_no_redis_is_refused_at_once(url: str) -> None:
+    """The argument is named; the URL is not repeated, because it may hold a password."""
+    for name, given_urls in (("broker_url", (url,)), ("result_backend", ("redis://h/0", url))):
+        with pytest.raises(ValueError, match=f"^{name}: expected a URL like redis://user:password@host:6379/0"):
+            Client(*given_urls)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_in_which_no_job_is_answered_is_refused(client: Client, timeout: float) -> None:
+    """Nothing is sent."""
+    with pytest.raises(ValueError, match=r"^timeout: expected more than 0 seconds, or None to wait for ever"):
+        client.call(RetrieveTopK(query_embedding=[0.5]), timeout=timeout)
+    with pytest.raises(ValueError, match=r"^timeout: expected seconds from 0"):
+        client.result("a task", timeout=float("nan"))
+
+
+def test_a_closed_client_says_so(client: Client) -> None:
+    """Whatever it is asked to do, before anything is connected to; closing it again changes nothing."""
+    client.close()
+    client.close()
+    for use in (
+        lambda: client.enqueue(RetrieveTopK(query_embedding=[0.5])),
+        lambda: client.call(RetrieveTopK(query_embedding=[0.5])),
+        lambda: client.result("a task", timeout=0.1),
+        lambda: client.progress("a task"),
+        lambda: client.forget("a task"),
+    ):
+        with pytest.raises(RuntimeError, match=r"^the client is closed: make another one$"):
+            use()
 
 
 # --- failures ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.cli.corpus_files import SAMPLES, DocSection, Document, Example, read
-from worker.errors import SettingsError
+from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def refusal(tmp_path: Path) -> Any:
     def refused(content: Any) -> str:
         path = tmp_path / "corpus.json"
         path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-        with pytest.raises(SettingsError) as caught:
+        with pytest.raises(WrongUsage) as caught:
             read(path)
         assert caught.value.message.startswith(f"{path}: ")
         return caught.value.message.removeprefix(f"{path}: ")
@@ -101,5 +101,5 @@ def test_a_refusal_does_not_repeat_a_text(refusal: Any) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """One that is not there is refused like one that is no JSON."""
-    with pytest.raises(SettingsError, match=r"nowhere\.json"):
+    with pytest.raises(WrongUsage, match=r"nowhere\.json"):
         read(tmp_path / "nowhere.json")

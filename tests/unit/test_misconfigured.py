@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from worker.adapters.postgres.refusals import string_problem
+from worker.adapters.redis_refusals import url_problem
 from worker.errors import SettingsError
 from worker.settings import CONFIG_VARIABLE, load
 
@@ -148,3 +150,54 @@ def test_a_settings_file_that_can_not_be_read_is_named(
     with pytest.raises(SettingsError) as raised:
         load()
     assert raised.value.message == f"settings file {tmp_path / name}: {said}"
+
+
+PIECES = "hunter2"
+"""What no sentence may show of a password, wherever it was cut."""
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://u:p@{PIECES}@word@h.invalid/db",
+        f"postgresql://u:p@{PIECES}.invalid/x@h.invalid/db",
+        f"postgresql://u:p@{PIECES}.invalid?x=1@h.invalid/db",
+        f"postgresql://u:p@{PIECES}.invalid,b@h.invalid/db",
+        f"postgresql://u:{PIECES}@h.invalid:5432/db?{PIECES}!=1",
+        f"postgresql://u:p?{PIECES}=@h.invalid/db",
+    ],
+)
+def test_no_piece_of_a_password_of_postgres_is_shown(dsn: str) -> None:
+    """What stands before the last @ may be one; the sentence says how an @ is written."""
+    said = string_problem(dsn)
+    assert said is not None
+    assert PIECES not in said
+
+
+def test_a_host_behind_the_password_is_named() -> None:
+    """It is none."""
+    assert string_problem("postgresql://u:p%40@nowhere.invalid/db") == (
+        "there is no host nowhere.invalid. Check its name, and that this machine can resolve it"
+    )
+
+
+def test_an_option_that_libpq_does_not_know_is_named() -> None:
+    """As it is written."""
+    said = string_problem("postgresql://u:p@localhost/db?sslmode=require&foo=bar")
+    assert said == "foo is no parameter of libpq. Leave it out, or write it as its documentation does"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://u:p@{PIECES}/w@h.invalid/0",
+        f"redis://u:p@{PIECES}#w@h.invalid/0",
+        f"redis://u:p@{PIECES}?w@h.invalid/0",
+    ],
+)
+def test_no_piece_of_a_password_of_redis_is_shown(url: str) -> None:
+    """The same of a URL of Redis."""
+    said = url_problem(url)
+    assert said is not None
+    assert "@ is %40" in said
+    assert PIECES not in said

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.adapters.artifacts import Artifacts
 from worker.adapters.parts import check_parts, lacking
 from worker.app import served_queues
 from worker.errors import SettingsError
@@ -81,6 +82,41 @@ def test_an_extra_that_is_not_installed_is_named(make_settings: Make, monkeypatc
     (lack,) = lacking(settings)
     assert "embedder.kind" in lack.problem
     assert "pip install 'retrieval-worker[llm]'" in lack.problem
+
+
+@pytest.mark.parametrize("url", ["/proc/nope", "/proc/version/runs"])
+def test_a_folder_that_can_not_be_written_is_a_wrong_setting(make_settings: Make, url: str) -> None:
+    """At the start, for `doctor`, and for a job, which is not tried again; also for root, whom no rights hold back."""
+    settings = make_settings(artifacts={"url": url})
+    files = Artifacts(settings.artifacts)
+    for use in (
+        lambda: check_parts(settings, ["retrieval"]),
+        files.check,
+        lambda: files.write("o", "runs/s/r/citations.json", b"{}"),
+        lambda: files.replace("o", "runs/s/r/events.jsonl", b""),
+    ):
+        with pytest.raises(SettingsError, match=r"^artifacts\.url: files can't be kept there \(\w+Error\)"):
+            use()
+
+
+def test_a_folder_is_made_at_the_start_and_not_by_doctor(make_settings: Make, tmp_path: Path) -> None:
+    """Nothing else is left of the trial; a folder that is there stays."""
+    settings = make_settings(artifacts={"url": str(tmp_path / "of" / "runs")})
+    Artifacts(settings.artifacts).check()
+    assert [*tmp_path.iterdir()] == []
+    check_parts(settings, ["retrieval"])
+    Artifacts(settings.artifacts).check()
+    assert [*(tmp_path / "of").rglob("*")] == [tmp_path / "of" / "runs"]
+
+
+def test_a_default_search_of_a_corpus_that_is_not_there_stops_the_workers_that_answer_it(make_settings: Make) -> None:
+    """Each such job would fail."""
+    settings = make_settings(hybrid={"searches": [{"corpus": "films", "top_k": 5}]})
+    (lack,) = lacking(settings)
+    assert lack.problem.startswith("hybrid.searches: there is no corpus films: name yours there")
+    check_parts(settings, ["pipeline"])
+    with pytest.raises(SettingsError, match="films"):
+        check_parts(settings, ["retrieval"])
 
 
 def test_the_shipped_settings_lack_nothing(make_settings: Make, tmp_path: Path) -> None:

@@ -311,3 +311,10 @@ def test_what_is_written_is_read_again(own_file: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Nothing is written, and the line says where it was tried."""
     assert "nowhere" in refusal(lambda: write(tmp_path / "nowhere" / "calibration.toml", {}))
+
+
+def test_the_transport_is_no_setting_any_more(make_settings: Callable[..., Any]) -> None:
+    """A settings file that names the only one goes on working; another is refused."""
+    make_settings(worker={"transport": "reliable"})
+    with pytest.raises(SettingsError, match=r"worker\.transport: not a setting any more"):
+        make_settings(worker={"transport": "stock"})

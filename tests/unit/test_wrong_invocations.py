@@ -198,3 +198,26 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
     assert "Traceback" not in said
     assert "Exception ignored" not in said
     assert said.splitlines() == ["retrieval-worker: No space left on device"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["load", "nowhere/file"], 2),
+        (["load", "list.json"], 2),
+        (["replay", "s", "r", "--as", "alice", "--citations", "binary"], 2),
+        (["runs", "keep", "s", "r", "nowhere/file", "--as", "alice"], 2),
+        (["runs", "import", "nowhere/file", "--as", "alice"], 2),
+        (["calibrate", "--as", "alice", "--vectors", "nowhere/file"], 2),
+        (["tune", "--method", "bogus"], 2),
+        (["contract", "--check", "folder"], 1),
+        (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_was_typed_is_told_from_what_is_set(
+    arguments: list[str], code: int, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """2 for a file or a value that can't be used, 78 for settings, 1 for files of the contract that differ."""
+    del place
+    assert main.run(COMMAND, arguments) == code, capfd.readouterr().err

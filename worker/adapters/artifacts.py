@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
-import os
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from worker.settings import ArtifactSettings
 
 _PROBE = "retrieval-worker-doctor"
+_NOT_PASSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 _VERSION = re.compile(r"\.v\d+\.[^.]*$")
 
 
@@ -37,6 +39,8 @@ class Artifacts:
             self._files, self._root = fsspec.core.url_to_fs(settings.url)
         except (ImportError, ValueError) as error:
             raise SettingsError(f"artifacts.url: {error}") from None
+        protocol = self._files.protocol
+        self._is_local = "file" in (protocol if isinstance(protocol, tuple) else [protocol])
 
     def write(self, owner: str, path: str, content: bytes) -> str:
         """Put a file in place; what was there before stays as ``<name>.v<n><ending>``.
@@ -50,10 +54,11 @@ class Artifacts:
             Where it is, below the root of the store.
 
         Raises:
+            SettingsError: the folder can't be written.
             Unavailable: the store does not take it.
         """
         target = self._locate(owner, path)
-        with _translated_errors():
+        with self._translated_errors():
             if self._files.exists(target):
                 if self._files.cat_file(target) == content:
                     return _below_root(owner, path)
@@ -63,37 +68,50 @@ class Artifacts:
         return _below_root(owner, path)
 
     def check(self) -> None:
-        """See that files can be kept: a folder is there or can be made; an object store takes a file and deletes it.
+        """Write a file and delete it, in a folder or an object store; a folder that was made for it is deleted, too.
 
         Raises:
-            SettingsError: they can't.
+            SettingsError: files can't be kept there.
         """
-        local = "file" in (self._files.protocol if isinstance(self._files.protocol, tuple) else [self._files.protocol])
+        if self._is_local:
+            self.check_folder(leave=False)
+            return
         try:
-            if local:
-                _check_folder(Path(self._root))
-            else:
-                name = f"{self._root}/{_PROBE}"
-                self._files.pipe_file(name, b"")
-                self._files.rm_file(name)
+            name = f"{self._root}/{_PROBE}"
+            self._files.pipe_file(name, b"")
+            self._files.rm_file(name)
         except Exception as error:  # noqa: BLE001 -- each store has classes of its own, and its words may hold a key
-            raise SettingsError(
-                f"artifacts.url: files can't be kept there ({type(error).__name__}). Give the worker's account the "
-                "right to write there, or name another place"
-            ) from None
+            raise _not_kept(error) from None
+
+    def check_folder(self, *, leave: bool = True) -> None:
+        """Write a file into a local folder, which is made if it is not there, and delete it; ask no object store.
+
+        Args:
+            leave: whether a folder that was made for it stays.
+
+        Raises:
+            SettingsError: files can't be kept there.
+        """
+        if not self._is_local:
+            return
+        try:
+            try_folder(Path(self._root), leave=leave)
+        except OSError as error:
+            raise _not_kept(error) from None
 
     def replace(self, owner: str, path: str, content: bytes) -> None:
         """The same, but nothing stays of what was there before."""
-        with _translated_errors():
+        with self._translated_errors():
             self._put(self._locate(owner, path), content)
 
     def read(self, owner: str, path: str) -> bytes | None:
         """A file, or None if there is none.
 
         Raises:
+            SettingsError: the folder can't be read.
             Unavailable: the store does not answer.
         """
-        with _translated_errors():
+        with self._translated_errors():
             try:
                 content: bytes = self._files.cat_file(self._locate(owner, path))
             except FileNotFoundError:
@@ -102,13 +120,23 @@ class Artifacts:
 
     def names(self, owner: str, folder: str) -> list[str]:
         """The files of a folder, by name, without earlier versions; none where there is no such folder."""
-        with _translated_errors():
+        with self._translated_errors():
             try:
                 paths = self._files.ls(self._locate(owner, folder), detail=False)
             except FileNotFoundError:
                 return []
         names = sorted(str(path).rsplit("/", 1)[-1] for path in paths)
         return [name for name in names if name and not _VERSION.search(name)]
+
+    @contextlib.contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise a store's errors as ours: one that fails may come back, a folder that can't be written does not."""
+        try:
+            yield
+        except OSError as error:
+            if self._is_local and (isinstance(error, _NOT_PASSING) or error.errno == errno.EROFS):
+                raise _not_kept(error) from None
+            raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
 
     def _put(self, target: str, content: bytes) -> None:
         self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
@@ -133,18 +161,29 @@ def _below_root(owner: str, path: str) -> str:
     return f"{folder}/{path}"
 
 
-def _check_folder(folder: Path) -> None:
-    """See that a folder can be written, or made where there is none yet; nothing is made."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir():
-        raise NotADirectoryError
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError
+def try_folder(folder: Path, *, leave: bool) -> None:
+    """Write a file into a folder, which is made if it is not there, and delete it.
 
+    Args:
+        folder: where.
+        leave: whether a folder that was made for it stays.
 
-@contextlib.contextmanager
-def _translated_errors() -> Iterator[None]:
+    Raises:
+        OSError: it can't be made or written.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        yield
-    except OSError as error:
-        raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{_PROBE}-") as file:
+            file.write(b"1")
+    finally:
+        with contextlib.suppress(OSError):  # somebody else uses it by now
+            for path in made if not leave else ():
+                path.rmdir()
+
+
+def _not_kept(error: Exception) -> SettingsError:
+    return SettingsError(
+        f"artifacts.url: files can't be kept there ({type(error).__name__}). Give the worker's account the right to "
+        "write there, or name another place"
+    )

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 _ANSWER_SECONDS = 5
-_BLMOVE_SINCE, _HELLO_SINCE = (6, 2), (6, 0)
-"""Versions of Redis; without HELLO no transport works."""
+_BLMOVE_SINCE = (6, 2)
+"""The first Redis that has the command by which messages are claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
     """What the broker's Redis is set to, and whether results are kept apart from it and can be stored."""
     for server in _servers(settings):
         try:
-            problem = _problem(server, settings)
+            problem = _problem(server)
         except _Away as away:
             problem = f"{server.name} does not answer ({away}): check {server.variable}"
         yield Finding("problem", server.subject, problem) if problem else Finding("ok", server.subject, "it answers")
@@ -136,11 +136,11 @@ def check_redis(settings: Settings) -> None:
     """
     for server in _servers(settings):
         with contextlib.suppress(_Away):
-            if problem := _problem(server, settings):
+            if problem := _problem(server):
                 raise SettingsError(problem)
 
 
-def _problem(server: _Server, settings: Settings) -> str | None:
+def _problem(server: _Server) -> str | None:
     """Say what keeps a worker from using a server.
 
     Raises:
@@ -152,8 +152,8 @@ def _problem(server: _Server, settings: Settings) -> str | None:
     try:
         with _asked(server.url) as client:
             client.connection_pool.release(client.connection_pool.get_connection())
-            too_old = _too_old(client, settings) if server.subject == "Redis" else None
-            return too_old or _missing_rights(client, server, settings)
+            too_old = _too_old(client) if server.subject == "Redis" else None
+            return too_old or _missing_rights(client, server)
     except (redis.RedisError, ValueError, TypeError) as error:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
@@ -171,29 +171,26 @@ def _asked(url: SecretStr) -> redis.Redis:
     )
 
 
-def _too_old(client: redis.Redis, settings: Settings) -> str | None:
+def _too_old(client: redis.Redis) -> str | None:
     """What is to be done about a Redis that lacks a command of the reliable transport."""
     try:
         version = str(client.info("server").get("redis_version", ""))
     except redis.ResponseError:  # also NoPermissionError
         return None
     found = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-    if settings.worker.transport == "stock" or len(found) < len(_BLMOVE_SINCE) or found >= _BLMOVE_SINCE:
+    if len(found) < len(_BLMOVE_SINCE) or found >= _BLMOVE_SINCE:
         return None
-    otherwise = ', or set worker.transport = "stock" (docs/reliability.md)' if found >= _HELLO_SINCE else ""
     return (
         f"Redis {version} is too old: the reliable transport moves jobs with BLMOVE, which Redis has since 6.2 "
-        f"(and every Valkey). Install a newer one{otherwise}"
+        f"(and every Valkey). Install a newer one"
     )
 
 
-def _missing_rights(client: redis.Redis, server: _Server, settings: Settings) -> str | None:
+def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
     """What is to be done about a user of Redis who may not do what a worker does.
 
     Celery takes a refusal for a lost connection: such a worker would connect again for ever.
     """
-    if settings.worker.transport == "stock":
-        return None
     for name, words in server.commands.items():
         try:
             client.execute_command(*words)  # type: ignore[no-untyped-call] # redis-py's own

@@ -1,6 +1,7 @@
 """The parts of a worker that settings name and an installation may lack: extras, keys, models, files, file systems.
 
-Looked at without a call of any server, so that a worker that would fail every job of a task does not start.
+Looked at without a call of any server, so that a worker that would fail every job of a task does not start. A local
+folder for the files of runs is written to.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
-from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES
+from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES, RETRIEVAL_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -42,6 +43,7 @@ def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
     for lack in lacking(settings):
         if not {*lack.queues}.isdisjoint(queues):
             raise SettingsError(lack.problem)
+    Artifacts(settings.artifacts).check_folder()
 
 
 def lacking(settings: Settings) -> Iterator[Lack]:
@@ -61,6 +63,8 @@ def lacking(settings: Settings) -> Iterator[Lack]:
                 "Set one, or name another profile"
             )
             yield Lack("language model", [PIPELINE_QUEUE], problem)
+    for problem in _searches(settings):
+        yield Lack("hybrid", [RETRIEVAL_QUEUE], problem)
     for problem in _refusals(lambda: Artifacts(settings.artifacts)):
         yield Lack("artifacts", QUEUES, problem)
 
@@ -93,6 +97,16 @@ def _rerankers(settings: Settings) -> Iterator[str]:
         yield f'the setting reranker.model is missing: {users["cross_encoder"]} has rerank = "cross_encoder"'
     elif "cross_encoder" in users and not _is_installed("sentence_transformers"):
         yield f"{users['cross_encoder']}: the reranker cross_encoder needs: pip install 'retrieval-worker[rerank]'"
+
+
+def _searches(settings: Settings) -> Iterator[str]:
+    """Name the first corpus of hybrid.searches that is not there: jobs without searches of their own ask it."""
+    missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
+    if missing:
+        yield (
+            f"hybrid.searches: there is no corpus {missing[0]}: name yours there, or none, so that each job names its "
+            "own"
+        )
 
 
 def _is_installed(package: str) -> bool:

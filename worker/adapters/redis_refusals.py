@@ -15,9 +15,11 @@ import redis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from urllib.parse import SplitResult
 
 _SCHEMES = ("redis", "rediss", "redis+socket", "unix")
 _EXAMPLE = "redis://user:password@host:6379/0"
+_ENCODED = f"expected a URL like {_EXAMPLE}, in which / # ? @ : and % of a password are percent-encoded (@ is %40)"
 _PROBE_SECONDS = 2.0
 UNKNOWN_NAMES = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
@@ -28,12 +30,20 @@ def url_problem(url: str) -> str | None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        return f"expected a URL like {_EXAMPLE}, in which / # ? @ : and % of a password are percent-encoded"
+        return _ENCODED
     if parts.scheme not in _SCHEMES:
         return f"expected a URL of redis:// or rediss://, like {_EXAMPLE}"
+    if parts.scheme in {"redis", "rediss"} and _has_password_behind_host(parts):
+        return _ENCODED
     if parts.scheme in {"redis", "rediss"} and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
         return f"expected the number of a database behind the host, like {_EXAMPLE}"
     return None
+
+
+def _has_password_behind_host(parts: SplitResult) -> bool:
+    """Whether an @ stands where none is expected, so that what is taken for the host is a piece of a password."""
+    names = (pair.partition("=")[0] for pair in parts.query.split("&"))
+    return "@" in parts.path or "@" in parts.fragment or any("@" in name for name in names)
 
 
 def refusal(error: Exception, url: str) -> str | None:

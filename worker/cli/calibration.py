@@ -17,6 +17,7 @@ import numpy as np
 from worker.adapters.postgres import indexes
 from worker.adapters.postgres.database import Database, connected, translated_errors
 from worker.adapters.postgres.search import Corpus
+from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Quality, quality, questions, recall_against
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS, Principal
@@ -87,13 +88,14 @@ class Calibrating:
         rows: of the corpus, as Postgres estimates them.
 
     Raises:
-        SettingsError: there is no such corpus, or no index to calibrate.
+        WrongUsage: there is no such corpus.
+        SettingsError: there is no index to calibrate.
         Unavailable, TimedOut: see `Database`.
     """
 
     def __init__(self, settings: Settings, corpus: str, timeout_seconds: float) -> None:
         if corpus not in settings.corpora:
-            raise SettingsError(f"--corpus: expected one of {', '.join(settings.corpora)}")
+            raise WrongUsage(f"--corpus: expected one of {', '.join(settings.corpora)}")
         self._name = corpus
         self._corpus = settings.corpora[corpus]
         self._search = settings.search.model_copy(update={"statement_timeout_seconds": timeout_seconds})

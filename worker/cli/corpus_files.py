@@ -16,9 +16,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from worker.cli.usage import WrongUsage
 from worker.contract import first_problem
 from worker.core.shape import check_shape, join_path
-from worker.errors import InvalidJob, SettingsError
+from worker.errors import InvalidJob
 from worker.settings import Limits
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=512)]
@@ -127,16 +128,16 @@ def read(path: Path) -> CorpusFile:
     """Read and check a file.
 
     Raises:
-        SettingsError: it can't be read, or isn't of that form; the first problem is named with its place.
+        WrongUsage: it can't be read, or isn't of that form; the first problem is named with its place.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise SettingsError(f"{path}: expected a file of JSON") from None
+        raise WrongUsage(f"{path}: expected a file of JSON") from None
     try:
         return _parse(content)
     except InvalidJob as problem:
-        raise SettingsError(f"{path}: {problem.message}") from None
+        raise WrongUsage(f"{path}: {problem.message}") from None
 
 
 def _parse(content: Any) -> CorpusFile:

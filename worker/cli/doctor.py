@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.artifacts import Artifacts
+from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.index_advice import index_findings
+from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.replication import LAG, check_standby
+from worker.adapters.postgres.row_security import RECORDS
 from worker.adapters.postgres.statements import estimated_rows
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.reranker import rerankers
 from worker.errors import RetrievalError, SettingsError, Unavailable
+from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
@@ -35,7 +41,12 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
 """
 
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
-_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY oid"
+
+_RECORDS = """
+SELECT bool_and(oid IS NOT NULL),
+       bool_and(has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')), quote_ident(current_user)
+  FROM unnest(%s::text[]) AS name, LATERAL (SELECT to_regclass(name)::oid) AS found (oid)
+"""
 
 _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
@@ -56,6 +67,8 @@ def examine(settings: Settings) -> list[Finding]:
         *redis_findings(settings),
         *_authorisation(settings),
         *_parts(settings),
+        *_drift_watch(settings),
+        *_metrics(settings),
     ]
 
 
@@ -68,8 +81,28 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        yield from _records(connection)
         for name in settings.corpora:
             yield from _corpus(connection, settings, name, types[name])
+
+
+def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Say that runs can't be recorded: the tables are not there, or the role lacks rights that only such jobs need."""
+    there, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
+    if not there:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's own tables are not there. Run 'retrieval-worker migrate' "
+            "(--records-only where the corpora are your own)",
+        )
+    elif not granted:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's role may not read and write the worker's own tables. "
+            f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA retrieval TO {role} (docs/schema.md has the rest)",
+        )
 
 
 def _standby(settings: Settings) -> Iterator[Finding]:
@@ -128,12 +161,11 @@ def _corpus(
             f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
             f"{DIMENSIONS} fails every search: ALTER the column's TYPE to {embedding.embedding}({DIMENSIONS})",
         )
-    tables = [table for (table,) in connection.execute(_TABLES, ([*types.storage],)).fetchall()]
     is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
     if not is_view:
-        yield from _nullable(subject, table, corpus, types)
+        yield from _nullable(connection, subject, table, corpus, types)
     yield from index_findings(connection, settings, name, types)
-    yield from _full_text(connection, subject, corpus, tables if is_view else [table], is_view=is_view)
+    yield from _full_text(connection, subject, corpus, None if is_view else table)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -152,31 +184,36 @@ def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSetti
     return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
 
 
-def _nullable(subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes) -> Iterator[Finding]:
+def _nullable(
+    connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
     """A row without an id can't be named, and fails the jobs that find it. Of a view's columns nothing is known."""
     for field in ("id", "document_id"):
         column = getattr(corpus.columns, field)
         if types.columns[column].nullable:
-            alter = f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+            quoted = quoted_name(connection, column)
+            alter = f"ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL"
             yield Finding(
                 "advice", subject, f"{column} may be NULL, and such a row fails the jobs that find it: {alter}"
             )
 
 
 def _full_text(
-    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, tables: Sequence[str], *, is_view: bool
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
 ) -> Iterator[Finding]:
-    """What there is to say of full-text search; a view has neither columns nor indexes of its own."""
+    """What there is to say of full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
-    below = f", as its columns are called below the view {corpus.table}" if is_view else ""
+    below = f", as its columns are called below the view {corpus.table}" if table is None else ""
+    named = _holders(connection, corpus, table, column or corpus.columns.text)
     if column is None:
         commands = "; ".join(
-            f"ALTER TABLE {table} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"(to_tsvector('{corpus.language}'::regconfig, {corpus.columns.text})) STORED; "
-            f"CREATE INDEX ON {table} USING gin (text_search)"
-            for table in tables
+            f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {text})) STORED; "
+            f"CREATE INDEX ON {holder} USING gin (text_search)"
+            for holder, text in named
         )
-        shown = f"show it in the view {corpus.table} and map" if is_view else "map"
+        commands = commands or f"Add one to the table that holds the column {corpus.columns.text}"
+        shown = f"show it in the view {corpus.table} and map" if table is None else "map"
         yield Finding(
             "advice",
             subject,
@@ -184,9 +221,9 @@ def _full_text(
             f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
         )
         return
-    for table in tables:
-        if not _has_index(connection, table, "gin"):
-            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {table} USING gin ({column}){below}")
+    for holder, own in named:
+        if not _has_index(connection, holder, "gin"):
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {holder} USING gin ({own}){below}")
     if not corpus.public and not _is_leakproof(connection):
         yield Finding(
             "advice",
@@ -195,6 +232,17 @@ def _full_text(
             "could in theory tell of rows that a caller may not see. Where that is acceptable, a superuser may say: "
             f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
         )
+
+
+def _holders(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, table: str | None, column: str
+) -> list[tuple[str, str]]:
+    """The tables that hold a column, each with its name there, as SQL; none where a view does not show which."""
+    if table is not None:
+        return [(table, quoted_name(connection, column))]
+    view = quoted_name(connection, *corpus.table.split("."))
+    kinds = ("tsvector",) if column == corpus.columns.text_search else ()
+    return [*(sources(connection, view, column, kinds) or {}).values()]
 
 
 def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
@@ -260,6 +308,38 @@ def _reranker(settings: Settings) -> str:
 def _artifacts(settings: Settings) -> str:
     Artifacts(settings.artifacts).check()
     return "files of runs can be kept"
+
+
+def _drift_watch(settings: Settings) -> Iterator[Finding]:
+    """Say whose rights the scheduled check of recorded runs would lack."""
+    if not settings.verify.every_minutes:
+        return
+    try:
+        watcher(settings)
+    except SettingsError as error:
+        yield Finding("problem", "drift watch", error.message)
+
+
+def _metrics(settings: Settings) -> Iterator[Finding]:
+    """Say that metrics can't be kept or served; a port may be taken by a worker that runs."""
+    where = settings.metrics
+    if where.folder:
+        try:
+            try_folder(Path(where.folder).absolute(), leave=False)
+        except OSError as error:
+            yield Finding("problem", "metrics", f"the setting metrics.folder, {where.folder}: {error.strerror}")
+    if not where.port:
+        return
+    try:
+        (family, kind, _, _, address), *_ = socket.getaddrinfo(where.address, where.port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            link.bind(address)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        said = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
+        cure = ": unless a worker that runs serves it, choose another port"
+        yield Finding("advice" if taken else "problem", "metrics", said + cure if taken else said)
 
 
 def _authorisation(settings: Settings) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from worker.cli.commands import calibrate, dead, install, jobs, machine, pipeline, runs
 from worker.cli.terminal import complain, screen, show_traceback, write_text
+from worker.cli.usage import WrongUsage
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ cli = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
-    "Exit codes: 0 done, 1 failed (or: something drifted), 2 wrong usage, 69 Postgres or Redis is away, "
-    "78 wrong settings.",
+    "Exit codes: 0 done, 1 failed (or: something drifted, files differ), 2 wrong usage (also a file that can't be "
+    "read), 69 Postgres or Redis is away, 78 wrong settings.",
 )
 
 
@@ -74,7 +75,7 @@ def main() -> None:
     sys.exit(code)
 
 
-_EXIT_CODES = {SettingsError: 78, Unavailable: 69, TimedOut: 69}
+_EXIT_CODES = {WrongUsage: 2, SettingsError: 78, Unavailable: 69, TimedOut: 69}
 
 
 def run(command: Any, arguments: Sequence[str]) -> int:

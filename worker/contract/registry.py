@@ -19,8 +19,9 @@ class Task:
         name: Celery's name of the task.
         queue: the Redis list that it is pushed to.
         job: type of its only argument.
-        module: what answers it: a module with ``handler(engine)``, which gives the function from job and context to
-            answer, and ``summary(answer)``, which gives the number of chunks and a few words for the log line.
+        module: what answers it. Its ``handler`` takes the engine (`worker.jobs.engine`, which imports the module) and
+            gives a function from job and context to answer; its ``summary`` gives of an answer the number of chunks and
+            a few words for the log line.
     """
 
     name: str

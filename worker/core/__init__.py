@@ -1,1 +1,1 @@
-"""The pure core: stdlib and numpy, no clock, no randomness, no logging, no I/O."""
+"""Pure core: stdlib and numpy, no clock, no randomness, no logging, no I/O."""

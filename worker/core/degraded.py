@@ -1,4 +1,4 @@
-"""Codes of what an answer was made without, in one order for all of them."""
+"""Degradation codes: the parts that an answer was made without, in one fixed order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST = (CONTEXTUAL, HYDE, RERANKER, LANGUAGE_MODEL)
 
 
 def remote(name: str) -> str:
-    """The code of a remote source.
+    """Return the code of a remote source.
 
     >>> remote("papers")
     'remote:papers'
@@ -21,7 +21,7 @@ def remote(name: str) -> str:
 
 
 def ordered(codes: Iterable[str]) -> list[str]:
-    """Codes as an answer has them: each once, remote sources last, by code point.
+    """Return the codes as an answer lists them: each once, remote sources last, by code point.
 
     >>> ordered(["remote:b", "language_model", "remote:a", "contextual", "remote:b"])
     ['contextual', 'language_model', 'remote:a', 'remote:b']

@@ -1,7 +1,7 @@
-"""What a job adds to the worker's metrics: names of settings and of this project as labels, and numbers.
+"""Numbers that a job adds to the worker's metrics; labels are names from the settings and from this project.
 
-Nothing else of a job may become a label: no id, claim or text; nor anything that a sender can invent, because each new
-label is a new series in Prometheus.
+Nothing else of a job may become a label (no id, claim or text), nor anything a sender can choose: each new label value
+is a new series in Prometheus.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Observation(NamedTuple):
     """One number for one metric.
 
     Attributes:
-        metric: its name, as Prometheus gets it.
-        labels: their values, in the order of the metric's definition.
-        value: what is counted, or what is put into the histogram; durations in seconds.
+        metric: name of the metric, as Prometheus receives it.
+        labels: label values, in the order of the metric's definition.
+        value: the increment of a counter or the observation of a histogram; durations in seconds.
     """
 
     metric: str
@@ -27,13 +27,13 @@ class Observation(NamedTuple):
 
 
 def of_job(task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | None) -> Iterator[Observation]:
-    """What one job adds.
+    """Yield the observations of one job.
 
     Args:
         task: the task's name.
-        outcome: ``ok``, ``delayed`` (it will be tried again) or the class of its error.
-        seconds: how long this try took.
-        answer: the result as the contract has it; None if there is none.
+        outcome: ``ok``, ``delayed`` (it will be retried) or the class of its error.
+        seconds: duration of this attempt.
+        answer: the result in the contract's form; None if there is none.
     """
     yield Observation("retrieval_jobs_total", (task, outcome), 1)
     yield Observation("retrieval_job_duration_seconds", (task, outcome), seconds)
@@ -42,18 +42,18 @@ def of_job(task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | 
         yield Observation("retrieval_stage_duration_seconds", (task, stage["stage"]), stage["duration_ms"] / 1000)
     if trace.get("cache") is not None:
         yield Observation("retrieval_cache_lookups_total", (task, trace["cache"]), 1)
-    # An answer from a record or the cache has no legs: they were counted when they were searched.
+    # An answer from a recorded run or the cache has no legs: they were counted when they were searched.
     if answer is not None and "legs" in trace.get("search", {}):
         yield from _of_search(answer["metrics"], trace["search"]["legs"])
 
 
 def _of_search(metrics: Mapping[str, Mapping[str, Any]], legs: list[Mapping[str, Any]]) -> Iterator[Observation]:
-    """A hybrid search: its legs, the second one's fate, and what each corpus gave."""
+    """Yield the observations of a hybrid search: legs, state of the contextual leg, results of each corpus."""
     for leg in legs:
         if not leg["methods"]:
-            continue  # it failed: how long it would have taken is not known
+            continue  # it failed: its duration is not known
         yield Observation("retrieval_leg_duration_seconds", (leg["leg"],), leg["duration_ms"] / 1000)
-    state = next(iter(metrics.values()))["contextual"]  # the job's, so the same for every corpus
+    state = next(iter(metrics.values()))["contextual"]  # of the whole job, so the same for every corpus
     yield Observation("retrieval_contextual_searches_total", (state,), 1)
     for corpus, figures in metrics.items():
         yield from _of_corpus(corpus, figures)

@@ -1,4 +1,4 @@
-"""Bounds of untrusted JSON: how deep, how long, and that its strings can be stored."""
+"""Bounds of untrusted JSON: depth, lengths, and strings that can be stored."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 
 
 class Bounds(Protocol):
-    """The limits that `check_shape` asks for; `worker.settings.Limits` has them."""
+    """Limits that `check_shape` enforces; implemented by `worker.settings.Limits`."""
 
     @property
     def max_string(self) -> int:
-        """Characters of a string."""
+        """Most characters of a string."""
 
     @property
     def max_list(self) -> int:
-        """Items of a list."""
+        """Most items of a list."""
 
     @property
     def max_keys(self) -> int:
-        """Fields of an object."""
+        """Most fields of an object."""
 
     @property
     def max_depth(self) -> int:
-        """Objects and lists inside each other."""
+        """Most levels of nested objects and lists."""
 
 
 def join_path(parent: str, part: str | int) -> str:
-    """A field's path for an error message; a key that is no plain name is not repeated.
+    """Return a field's path for an error message; a key that is not a plain name is replaced.
 
     >>> join_path("filters.pages", 0), join_path("", "k"), join_path("a", "some text")
     ('filters.pages[0]', 'k', 'a.<key>')
@@ -44,7 +44,7 @@ def join_path(parent: str, part: str | int) -> str:
 
 
 def as_integer(value: Any) -> Any:
-    """A number without a fraction as the integer that it is, however it is written; anything else as it came.
+    """Return a number without a fraction as an integer, however it is written; anything else unchanged.
 
     >>> as_integer(10.0), as_integer(-0.0), as_integer(0.5), as_integer("10")
     (10, 0, 0.5, '10')
@@ -53,7 +53,7 @@ def as_integer(value: Any) -> Any:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two decoded values are the same JSON: 1.0 is 1, and true is neither.
+    """Return whether two decoded values are the same JSON: 1.0 is 1, and true is neither.
 
     >>> same_json({"a": [1.0, True]}, {"a": [1, True]}), same_json([True], [1])
     (True, False)
@@ -66,7 +66,7 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def check_shape(value: Any, bounds: Bounds) -> None:
-    """Walk any decoded JSON without recursion and refuse what no job may hold.
+    """Check decoded JSON against the bounds, without recursion.
 
     Raises:
         InvalidJob: at the first place, in document order of the objects and lists, that is too deep, too
@@ -96,7 +96,7 @@ def check_shape(value: Any, bounds: Bounds) -> None:
 
 
 def _all_finite_numbers(items: list[Any]) -> bool:
-    """Whether a list needs no walk: an embedding is checked here at C speed."""
+    """Return whether a list needs no walk: an embedding is checked here at C speed."""
     if not {*map(type, items)} <= {int, float}:
         return False
     try:
@@ -129,7 +129,7 @@ def _check_string(text: str, path: str, bounds: Bounds) -> None:
 
 
 def is_storable(text: str) -> bool:
-    """Whether text can be written as UTF-8: it has no lone surrogate."""
+    """Return whether text can be encoded as UTF-8, that is, has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 

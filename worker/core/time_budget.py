@@ -1,4 +1,4 @@
-"""How long a job may take for something, and how much of that its optional parts get."""
+"""Time budget of a job, and the share of it for optional steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 OPTIONAL_SHARE = 0.5
-"""Of the time left, what a job spends at most on what it can go on without, so that the rest is done in time."""
+"""Largest share of the remaining time for optional steps, so that the rest is done in time."""
 
 
 class TimeBudget:
-    """Seconds that begin when it is made.
+    """Countdown of seconds that starts when it is created.
 
     >>> now = [0.0]
     >>> budget = TimeBudget(10, lambda: now[0])
@@ -22,8 +22,8 @@ class TimeBudget:
     (6.0, 3.0)
 
     Args:
-        seconds: how many.
-        clock: seconds from any beginning.
+        seconds: its length.
+        clock: monotonic seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
@@ -31,9 +31,9 @@ class TimeBudget:
         self._end = clock() + seconds
 
     def left(self) -> float:
-        """Seconds until it is used up, never less than 0."""
+        """Return the seconds left, at least 0."""
         return max(0.0, self._end - self._clock())
 
     def share(self) -> float:
-        """Seconds for what the job can go on without."""
+        """Return the seconds available for an optional step."""
         return self.left() * OPTIONAL_SHARE

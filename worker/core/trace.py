@@ -1,4 +1,4 @@
-"""What a job did: its stages, how long each took, what each counted."""
+"""Trace of a job: its stages, with durations and counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Tracer:
     """Collects the stages of one job.
 
     Args:
-        clock: seconds, rising; ``time.perf_counter`` in a worker, anything in a test.
+        clock: monotonic seconds; ``time.perf_counter`` in a worker, anything in a test.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -22,7 +22,7 @@ class Tracer:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
-        """Time one stage; what is put into the yielded dictionary are its counts."""
+        """Time one stage; entries added to the yielded dictionary become its counts."""
         counts: dict[str, int] = {}
         start = self._clock()
         try:
@@ -32,5 +32,5 @@ class Tracer:
             self.stages.append({"stage": name, "duration_ms": duration, "counts": counts})
 
     def add(self, name: str, seconds: float, counts: dict[str, int]) -> None:
-        """A stage that was timed together with others."""
+        """Add a stage that was timed elsewhere."""
         self.stages.append({"stage": name, "duration_ms": round(seconds * 1000, 3), "counts": counts})

@@ -1,1 +1,1 @@
-"""The jobs, one file or folder each, and what they share."""
+"""Jobs, one file or folder each, and their shared parts."""

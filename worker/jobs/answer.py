@@ -1,4 +1,4 @@
-"""Parts of an answer that several jobs have: chunks, filters and the trace as the contract writes them."""
+"""Shared parts of answers in the contract's form: chunks, filters and the trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORKER_VERSION = version("retrieval-worker")
 
 
 def filter_set(filters: Filters | None) -> FilterSet:
-    """The contract's filters as the vocabulary's."""
+    """Convert the contract's filters to the model's."""
     if filters is None:
         return NO_FILTERS
     lists = {
@@ -38,7 +38,7 @@ def trace(
     models: dict[str, str] | None = None,
     cache: str | None = None,
 ) -> dict[str, Any]:
-    """A result's `trace`."""
+    """Return the `trace` of a result."""
     return {
         "stages": tracer.stages,
         "search": search or {},
@@ -49,12 +49,12 @@ def trace(
 
 
 def ranked(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Candidates, in order, as the contract's chunks."""
+    """Return candidates, in order, as the contract's chunks."""
     return [described(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
 
 
 def described(candidate: Candidate, rank: int) -> dict[str, Any]:
-    """One candidate as the contract's chunk."""
+    """Return one candidate as the contract's chunk."""
     chunk = candidate.chunk
     return {
         "rank": rank,
@@ -73,6 +73,6 @@ def described(candidate: Candidate, rank: int) -> dict[str, Any]:
 
 
 def batch_summary(answer: Mapping[str, Any]) -> Summary:
-    """Chunks in all answers of a batch, and how many these are."""
+    """Return the number of chunks in all answers of a batch, and a text with the number of answers."""
     chunks = sum(len(part.get("chunks", ())) for part in answer["results"])
     return chunks, f"batch of {len(answer['results'])}"

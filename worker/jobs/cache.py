@@ -1,8 +1,8 @@
-"""Repeated queries: who asks the same again gets the same chunks, read anew with the rights of now.
+"""Result cache: an equal query gets the same chunks, read again with current permissions.
 
-An entry holds ids, hashes and scores: no text, and nothing of who asked or for what. Its key is a digest of everything
-that can change what is found, who asks among it, so it is only ever found by a caller who is equal to the database.
-Whoever can write to Redis could plant entries; all that they could do is to rank chunks that the caller may see anyway.
+An entry holds ids, hashes and scores: no text, nothing about the caller or the query. Its key is a digest of everything
+that can change the result, the caller's claims included, so only a caller with the same permissions ever finds it. Any
+client that can write to Redis could plant entries; these could only rank chunks that the caller may see anyway.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 REST_SECONDS = 5.0
-"""How long a Redis that failed is left alone."""
+"""Pause before Redis is used again after a failure."""
 
 _IN_EVERY_KEY = {"search", "hybrid", "corpora", "language_model", "reranker"}
-"""Settings that can change what is found, besides what a job names of them."""
+"""Settings that can change the result, besides those that a job names."""
 
 _HybridLeg = Annotated[str, StringConstraints(pattern=f"^({'|'.join(LEGS)})$")]
 
@@ -47,7 +47,7 @@ log = logs.logger("worker.cache")
 
 
 class _Kept(BaseModel):
-    """An object of an entry: no unknown fields, no coerced types, nothing but numbers where numbers belong."""
+    """Object of a cache entry: no unknown fields, no coerced types, no NaN or infinities."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -74,7 +74,7 @@ class _KeptChunk(_Kept):
 
 
 class _KeptMetrics(HybridMetrics, _Kept):
-    """The figures of one corpus; those of a job whose contextual leg failed are not kept."""
+    """Figures of one corpus; not cached if the job's contextual leg failed."""
 
     contextual_error: None = None
     top_similarity: dict[_HybridLeg, float | None]
@@ -88,11 +88,11 @@ class _Entry(_Kept):
 
 @dataclass(frozen=True, slots=True)
 class CacheBounds:
-    """What an entry may hold: anything else was put there by somebody else.
+    """Bounds of a valid entry; one outside them was not written by a worker.
 
     Attributes:
-        room: corpus → the most chunks of it that can be found.
-        legs: the names of the legs that can find them.
+        room: corpus → most chunks of it in a result.
+        legs: names of the legs that can find them.
         figures: whether each corpus has figures of its search.
     """
 
@@ -103,11 +103,11 @@ class CacheBounds:
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """What was found, and kept.
+    """Cached result.
 
     Attributes:
-        candidates: in its order, with its scores, and the rows of now.
-        metrics: corpus → the figures of the search that was made, if there were any.
+        candidates: in the cached order, with the cached scores and current rows.
+        metrics: corpus → figures of the original search, if there were any.
     """
 
     candidates: Sequence[Candidate]
@@ -115,15 +115,15 @@ class CachedResult:
 
 
 class ResultCache:
-    """Knows which answers are kept, and where.
+    """Cache of results.
 
     Args:
-        cache: Redis; None: nothing is kept.
-        corpora: what is searched.
-        settings: the worker's settings; those that can change an answer are in every key.
-        embedder: likewise.
-        worker_version: likewise.
-        clock: for the pause after Redis failed; no answer depends on it.
+        cache: Redis; None: nothing is cached.
+        corpora: the corpora.
+        settings: the worker's settings; those that can change an answer are part of every key.
+        embedder: part of every key.
+        worker_version: part of every key.
+        clock: for the pause after a failure of Redis; no answer depends on it.
     """
 
     def __init__(
@@ -143,22 +143,22 @@ class ResultCache:
 
     @cached_property
     def _always(self) -> str:
-        """Of all that is in every key; made when it is first asked for, as most processes keep nothing."""
+        """Digest of the parts of every key; computed on first use, as most processes cache nothing."""
         settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
         return canonical_sha256({"settings": settings, **self._makers})
 
     def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: CacheBounds) -> Slot | None:
-        """Where what a job finds is kept; to be asked before anything is searched.
+        """Return the slot of a job's result; call it before any search.
 
         Args:
-            task: its task.
-            asked: everything of the job that can change what is found, as plain JSON, but who asks.
-            asker: who asks.
-            bounds: what can be found.
+            task: the job's task.
+            asked: all fields of the job that can change the result, as plain JSON, without the caller.
+            asker: the caller.
+            bounds: bounds of the result.
 
         Returns:
-            None where it is neither kept nor looked for: the settings do not say so, a corpus changes unnoticed, or
-            Redis failed a moment ago.
+            None if the result must not be cached: the settings do not enable it, changes of a corpus can't be tracked,
+            or Redis failed a moment ago.
 
         Raises:
             Unavailable, TimedOut: see `Database.read`.
@@ -176,12 +176,12 @@ class ResultCache:
             "corpora": list(bounds.room),
             "state": state,
         }
-        # Not RFC 8785's JSON: to that, two integers beyond 2^53 may be one, and a filter tells them apart.
+        # Not RFC 8785's JSON: there, two different integers beyond 2^53 may be equal, and a filter distinguishes them.
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return Slot(self._store, digest, self._corpora, asker, bounds)
 
     def _state(self, asker: Principal, names: Iterable[str]) -> str | None:
-        """The version that the corpora are in; None where there is no telling."""
+        """Return the current version of the corpora; None if it can't be determined."""
         corpora = {corpus.name: corpus.settings for corpus in map(self._corpora.get, names)}
         tables = [corpus.table for corpus in corpora.values()]
         tables += [corpus.documents.table for corpus in corpora.values() if corpus.documents is not None]
@@ -196,9 +196,9 @@ class ResultCache:
 
 
 class _Store:
-    """Redis, which may fail: then it is warned of, and left alone for a while.
+    """Redis store that pauses after a failure, with a warning.
 
-    Jobs would else wait for it one after another, each for as long as the settings let one.
+    Otherwise each job would wait for Redis, one after another, for the full timeout.
     """
 
     def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
@@ -208,15 +208,15 @@ class _Store:
 
     @property
     def resting(self) -> bool:
-        """Whether it failed a moment ago."""
+        """Whether it pauses after a failure."""
         return self._rests_until is not None and self._clock() < self._rests_until
 
     def get(self, digest: str) -> bytes | None:
-        """What is kept; None where there is nothing, or no telling."""
+        """Return the stored value; None if there is none, or Redis failed."""
         return self._unless_resting(lambda: self._cache.get(digest))
 
     def put(self, digest: str, value: bytes) -> None:
-        """Keep it, if that can be."""
+        """Store a value, unless Redis failed."""
         self._unless_resting(lambda: self._cache.put(digest, value))
 
     def _unless_resting(self, act: Callable[[], bytes | None]) -> bytes | None:
@@ -231,14 +231,14 @@ class _Store:
 
 
 class Slot:
-    """Where what one job finds is kept.
+    """Slot in the cache for one job's result.
 
     Args:
         store: Redis.
-        digest: of all that can change what is found.
-        corpora: what is searched.
-        asker: who asks.
-        bounds: what can be found.
+        digest: digest of everything that can change the result.
+        corpora: the corpora.
+        asker: the caller.
+        bounds: bounds of the result.
     """
 
     def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, bounds: CacheBounds) -> None:
@@ -249,7 +249,7 @@ class Slot:
         self._bounds = bounds
 
     def find(self) -> CachedResult | None:
-        """What is kept, if every chunk of it still says the same and may be seen.
+        """Return the cached result if every chunk is unchanged and the caller may see it.
 
         Raises:
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
@@ -273,12 +273,12 @@ class Slot:
     def keep(
         self, pins: Sequence[RecordedPin], scores: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]
     ) -> None:
-        """Keep what was found: of what a record would hold, that which is no text.
+        """Cache a result, without text.
 
         Args:
             pins: the chunks.
-            scores: the breakdown of each.
-            metrics: corpus → its figures, where the bounds have any.
+            scores: score breakdown of each chunk.
+            metrics: corpus → its figures, if the bounds have figures.
         """
         chunks = [
             {
@@ -293,7 +293,7 @@ class Slot:
         self._store.put(self._digest, orjson.dumps({"chunks": chunks, "metrics": metrics}))
 
     def _read(self, value: bytes) -> _Entry | None:
-        """An entry as this worker writes them; anything else was put there by somebody else."""
+        """Parse an entry; return None for one that no worker writes."""
         try:
             entry = _Entry.model_validate(orjson.loads(value))
         except (orjson.JSONDecodeError, ValidationError):
@@ -305,7 +305,7 @@ class Slot:
 
 
 def _fits(entry: _Entry, bounds: CacheBounds) -> bool:
-    """Each chunk once, of each corpus no more than there can be, by legs that there are, and figures of each."""
+    """Return whether an entry is within its bounds: no duplicate chunks, counts per corpus, known legs, figures."""
     places = Counter((kept.corpus, kept.chunk_id) for kept in entry.chunks)
     corpora = Counter(kept.corpus for kept in entry.chunks)
     legs = {leg.leg for kept in entry.chunks for leg in kept.scores.legs}

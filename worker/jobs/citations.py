@@ -1,4 +1,4 @@
-"""`build_citations`: what was used, checked against the sources with the rights of now, kept as the run's artifact."""
+"""`build_citations`: used sources, checked with current permissions and stored as the run's artifact."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.replay import Replay
     from worker.jobs.run_files import RunFiles
     from worker.model import Chunk
@@ -46,10 +45,10 @@ class CitationBuilder:
 
     Args:
         corpora: the sources.
-        runs: records to cite.
+        runs: recorded runs to cite.
         replay: finds pinned chunks again.
-        files: where documents are kept.
-        quote_steps: work that the quotes of one job may take.
+        files: stores the documents.
+        quote_steps: most search steps for the quotes of one job.
         clock: for the trace only; no result depends on it.
     """
 
@@ -74,8 +73,8 @@ class CitationBuilder:
 
         Raises:
             InvalidJob: a record, a label or the run is wrong or unknown.
-            NotAuthorised: sources that aren't public, or a run, and nobody that this worker believes is asking.
-            Unavailable: the artifact store is away.
+            NotAuthorised: the token is missing or invalid, for a run or for sources that aren't public.
+            Unavailable: the artifact store is unavailable.
         """
         tracer = Tracer(self._clock)
         kept_under = job.run if job.store else None
@@ -110,7 +109,7 @@ class CitationBuilder:
     # --- records --------------------------------------------------------------------------------
 
     def _records(self, job: BuildCitations, context: JobContext) -> tuple[list[CitationRecord], int]:
-        """What is cited; and how many chunks of the run to be cited say something else now, or can't be seen."""
+        """Return the cited records, and how many cited chunks of the run changed or are not visible."""
         if job.records is not None:
             return [_record(chunk) for chunk in job.records], 0
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
@@ -127,7 +126,7 @@ class CitationBuilder:
         return records, left_out
 
     def _recorded(self, cite: CitedRun, context: JobContext) -> list[Record]:
-        """What was recorded under the run to be cited."""
+        """Return the records of the run to be cited."""
         found = self._runs.find(owner_of(context.caller), cite, None, cite.step)
         found = [record for record in found if record.pins]
         if not found:
@@ -144,7 +143,7 @@ class CitationBuilder:
     def _verification(
         self, records: Sequence[CitationRecord], intact: Sequence[bool], context: JobContext
     ) -> list[dict[str, Any]]:
-        """Per citation: is the text what its hash says, may this caller see the source, what became of it."""
+        """Check each citation: whether text and hash match, whether the caller may see the source, and its verdict."""
         pins = [pin_of_record(record, whole) for record, whole in zip(records, intact, strict=True)]
         outcomes = self._replay.anywhere(pins, context)
         return [
@@ -161,7 +160,7 @@ class CitationBuilder:
     # --- the artifact ---------------------------------------------------------------------------
 
     def _store(self, run: RunRef | None, document: dict[str, Any], context: JobContext) -> str | None:
-        """Keep the document; its path below the store's root."""
+        """Store the document; return its path below the store's root."""
         if run is None:
             return None
         content = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
@@ -169,25 +168,25 @@ class CitationBuilder:
 
 
 class _Sections:
-    """In which sections chunks of a run are used: as the job says, else as the run's answers cite them."""
+    """Sections that use the chunks of a run: given by the job, else those whose answers cite them."""
 
     def __init__(self, given: Mapping[str, Sequence[str]], known: Mapping[tuple[str, str], Sequence[str]]) -> None:
         self._given = given
         self._known = known
 
     def of(self, pin: Pin) -> list[str | None]:
-        """The sections of a chunk, each once; ``None`` for one in no section."""
+        """Return the sections of a chunk, each once; ``[None]`` if it is in none."""
         named = self._given.get(pin.chunk_hash) or self._known.get(_place(pin))
         return [*dict.fromkeys(named)] if named else [None]
 
 
 def _place(pin: Pin) -> tuple[str, str]:
-    """Where a recorded pin was found: no two chunks share it."""
+    """Return the place of a recorded pin, unique for each chunk."""
     return pin.corpus or "", pin.chunk_id or ""
 
 
 def _cited(found: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
-    """The chunks that recorded answers cite, and the sections that cite them."""
+    """Return the chunks that recorded answers cite, with the sections that cite them."""
     sections: dict[tuple[str, str], list[str]] = {}
     for record in found:
         if record.task == ANSWERING:
@@ -197,13 +196,13 @@ def _cited(found: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
 
 
 def _unchanged(found: Iterable[Record], outcomes: Iterable[Outcome[Chunk]]) -> list[Record]:
-    """Records whose answer this caller may still read: none of its sources changed or can't be seen any more."""
+    """Return the records whose answer this caller may still read: all its sources are unchanged and visible."""
     standing = {_place(outcome.pin) for outcome in outcomes if outcome.verdict in RETURNED}
     return [record for record in found if all(_place(recorded.pin) in standing for recorded in record.pins)]
 
 
 def _cited_record(outcome: Outcome[Chunk], chunk: Chunk, section: str | None) -> CitationRecord:
-    """A run's chunk as it stands now."""
+    """Return the citation record of a run's chunk, with its current text."""
     return CitationRecord(
         chunk_hash=outcome.pin.chunk_hash,
         source_id=chunk.document_id,
@@ -218,7 +217,7 @@ def _cited_record(outcome: Outcome[Chunk], chunk: Chunk, section: str | None) ->
 
 
 def _record(chunk: CitedChunk) -> CitationRecord:
-    # What the constructor does in Python, in a third of its time: a job may have thousands.
+    # Does what the constructor does, in a third of its time: a job may have thousands.
     return tuple.__new__(
         CitationRecord,
         (
@@ -246,13 +245,13 @@ def _labels(job: BuildCitations) -> dict[str, Any]:
 
 
 BUDGET_SPENT = "search budget spent"
-"""Reason of quotes that were not checked."""
+"""Reason code of quotes that were not checked."""
 
 
 def _quotes(
     job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool], steps: int
 ) -> list[dict[str, Any]]:
-    """Where each quote stands; chunks are prepared once for all. In a forged text none does."""
+    """Find each quote in the chunks, prepared once; a chunk whose text does not match its hash counts as empty."""
     if not job.quotes:
         return []
     chunks = [
@@ -296,11 +295,12 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `build_citations`."""
-    return engine.citing.build
+def handler(engine: Any) -> Handler:
+    """Return the handler of `build_citations`."""
+    answer: Handler = engine.citing.build
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Citations, and how many conflicts there are among them."""
+    """Return the number of citations, and a text with the number of conflicts."""
     return int(answer["citations"]["total_count"]), f"{len(answer['conflicts'])} conflicts"

@@ -1,4 +1,4 @@
-"""A delivered job as the queue hands it to what answers it."""
+"""Context of a delivered job, passed from the queue to the job's handler."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class JobContext:
-    """The caller, the task id, and where progress is reported.
+    """Caller, task id and progress report of a job.
 
     Args:
-        identify: finds the caller; called at most once, and only if the job asks; None: a job without a caller.
-        task_id: Celery's id: the same when the message is delivered again.
-        report: takes a stage, how much of it is done, and of how much.
+        identify: returns the caller, None for a job without one; called at most once, on first use.
+        task_id: Celery's id: the same when the message is redelivered.
+        report: called with a stage, the amount done, and the total.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class JobContext:
 
     @cached_property
     def caller(self) -> Principal | None:
-        """Who the caller is.
+        """Caller of the job; None for a job without one.
 
         Raises:
             NotAuthorised: the token is missing or invalid, or the queue is not trusted.

@@ -1,4 +1,4 @@
-"""The corpora of one process, and who may ask them."""
+"""Corpora of one process, and authorisation of their callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ChunkRef(NamedTuple):
-    """A chunk that was in an answer once: where it stood, and the hash of its text's own bytes."""
+    """Reference to a chunk of an earlier answer: its place, and the hash of its text's own bytes."""
 
     corpus: str
     chunk_id: str
@@ -28,18 +28,18 @@ class ChunkRef(NamedTuple):
 
 
 def chunk_ref(recorded: RecordedPin) -> ChunkRef:
-    """A recorded chunk."""
+    """Return the reference of a recorded chunk."""
     pin = recorded.pin
     return ChunkRef(pin.corpus or "", pin.chunk_id or "", pin.raw_hash or "")
 
 
 def nobody(settings: Settings) -> Principal:
-    """Who asks a public corpus: every setting that a policy may read is empty."""
+    """Return the anonymous principal, for public corpora: every setting that a policy may read is empty."""
     return Principal(settings=tuple((name, "") for name in settings.principal.settings.values()))
 
 
 class Corpora:
-    """The corpora that the settings name.
+    """Corpora that the settings name.
 
     Args:
         settings: the worker's settings.
@@ -56,7 +56,7 @@ class Corpora:
         }
 
     def get(self, name: str | None, path: str = "corpus") -> Corpus:
-        """A corpus by its name; the first one without.
+        """Return a corpus by its name; the default corpus if ``name`` is None.
 
         Raises:
             InvalidJob: the settings name no such corpus.
@@ -67,15 +67,15 @@ class Corpora:
         return self._corpora[wanted]
 
     def find(self, name: str | None) -> Corpus | None:
-        """The same, or None for a name that the settings do not have."""
+        """Return a corpus as `get` does, or None for a name that the settings do not have."""
         return self._corpora.get(self._default if name is None else name)
 
     def all(self) -> Iterable[Corpus]:
-        """Every corpus, in the order of the settings."""
+        """Return every corpus, in the order of the settings."""
         return self._corpora.values()
 
     def asker(self, corpus: Corpus, context: JobContext) -> Principal:
-        """Who asks a corpus: nobody is enough for a public one, and for no other.
+        """Return the principal for a query of a corpus; anonymous only if the corpus is public.
 
         Raises:
             NotAuthorised: the corpus is not public, and the caller is not known; or the job's token is forged.
@@ -94,19 +94,19 @@ class Corpora:
         return asker or self._nobody
 
     def asker_of_all(self, corpora: Sequence[Corpus], context: JobContext) -> Principal:
-        """Who asks several corpora at once; see `asker`."""
+        """Return the principal for a query of several corpora at once; see `asker`."""
         askers = [self.asker(corpus, context) for corpus in corpora]
         return next((asker for asker in askers if asker is not self._nobody), self._nobody)
 
     def unchanged(self, asker: Principal, chunks: Sequence[ChunkRef]) -> list[Chunk | None]:
-        """Chunks of earlier answers, read anew with the rights of now, all in one round trip.
+        """Read chunks of earlier answers again with current permissions, in one round trip.
 
         Args:
-            asker: who asks.
-            chunks: of any corpora.
+            asker: the caller.
+            chunks: chunks of any corpora.
 
         Returns:
-            For each chunk its row, or None where it is gone, may not be seen or says something else.
+            For each chunk its row, or None if it is gone, not visible to the caller, or has another text.
 
         Raises:
             InvalidJob: the settings name no such corpus.

@@ -1,4 +1,4 @@
-"""The drift watch: what became of recorded runs, in bulk, with the rights of whoever looks."""
+"""Drift check: verdicts on the pins of recorded runs, in bulk, with the permissions of a given principal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.checks import Checks, StoredRun
     from worker.core.pins.pinning import Pin
     from worker.jobs.answer import Summary
-    from worker.jobs.engine import Engine
     from worker.jobs.replay import Replay
     from worker.model import Principal
     from worker.settings import Settings
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
 VERIFY_RUNS = "verify_runs"
 
 PAGE = 200
-"""Runs whose pins are looked up at once."""
+"""Number of runs whose pins are looked up at once."""
 
 _LOST = ("edited", "missing")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """What became of one run.
+    """Result of checking one run.
 
     Attributes:
-        subject_id, run_id: which run.
-        verdicts: verdict → pins.
+        subject_id, run_id: identify the run.
+        verdicts: verdict → number of pins.
     """
 
     subject_id: str
@@ -45,20 +44,20 @@ class CheckedRun:
 
     @property
     def drifted(self) -> bool:
-        """Whether a chunk can't be given again: it says something else, is gone, or hidden from whoever looks."""
+        """Whether a chunk can't be replayed: it changed, is gone, or is hidden from the checking principal."""
         return any(self.verdicts.get(verdict) for verdict in _LOST)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain JSON."""
+        """Return it as plain JSON."""
         name = {"subject_id": self.subject_id, "run_id": self.run_id}
         return {**name, "drifted": self.drifted, "verdicts": dict(self.verdicts)}
 
 
 def watcher(settings: Settings) -> Principal | None:
-    """Whose rights look at everybody's runs: `verify.principal`; None where every corpus is public.
+    """Return the principal that checks the runs of all owners: `verify.principal`; None if every corpus is public.
 
     Raises:
-        SettingsError: the settings name nobody, or something that is no claim.
+        SettingsError: the settings name no principal, or an invalid claim.
     """
     if not settings.verify.principal:
         if all(corpus.public for corpus in settings.corpora.values()):
@@ -71,10 +70,10 @@ def watcher(settings: Settings) -> Principal | None:
 
 
 class DriftCheck:
-    """Checks recorded runs against their corpora.
+    """Check of recorded runs against their corpora.
 
     Args:
-        checks: which runs there are, and what was found.
+        checks: stored runs, and results of checks.
         replay: finds pinned chunks again.
     """
 
@@ -83,19 +82,19 @@ class DriftCheck:
         self._replay = replay
 
     def count(self, owner: str | None, subject_id: str | None = None, run_id: str | None = None) -> int:
-        """How many runs `all` would check."""
+        """Return how many runs `all` would check."""
         return self._checks.count(owner, subject_id, run_id)
 
     def all(
         self, asker: Principal | None, owner: str | None, subject_id: str | None = None, run_id: str | None = None
     ) -> Iterator[CheckedRun]:
-        """Check runs one page after the other.
+        """Check runs page by page.
 
         Args:
-            asker: whose rights look at the chunks; None for nobody's.
-            owner: whose runs; None: everybody's.
-            subject_id: only of this subject.
-            run_id: only of this name.
+            asker: the principal whose permissions apply to the chunks; None: anonymous.
+            owner: owner of the runs; None: all owners.
+            subject_id: only runs of this subject.
+            run_id: only runs with this id.
         """
         after = 0
         while runs := self._checks.next(owner, subject_id, run_id, after, PAGE):
@@ -103,7 +102,7 @@ class DriftCheck:
             after = runs[-1].key
 
     def due(self, asker: Principal | None, limit: int) -> list[CheckedRun]:
-        """Check the ``limit`` runs of all owners that were checked longest ago, or never."""
+        """Check the ``limit`` runs, of all owners, that were never checked or whose check is the oldest."""
         runs = self._checks.due(limit)
         pages = (runs[first : first + PAGE] for first in range(0, len(runs), PAGE))
         return [checked for page in pages for checked in self._check(asker, None, page)]
@@ -117,16 +116,16 @@ class DriftCheck:
         return [CheckedRun(run.subject_id, run.run_id, counts) for run, counts in found]
 
 
-def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:
-    """The schedule's task. Any client that may write to the queue may start it, and gets two numbers.
+def scheduled(settings: Settings) -> Callable[[DriftCheck], dict[str, Any]]:
+    """Return the scheduled task. Any client that may write to the queue can start it, and gets two numbers.
 
     Raises:
         SettingsError: see `watcher`.
     """
     asker = watcher(settings)
 
-    def check(engine: Engine) -> dict[str, Any]:
-        checked = engine.verifying.due(asker, settings.verify.batch)
+    def check(drift: DriftCheck) -> dict[str, Any]:
+        checked = drift.due(asker, settings.verify.batch)
         return {
             "schema_version": SCHEMA_VERSION,
             "checked": len(checked),
@@ -137,5 +136,5 @@ def scheduled(settings: Settings) -> Callable[[Engine], dict[str, Any]]:
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Runs that were checked, and how many drifted."""
+    """Return the number of checked runs, and a text with the number that drifted."""
     return int(answer["checked"]), f"drifted={answer['drifted']}"

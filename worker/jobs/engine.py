@@ -1,4 +1,4 @@
-"""What answers the jobs of one process: built once, after fork, from settings."""
+"""Engine: the handlers of one process's jobs, built once, after fork, from settings."""
 
 from __future__ import annotations
 
@@ -53,49 +53,49 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 _COLLECT_AFTER = 50_000
-"""Objects made before garbage is looked for (Python's default is 700); a job of a thousand chunks makes fewer."""
+"""Garbage collection threshold in objects (Python's default is 700); a job of a thousand chunks creates fewer."""
 
 
 def spare_start_up(**_: object) -> None:
-    """Leave what start-up made out of garbage collection in a worker's main process, once, before it forks.
+    """Exclude start-up objects from garbage collection in a worker's main process, once, before it forks.
 
-    Celery collects garbage before each fork. With everything that is imported that takes 0.1 s of CPU, in which the
-    main process hands out no job: a pool process that was killed would cost the jobs of all others that time.
+    Celery collects garbage before each fork. With all imported modules that takes 0.1 s of CPU, in which the main
+    process dispatches no jobs: each killed pool process would delay the jobs of all others by that time.
     """
     if not gc.get_freeze_count():
         gc.freeze()
 
 
 def spare_collections() -> None:
-    """Leave to garbage collection only what could be garbage; for a process that is ready for its first job.
+    """Exclude start-up objects from garbage collection, and collect rarely; for a process ready for its first job.
 
-    What start-up made stays until the process ends, so no later collection need look through it. Nor need one
-    look through a job that is still being answered: what jobs leave holds hardly a cycle, and goes by itself.
+    Start-up objects live until the process ends, so no later collection need traverse them. Nor need one run during a
+    job: jobs leave hardly any cycles, and reference counting frees the rest.
 
     Nothing is collected first: that would find next to nothing, and write to every page that a forked process still
-    shares with its parent (measured: 36 MB and 0.1 s of CPU a process).
+    shares with its parent (measured: 36 MB and 0.1 s of CPU per process).
     """
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
 
 
 class Engine:
-    """The parts that tasks call.
+    """Handlers that tasks call.
 
     Args:
         settings: the worker's settings.
         clock: for traces only; no result depends on it.
-        now: seconds since 1970, for recency, where a profile counts it.
+        now: seconds since 1970, for profiles that use recency.
 
     Attributes:
         retrieval: answers `retrieve_top_k`.
         hybrid: answers `retrieve_hybrid`.
         replay: answers `pinned_replay`.
         citing: answers `build_citations`.
-        files: the files of runs.
+        files: files of runs.
         verifying: checks recorded runs in bulk.
-        feedback: which chunks of runs were used, and what that says of the legs' weights.
-        exchange: runs as files, out and in.
+        feedback: answers `record_feedback`, and proposes leg weights.
+        exchange: exports and imports runs as files.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.database.Database`.
@@ -115,7 +115,7 @@ class Engine:
         embeddings = QueryEmbeddings(embedder, self._side_calls)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
-        # What is kept is kept under the version that the primary has, so it must be found there.
+        # Cached results are stored under the primary's version, so they must be searched there.
         self._legs = {
             task: ParallelSearch(self._database if task in settings.cache.tasks else searched, settings.pool.max_size)
             for task in (HYBRID, PIPELINE)
@@ -157,26 +157,26 @@ class Engine:
         self._make_jobs = partial(
             PipelineJobs, corpora=corpora, sessions=sessions, recording=recording, files=self.files
         )
-        # A part that can't be had is no reason to answer no other task; the job that needs it is told.
+        # A part that can't be built must not stop other tasks; the job that needs it gets the error.
         with contextlib.suppress(SettingsError):
             _ = self.pipeline_jobs
 
     @cached_property
     def pipeline(self) -> RetrievalPipeline:
-        """The three stages, for Python.
+        """Pipeline of the three stages, for use from Python.
 
         Raises:
-            SettingsError: a reranker or the tokenizer of the settings can't be had.
+            SettingsError: a reranker or the tokenizer of the settings can't be built.
         """
         return self._make_pipeline()
 
     @cached_property
     def pipeline_jobs(self) -> PipelineJobs:
-        """What answers `run_pipeline`; raises as `pipeline` does."""
+        """Handler of `run_pipeline`; raises as `pipeline` does."""
         return self._make_jobs(self.pipeline)
 
     def close(self) -> None:
-        """Close the connections to Postgres and to the cache, end threads."""
+        """Close the connections to Postgres and the cache, and stop threads."""
         self._remote.close()
         self._side_calls.close()
         for legs in self._legs.values():

@@ -1,4 +1,4 @@
-"""Feedback: which chunks of a run were used; and the weights of the legs that it speaks for."""
+"""Feedback: which chunks of a run were used, and the leg weights that this suggests."""
 
 from __future__ import annotations
 
@@ -27,26 +27,25 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.settings import HybridSettings
 
 ENOUGH = 20
-"""Retrievals with feedback below which nothing is proposed: of all weights that are tried, some fit a few by chance."""
+"""Fewest retrievals with feedback for a proposal: some of the many weights tried fit a few retrievals by chance."""
 
 LATEST = 1000
-"""Searches that are looked at, the latest ones: what users do changes, and the time that `tune` takes is bounded."""
+"""Number of latest searches that `tune` uses: user behaviour changes, and its run time stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What feedback speaks for.
+    """Result of tuning the leg weights.
 
     Attributes:
-        retrievals: recorded retrievals with a used chunk that more than one leg took part in.
-        searches: the corpora asked in them.
-        current: the weights in force, of the legs that took part.
-        proposal: None where `retrievals` are fewer than `ENOUGH`.
-        setting: weights for the settings, legs without feedback among them; None where no others are better.
+        retrievals: number of recorded retrievals with feedback in which more than one leg found chunks.
+        searches: number of their searches, one per corpus.
+        current: current weights of the legs that took part.
+        proposal: None if `retrievals` is less than `ENOUGH`.
+        setting: weights for the settings, including legs without feedback; None if no others are better.
     """
 
     retrievals: int
@@ -57,13 +56,13 @@ class Tuning:
 
 
 class Feedback:
-    """Keeps feedback and learns from it.
+    """Storage of feedback, and tuning by it.
 
     Args:
-        corpora: what can be searched.
-        runs: the records that feedback is about.
-        judgements: where it is kept.
-        settings: the weights in force.
+        corpora: the corpora.
+        runs: the recorded runs that feedback is about.
+        judgements: stored feedback.
+        settings: the current weights.
         clock: for the trace only.
     """
 
@@ -84,17 +83,17 @@ class Feedback:
     def record(
         self, owner: str, run: RunName, chunks: Sequence[str], *, used: bool = True, corpus: str | None = None
     ) -> int:
-        """Note which chunks of a run were used; safe to repeat.
+        """Record which chunks of a run were used; safe to repeat.
 
         Args:
-            owner: whose run it is; another's is an unknown one.
-            run: which run; with a step, only what was recorded under it.
-            chunks: chunks of its answers, by id or by hash (``sha256:…``), which stands for every chunk of that text.
-            used: False: they were of no use; of what was said of a chunk, the last counts.
-            corpus: where they are; needed only where chunks of two corpora share an id.
+            owner: owner of the run; another owner's run is unknown.
+            run: the run; with a step, only what was recorded under it.
+            chunks: chunks of its answers, by id or by hash (``sha256:…``): every chunk with that text.
+            used: False: they were of no use; the latest judgement of a chunk counts.
+            corpus: corpus of the chunks; needed only if chunks of two corpora share an id.
 
         Returns:
-            How many judgements are new or other than before.
+            Number of judgements that are new or changed.
 
         Raises:
             InvalidJob: the owner has no such run, or it has no such chunk.
@@ -107,7 +106,7 @@ class Feedback:
             for i, chunk in enumerate(chunks)
             for judgement in _judgements(records, chunk, used, corpus, f"chunks[{i}]")
         }
-        # In one order, so that two who note the same chunks at once wait for each other and don't lock each other out.
+        # In a fixed order, so that two callers that record the same chunks at once can't deadlock.
         return self._judgements.note(owner, run, sorted(judgements, key=astuple))
 
     def answer(self, job: RecordFeedback, context: JobContext) -> dict[str, Any]:
@@ -126,7 +125,7 @@ class Feedback:
             said = dict.fromkeys(job.not_used, False) | dict.fromkeys(job.used, True)
             judgements = _of_hashes(records, said)
             known = {pin.pin.chunk_hash for record in records for pin in record.pins}
-            # In one order, as in `record`.
+            # In a fixed order, as in `record`.
             changed = self._judgements.record(owner, job.run, sorted(judgements, key=astuple), _rating(job))
             counts |= {"changed": changed}
         return {
@@ -138,13 +137,13 @@ class Feedback:
         }
 
     def tune(self, owner: str | None, *, corpus: str | None = None, method: str = "weighted", k: int = 5) -> Tuning:
-        """Propose weights; nothing changes by itself.
+        """Propose weights; nothing is changed.
 
         Args:
-            owner: whose feedback; None: everybody's, of which only figures are told.
-            corpus: only of searches over this one.
-            method: whose weights: ``weighted`` or ``rrf``.
-            k: how far down a user looks, 1 or more.
+            owner: owner of the feedback; None: all owners', of which only figures are returned.
+            corpus: only searches over this corpus.
+            method: the fusion method: ``weighted`` or ``rrf``.
+            k: number of results a user looks at, 1 or more.
 
         Raises:
             InvalidJob: no such corpus, or the method has no weights.
@@ -164,7 +163,7 @@ class Feedback:
 
 
 def _of_hashes(records: Sequence[Record], said: Mapping[str, bool]) -> set[Judgement]:
-    """What is said of all chunks with one of the hashes, for each record that they are in."""
+    """Return the judgements of all chunks with one of the hashes, for each record that contains them."""
     return {
         Judgement(record.task, record.step, pin.corpus or "", pin.chunk_id or "", said[pin.chunk_hash])
         for record in records
@@ -180,7 +179,7 @@ def _rating(job: RecordFeedback) -> dict[str, Any] | None:
 
 
 def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
-    """What is said of a chunk, for each record that it is in."""
+    """Return the judgements of a chunk, for each record that contains it."""
     found = [
         Judgement(record.task, record.step, recorded.pin.corpus or "", recorded.pin.chunk_id or "", used)
         for record in records
@@ -195,7 +194,7 @@ def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str |
 
 
 def _can_tell(judged: Judged) -> bool:
-    """Whether more than one leg found something: else all weights give the same ranking."""
+    """Return whether more than one leg found chunks; otherwise all weights give the same ranking."""
     return sum(bool(leg["chunk_ids"]) for leg in judged.legs) > 1
 
 
@@ -212,7 +211,7 @@ def _current(judged: Sequence[Judged], weights: Mapping[str, float], method: str
 def _setting(
     weights: Mapping[str, float], current: Mapping[str, float], proposed: Mapping[str, float]
 ) -> dict[str, float] | None:
-    """The proposal as a setting: a leg without feedback keeps its weight beside the sum of the others."""
+    """Return the proposal as a setting; a leg without feedback keeps its weight relative to the sum of the others."""
     if dict(proposed) == current:
         return None
     before = math.fsum(current.values()) or 1.0
@@ -220,11 +219,12 @@ def _setting(
     return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `record_feedback`."""
-    return engine.feedback.answer
+def handler(engine: Any) -> Handler:
+    """Return the handler of `record_feedback`."""
+    answer: Handler = engine.feedback.answer
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Chunks that feedback was recorded of, and how many hashes are not the run's."""
+    """Return the number of chunks with recorded feedback, and a text with the number of unknown hashes."""
     return int(answer["recorded"]), f"{len(answer['unknown'])} unknown"

@@ -1,4 +1,4 @@
-"""Sources that a `pinned_replay` job brings along, as chunks and back."""
+"""Inline sources of a `pinned_replay` job, converted to chunks and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN_SOURCE = "unknown"
 
 
 def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], int]:
-    """Chunks of inline sources, hashed, and how many were skipped because they are no text or blank."""
+    """Return the hashed chunks of inline sources, and how many were skipped because they are blank or not text."""
     chunks, skipped = [], 0
     for source in sources:
         source_id = source.id or source.name or UNKNOWN_SOURCE
@@ -30,7 +30,7 @@ def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], i
 
 
 def count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
-    """How many sources there are, how many have no chunks, and how many a default in place of what they lack."""
+    """Count the sources, those without chunks, and those that get a default name or weight."""
     return {
         "sources": len(sources),
         "without_chunks": sum(source.chunks is None for source in sources),
@@ -40,7 +40,7 @@ def count_sources(sources: Sequence[InlineSource]) -> dict[str, int]:
 
 
 def _inline_chunk(chunk: Any) -> tuple[str | None, str | None]:
-    """Text and id of an inline chunk; no text where it is not of the contract's form."""
+    """Return text and id of an inline chunk; text None if it is not of the contract's form."""
     if isinstance(chunk, str):
         return chunk, None
     if isinstance(chunk, dict) and isinstance(chunk.get("text"), str) and chunk.keys() <= {"text", "chunk_id"}:
@@ -51,7 +51,7 @@ def _inline_chunk(chunk: Any) -> tuple[str | None, str | None]:
 
 
 def inline_answer(chunk: InlineChunk, *, pinned: bool) -> dict[str, Any]:
-    """A chunk as the contract has it in a replay over inline sources."""
+    """Return a chunk in the contract's form for a replay over inline sources."""
     return {
         "chunk_hash": chunk.chunk_hash,
         "text": chunk.text,

@@ -1,4 +1,4 @@
-"""The legs of a job: searches at the same time, each on a connection of its own, all within one deadline."""
+"""Parallel search: the legs of a job, each search on its own connection, all within one deadline."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.search import Search
     from worker.model import Principal
 
-    # What came of a search, and its milliseconds.
+    # Result of a search, and its duration in milliseconds.
     Outcome = tuple[Found | RetrievalError, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A leg to run.
+    """Leg to run.
 
     Attributes:
         name: its name in the answer.
-        searches: one for each corpus, in the job's order.
-        optional: whether the job goes on without it; then it has a share of the deadline only.
+        searches: one per corpus, in the job's order.
+        optional: whether the job continues if it fails; then it gets only a share of the deadline.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class LegFound:
-    """What a leg found.
+    """Result of a leg.
 
     Attributes:
-        found: for each of its searches; None if it failed, which only an optional one may.
+        found: result of each of its searches; None if it failed, which only an optional leg may.
         error: why it failed.
-        duration_ms: how long the slowest of its searches took.
+        duration_ms: duration of its slowest search.
     """
 
     found: Sequence[Found] | None
@@ -56,12 +56,12 @@ class LegFound:
 
 
 class ParallelSearch:
-    """Runs legs.
+    """Runner of legs.
 
     Args:
-        database: where they search.
-        at_once: searches that run at the same time; no more than the pool has connections.
-        clock: for durations and the deadline, in seconds; no result depends on it but a leg that is late.
+        database: the database to search.
+        at_once: most searches in parallel; no more than the pool has connections.
+        clock: for durations and the deadline, in seconds; no result depends on it except that of a late leg.
     """
 
     def __init__(self, database: Reader, at_once: int, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -71,13 +71,13 @@ class ParallelSearch:
         self._clock = clock
 
     def run(self, asker: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
-        """All searches of all legs at once: the first in this thread, the rest beside it.
+        """Run all searches of all legs in parallel, the first one in this thread.
 
-        What is optional ends earlier, so that an answer without it is still in time.
+        Optional legs have an earlier deadline, so that an answer without them is still in time.
 
         Raises:
-            TimedOut: a leg that the job can't do without did not answer before the deadline.
-            RetrievalError: such a leg failed; see `Database.read`.
+            TimedOut: a required leg did not answer before the deadline.
+            RetrievalError: a required leg failed; see `Database.read`.
         """
         now = self._clock()
         ends = [now + deadline_seconds * (OPTIONAL_SHARE if leg.optional else 1) for leg in legs]
@@ -98,17 +98,17 @@ class ParallelSearch:
         try:
             return future.result(max(0.0, end - self._clock()))
         except LateError:
-            # Postgres ends its statement at the same deadline, so the thread is free again soon.
+            # Postgres cancels its statement at the same deadline, so the thread is free again soon.
             future.cancel()
             return TimedOut("a search did not answer before the deadline"), 0.0
 
     def close(self) -> None:
-        """Let threads end once they are idle."""
+        """Stop the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegFound:
-    """A leg's searches: it took as long as the slowest, and failed if one did."""
+    """Combine a leg's searches: it takes as long as the slowest, and fails if one does."""
     found = [one for one, _ in outcomes if isinstance(one, Found)]
     error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)
     if error is not None and not leg.optional:

@@ -1,4 +1,4 @@
-"""Who asks: from a job's `principal` or `principal_token` to a `Principal`, trusted or verified, never invented."""
+"""Identification of the caller: from a job's `principal` or `principal_token` to a `Principal`, trusted or verified."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
 
 
 def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings) -> Principal | None:
-    """The caller of one job.
+    """Identify the caller of one job.
 
     Args:
         job: the validated job.
-        raw: the same job as it came, for the token's digest.
+        raw: the same job as received, for the token's digest.
         task: name of the task.
         task_id: Celery's id of the task.
         settings: the worker's settings.
 
     Returns:
-        ``None`` where the job names nobody, which only a public corpus answers.
+        The caller; ``None`` if the job names none, which is enough for public corpora only.
 
     Raises:
         InvalidJob: a claim of `principal` has a wrong type.
-        NotAuthorised: a principal on a queue that isn't trusted, a token that isn't for this job, or one
-            of either that names nobody.
+        NotAuthorised: a principal on an untrusted queue, a token that isn't valid for this job, or either of them
+            without a mapped claim.
     """
     if job.principal is not None:
         if not settings.trust_queue:
@@ -58,12 +58,12 @@ def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, setti
 
 
 def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Principal:
-    """The principal of claims that are believed.
+    """Return the principal of trusted claims.
 
     Args:
-        claims: claim → a string, an integer, a boolean or a list of strings; those that nothing maps are ignored.
+        claims: claim → a string, an integer, a boolean or a list of strings; unmapped ones are ignored.
         settings: the worker's settings.
-        path: how errors name the claims.
+        path: path of the claims in errors.
 
     Raises:
         InvalidJob: a claim of a wrong type.
@@ -82,10 +82,10 @@ def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Pr
 
 
 def _owner(claims: Mapping[str, str]) -> str:
-    """The owner of a caller's runs: one claim as it is; several as a JSON object, which no single claim looks like.
+    """Return the owner of a caller's runs: a single claim as it is; several as a JSON object, distinct from any claim.
 
     The last claim names the user: without it there is no owner. A user without any of the others (no tenant) is stored
-    as if the user's claim were the only one, as it was before there could be several.
+    as if the user's claim were the only one, for compatibility with older versions.
 
     >>> _owner({"tenant_id": "A", "user_id": "dave"}), _owner({"tenant_id": "", "user_id": "dave"})
     ('{"tenant_id":"A","user_id":"dave"}', 'dave')
@@ -99,7 +99,7 @@ def _owner(claims: Mapping[str, str]) -> str:
 
 
 def _claim(value: Any, path: str, limits: Limits) -> Any:
-    """A claim: a string, an integer, a boolean, or a list of strings (as a tuple)."""
+    """Validate a claim: a string, an integer, a boolean, or a list of strings (returned as a tuple)."""
     if isinstance(value, list):
         if len(value) > limits.max_keys:
             raise InvalidJob(f"expected at most {limits.max_keys} items", path)
@@ -119,7 +119,7 @@ def _short_string(value: Any, path: str, limits: Limits) -> str:
 
 
 def _as_setting(value: Any) -> str:
-    """The text of a Postgres setting: strings as they are, lists and the rest as JSON, nothing as ''."""
+    """Return the text of a Postgres setting: strings unchanged, None as '', everything else as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -133,7 +133,7 @@ def _as_setting(value: Any) -> str:
 def _verified_claims(
     token: str, raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings
 ) -> dict[str, Any]:
-    """Claims of a token that is for this task, this id and this very job."""
+    """Return the claims of a token after checking that it is for this task, this task id and this exact job."""
     claims = _decode(token, settings)
     _refuse_long_lived(claims, settings.principal.token)
     if claims["task"] != task:
@@ -176,7 +176,7 @@ def _decode(token: str, settings: Settings) -> dict[str, Any]:
 
 
 def _refuse_long_lived(claims: Mapping[str, Any], rules: TokenSettings) -> None:
-    """Refuse a token that would be good for longer than any may be; not forged, because it was signed by a key."""
+    """Refuse a token whose lifetime exceeds the maximum; it does not count as forged, because a known key signed it."""
     if int(claims["exp"]) - time.time() > rules.max_token_seconds + rules.leeway_seconds:
         raise NotAuthorised(
             f"principal_token: its exp is further ahead than max_token_seconds ({rules.max_token_seconds})"
@@ -184,12 +184,12 @@ def _refuse_long_lived(claims: Mapping[str, Any], rules: TokenSettings) -> None:
 
 
 def _forged(why: str) -> NotAuthorised:
-    """A token that was never good for this job; one that has expired was."""
+    """Return the error for a token that was never valid for this job, unlike an expired one."""
     return NotAuthorised(f"principal_token: {why}", forged=True)
 
 
 def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
-    """The key that `kid` names; a token without one is checked against the only key."""
+    """Return the key that `kid` names; for a token without one, the only key."""
     keys = settings.token_keys
     kid = header.get("kid")
     if kid is None and len(keys) == 1:
@@ -202,16 +202,16 @@ def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
 # --- keys ---------------------------------------------------------------------------------------
 
 _LEAST_SECRET_BYTES = 32
-"""RFC 7518, section 3.2: a shorter one can be guessed from a token that was seen."""
+"""Minimum by RFC 7518, section 3.2: a shorter secret can be guessed from a token."""
 
 _LEAST_RSA_BITS = 2048
 
 
 def check_keys(settings: Settings) -> None:
-    """Check that each of `token_keys` can check a token by an algorithm that the settings allow.
+    """Check that each of `token_keys` can verify tokens by an algorithm that the settings allow.
 
     Raises:
-        SettingsError: one can't, or is too weak; it is named, and nothing of it is repeated.
+        SettingsError: one can't, or is too weak; the message has its id but none of its content.
     """
     for kid, key in settings.token_keys.items():
         problem = _problem_of(key.get_secret_value(), settings.principal.token.algorithms)
@@ -220,7 +220,7 @@ def check_keys(settings: Settings) -> None:
 
 
 def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
-    """Say what is wrong with a key: what begins as PEM does is a public key, all else a secret."""
+    """Describe the problem of a key, or return None; a key that begins as PEM does is public, any other a secret."""
     if key.lstrip().startswith("-----BEGIN"):
         return _problem_of_public(key, allowed)
     if "HS256" not in allowed:

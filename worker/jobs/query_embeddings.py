@@ -1,4 +1,4 @@
-"""A job's texts as vectors: what it needs in one call, what it can go on without in calls of their own."""
+"""Query embeddings: a job's required texts in one call, optional ones in separate calls."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class QueryEmbeddings:
-    """Embeds the texts of jobs.
+    """Embedder of a job's texts.
 
     Args:
-        embedder: makes vectors.
-        side_calls: makes the calls that may fail.
+        embedder: the embedder.
+        side_calls: runs the optional calls.
 
     Attributes:
         name: the embedder's name and version, for traces.
@@ -35,12 +35,12 @@ class QueryEmbeddings:
     def of(
         self, needed: Sequence[str], optional: Mapping[str, Sequence[str]], budget: TimeBudget, paid: Paid
     ) -> tuple[Sequence[Vector], Mapping[str, Sequence[Vector] | RetrievalError]]:
-        """The vectors of the texts that are needed, and of each optional group its own or why there are none.
+        """Embed the needed texts, and each optional group; return a group's vectors or its error.
 
-        All calls run at the same time. None shares a call, or its time, with another group.
+        All calls run in parallel. No group shares a call, or its time, with another.
 
         Raises:
-            SettingsError, Unavailable: the call of the needed ones failed, or took all of the budget.
+            SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget.
         """
         seconds = budget.share()
         calls = {

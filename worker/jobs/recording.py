@@ -1,4 +1,4 @@
-"""A recorded job is answered once: searched and recorded the first time, from its record every time after."""
+"""Recorded jobs: searched and recorded the first time, answered from the record every time after."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from worker.model import Candidate, Principal
 
 _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
-"""Who asked is kept as a fingerprint, a token not at all, an embedding as bytes."""
+"""Fields left out of a recorded job: the caller is stored as a digest, the embedding as bytes, the token not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """An answer just made, and what of it is recorded.
+    """New answer, with the parts to be recorded.
 
     Attributes:
         answer: the whole answer.
-        header: what it says besides chunks and trace.
+        header: its fields besides chunks and trace.
         pins: its chunks.
-        models: name and version of what a model made.
-        query_embedding: 768 little-endian float32, as it was searched; of several, one after another.
-        then: called once it is recorded, before it is answered.
+        models: names and versions of the models used.
+        query_embedding: 768 little-endian float32, as searched; several are concatenated.
+        then: called once it is recorded, before it is returned.
     """
 
     answer: dict[str, Any]
@@ -45,10 +45,10 @@ class RecordedAnswer:
 
 
 class Recording:
-    """Answers recorded jobs.
+    """Recorder that answers recorded jobs.
 
     Args:
-        runs: where records are kept.
+        runs: stored runs.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -65,11 +65,11 @@ class Recording:
         """Answer a job that names a run.
 
         Args:
-            task: its task.
+            task: the job's task.
             job: the job; ``job.run`` is set.
-            asker: who asks, and so who owns the run.
-            make: searches; called if nothing is recorded yet.
-            replay: answers from a record, with the rights of now.
+            asker: the caller, who owns the run.
+            make: makes an answer; called if nothing is recorded yet.
+            replay: answers from a record, with current permissions.
 
         Raises:
             NotAuthorised: the caller has no owner claim.
@@ -84,7 +84,7 @@ class Recording:
             if self._runs.add(owner, job.run, [_record(task, step, job, asker, made)]):
                 made.then()
                 return made.answer
-            # Somebody recorded the same in the meantime: there is one answer, and that is it.
+            # Another worker recorded it meanwhile: its answer is the one that counts.
             found = self._runs.find(owner, job.run, task, step)
         record = found[0]
         same = (record.job_sha256, record.claims_sha256) == (job_digest(job), claims_digest(asker))
@@ -93,7 +93,7 @@ class Recording:
         return replay(record)
 
     def records(self, asker: Principal, run: RunRef | RunName, task: str) -> Sequence[Record]:
-        """What a task recorded under a run of the caller's, in the order in which it was made.
+        """Return a task's records under a run of the caller's, in the order in which they were made.
 
         Raises:
             NotAuthorised: the caller has no owner claim.
@@ -110,7 +110,7 @@ class Recording:
 
 
 def owner_of(caller: Principal | None) -> str:
-    """The owner of the caller's runs.
+    """Return the owner of the caller's runs.
 
     Raises:
         NotAuthorised: there is no caller, or none with the owner claim.
@@ -121,25 +121,25 @@ def owner_of(caller: Principal | None) -> str:
 
 
 def job_digest(job: Job) -> bytes:
-    """SHA-256 of the canonical JSON of a job without its token."""
+    """Return the SHA-256 of the canonical JSON of a job without its token."""
     plain = job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"})
     return _digest(plain)
 
 
 def claims_digest(asker: Principal) -> bytes:
-    """SHA-256 of the canonical JSON of the caller's mapped claims."""
+    """Return the SHA-256 of the canonical JSON of the caller's mapped claims."""
     return _digest(dict(asker.claims.items()))
 
 
 def _digest(value: dict[str, Any]) -> bytes:
     try:
         return bytes.fromhex(canonical_sha256(value))
-    except ValueError:  # an integer beyond a double: the contract has it, RFC 8785 no form for it
+    except ValueError:  # an integer beyond a double: allowed by the contract, without a form in RFC 8785
         return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
 
 
 def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
-    """The pins of an answer's (corpus, candidate), in its order."""
+    """Return the pins of an answer's (corpus, candidate) pairs, in order."""
     return [
         RecordedPin(
             Pin(

@@ -1,4 +1,4 @@
-"""`pinned_replay`: the same chunks again by what they say, whatever the index or the embedding model does today."""
+"""`pinned_replay`: the same chunks again by their content, independent of the index and the embedding model."""
 
 from __future__ import annotations
 
@@ -30,30 +30,29 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.recording import Recording
     from worker.model import Chunk, Principal
 
 TASK = "pinned_replay"
 log = logs.logger("worker.replay")
 SCAN_LIMIT = 50_000
-"""Chunks looked through for bare hashes where a corpus has no hash column."""
+"""Most chunks scanned for bare hashes in a corpus without a hash column."""
 
 DEFAULT_WEIGHT = 0.5
 
 MISSING_SECONDS = 0.005
-"""Pins of which one is missing are resolved in a multiple of this. Postgres takes longer over a row that it then hides
-than over none: without this, the time of an answer would tell which of the two a missing pin is."""
+"""Resolving pins of which one is missing takes a multiple of this. Postgres takes longer for a hidden row than for
+none: without this, response times would reveal whether a missing pin is hidden or gone."""
 
 
 class Replay:
     """Answers `pinned_replay` jobs.
 
     Args:
-        corpora: where pinned chunks stand.
-        runs: records to replay.
+        corpora: the corpora of pinned chunks.
+        runs: recorded runs to replay.
         recording: answers recorded jobs once.
-        clock: for the trace, and for when a missing pin is told; no result depends on it.
+        clock: for the trace, and for the time of answers with missing pins; no result depends on it.
     """
 
     def __init__(self, corpora: Corpora, runs: Runs, recording: Recording, clock: Callable[[], float]) -> None:
@@ -67,7 +66,7 @@ class Replay:
 
         Raises:
             InvalidJob: a hash, a citations document or a run is wrong or unknown.
-            NotAuthorised: a corpus that isn't public, or a run, and nobody that this worker believes is asking.
+            NotAuthorised: the token is missing or invalid, for a run or for a corpus that isn't public.
         """
         if job.sources is not None:
             return self._once(job, context, lambda: self._inline(job, job.sources or [], context))
@@ -76,7 +75,7 @@ class Replay:
         return self._once(job, context, lambda: self._from_corpus(job, self._pins(job, context), context))
 
     def _once(self, job: PinnedReplay, context: JobContext, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Recorded, if the job names a run beside its pins."""
+        """Answer, and record the answer if the job names a run besides its pins."""
         if job.run is None or (job.required_chunk_hashes is None and job.citations is None):
             return answer()
         asker = self._corpora.asker(self._corpora.get(job.corpus), context)
@@ -111,7 +110,7 @@ class Replay:
         return self._pins_of_run(job.run, "run", context)
 
     def _pins_of_run(self, name: RunRef | RunName, path: str, context: JobContext) -> list[Pin]:
-        """Pins of all that was recorded under a run (or under one step of it)."""
+        """Return the pins of all records under a run, or under one step of it."""
         asker = context.caller
         owner = owner_of(asker) if asker is not None else ""
         records = self._runs.find(owner, name, None, name.step) if owner else []
@@ -145,9 +144,9 @@ class Replay:
         return _answer(chunks, outcomes, len(filled), truncated, 0, tracer)
 
     def at_home(self, pins: Sequence[Pin], context: JobContext, named: str | None = None) -> list[Outcome[Chunk]]:
-        """What became of pins, each in the corpus that it was made in (all in the one ``named``): one query a corpus.
+        """Resolve pins, each in its own corpus (or all in the corpus ``named``), with one query per corpus.
 
-        A corpus that the settings name no more holds nothing.
+        Pins of a corpus that the settings no longer name are missing.
         """
         homes = [named or pin.corpus for pin in pins]
         if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
@@ -163,9 +162,9 @@ class Replay:
         return [next(found[home]) for home in homes]
 
     def anywhere(self, pins: Sequence[Pin], context: JobContext) -> list[Outcome[Chunk]]:
-        """What became of pins that do not know their corpus, as those of a citations document.
+        """Resolve pins without a corpus, such as those of a citations document.
 
-        Each in the first corpus, by the settings, that knows it; in none: missing.
+        Each is resolved in the first corpus, in the order of the settings, that has a chunk for it; else it is missing.
         """
         found: list[Outcome[Chunk]] = [*map(missing, pins)]
         left = [*range(len(pins))]
@@ -179,7 +178,7 @@ class Replay:
         return found
 
     def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
-        """What became of pins; where one is missing, after a time that does not tell why."""
+        """Resolve pins; if one is missing, in a time that does not reveal why."""
         started = self._clock()
         found = self._outcomes(corpus, asker, pins)
         if not corpus.settings.public and any(outcome.chunk is None for outcome in found):
@@ -187,7 +186,7 @@ class Replay:
         return found
 
     def _outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
-        """One query for all; pins of an older hash are compared by their own normaliser."""
+        """Resolve all pins with one query; pins of an older hash version are compared by their own normaliser."""
         chunks = self._chunks(corpus, asker, pins)
         versions = {pin.hash_version for pin in pins}
         if versions <= {HASH_VERSION}:
@@ -199,7 +198,7 @@ class Replay:
         return [next(of_version[pin.hash_version]) for pin in pins]
 
     def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
-        """Every visible chunk with a pin's hash or id."""
+        """Return every visible chunk with a pin's hash or id."""
         if not pins:
             return []
         database = self._corpora.database
@@ -247,7 +246,7 @@ class Replay:
 
 
 def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
-    """Hashes that must not come again as fill; a chunk pinned under an older version by what it hashes to now."""
+    """Return the hashes excluded from fill; for a chunk pinned by an older version, also its current hash."""
     return {pin.chunk_hash for pin in asked} | {chunk.chunk_hash for _, chunk in pinned}
 
 
@@ -258,7 +257,7 @@ def _hashed_by(version: int) -> Callable[[Chunk], str]:
 
 
 def pin_of_record(record: CitationRecord, intact: bool) -> Pin:
-    """The pin of a citation. A text that is not what its hash says tells nothing of the bytes that were pinned."""
+    """Return the pin of a citation; its raw hash is known only if the text matches the chunk hash."""
     return Pin(
         chunk_hash=record.chunk_hash,
         hash_version=record.hash_version or HASH_VERSION,
@@ -275,7 +274,7 @@ def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
 
 
 def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
-    """Pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
+    """Return the pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
     with tracer.stage("pins") as counts:
         pins = unique(asked)
         default = len(pins) or DEFAULT_FILL
@@ -286,7 +285,7 @@ def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[
 
 
 def _warn(**counts: int) -> None:
-    """Log each edge case that a job ran into, and how often."""
+    """Log each edge case of a job, with its count."""
     for case, count in counts.items():
         if count:
             log.warning(case, count=count)
@@ -297,7 +296,7 @@ def _fill_order(job: PinnedReplay) -> str:
 
 
 def _from(chunk: Chunk, pin: Pin | None, rank: int) -> dict[str, Any]:
-    """A corpus' chunk as the contract has it in a replay."""
+    """Return a corpus's chunk in the contract's form for a replay."""
     chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash, hash_version = chunk
     return {
         "rank": rank,
@@ -356,13 +355,14 @@ def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
     }
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `pinned_replay`."""
-    return engine.replay.pinned
+def handler(engine: Any) -> Handler:
+    """Return the handler of `pinned_replay`."""
+    answer: Handler = engine.replay.pinned
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Chunks in an answer, what was counted, and what its stages did: each edge case of the contract is among them."""
+    """Return the number of chunks, and a text with all counts, including those of each edge case of the contract."""
     if "results" in answer:
         return batch_summary(answer)
     counts = {name: answer[name] for name in ("matched", "missing", "filled", "truncated", "skipped")}

@@ -1,4 +1,4 @@
-"""A run as one JSON file: out of one worker's Postgres, into another's."""
+"""Run archive: exports a run from one worker's Postgres as a JSON file, and imports it into another's."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
 
 
 class ArchivedObject(BaseModel):
-    """An object of the file: no unknown fields, no coerced types."""
+    """Object of the file: no unknown fields, no coerced types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class ArchivedPin(ArchivedObject):
-    """A pin; see `worker.core.pins.pinning.Pin`."""
+    """Archived pin; see `worker.core.pins.pinning.Pin`."""
 
     rank: Annotated[int, Field(ge=1, lt=2**31)]
     score: Annotated[float, Field(allow_inf_nan=False)] | None
@@ -56,7 +56,7 @@ class ArchivedPin(ArchivedObject):
 
 
 class ArchivedRecord(ArchivedObject):
-    """A record; see `worker.adapters.postgres.runs.Record`. The embedding is base64 of 768 little-endian float32."""
+    """Archived record; see `worker.adapters.postgres.runs.Record`. The embedding is base64 of little-endian float32."""
 
     task: Text
     step: Text
@@ -70,7 +70,7 @@ class ArchivedRecord(ArchivedObject):
 
 
 class ArchivedEvent(ArchivedObject):
-    """An event of the run."""
+    """Archived event of the run."""
 
     at: Annotated[AwareDatetime, Field(strict=False)] | None
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,32}$")]
@@ -78,7 +78,7 @@ class ArchivedEvent(ArchivedObject):
 
 
 class ArchivedJudgement(ArchivedObject):
-    """What was said of a chunk; see `worker.adapters.postgres.feedback.Judgement`."""
+    """Archived judgement of a chunk; see `worker.adapters.postgres.feedback.Judgement`."""
 
     task: Text
     step: Text
@@ -89,7 +89,7 @@ class ArchivedJudgement(ArchivedObject):
 
 
 class ArchivedLeg(ArchivedObject):
-    """What a leg of a recorded hybrid retrieval found: `tune` compares them."""
+    """Archived result of a leg of a hybrid retrieval, used by `tune`."""
 
     leg: LegName
     chunk_ids: list[Text]
@@ -106,18 +106,18 @@ _Legs = TypeAdapter(dict[str, list[ArchivedLeg]])
 
 
 class RunFile(ArchivedObject):
-    """A run, whole.
+    """Complete run.
 
     Attributes:
-        format: says what this is.
-        version: of this form.
-        subject_id: what the run is about.
-        run_id: its name. Whose it is stands nowhere: it becomes that of whoever imports it.
+        format: identifies the format.
+        version: version of the format.
+        subject_id: the run's subject.
+        run_id: the run's id. The file has no owner: the importing owner becomes the run's owner.
         records: in the order in which they were made.
-        events: in their order.
-        feedback: which chunks were used, record by record; files from before there was any have no such field.
+        events: in order.
+        feedback: which chunks were used, by record; missing in files of older versions.
         files: name → base64 of the content.
-        sha256: of the RFC 8785 JSON of all the rest.
+        sha256: digest of the RFC 8785 JSON of all other fields.
     """
 
     format: Literal["retrieval-run"] = "retrieval-run"
@@ -131,19 +131,19 @@ class RunFile(ArchivedObject):
     sha256: str
 
     def digest(self) -> str:
-        """What `sha256` should be."""
-        # Without feedback it is what it was before there was any, so that those files can still be taken in.
+        """Return the expected `sha256`."""
+        # Without feedback it is the digest of older versions, so that their files can still be imported.
         without = {"sha256"} if self.feedback else {"sha256", "feedback"}
         return canonical_sha256(self.model_dump(mode="json", exclude=without))
 
 
 class RunArchive:
-    """Exports and imports runs.
+    """Archive that exports and imports runs.
 
     Args:
-        runs: the records.
-        judgements: the feedback on them.
-        files: the files beside them.
+        runs: the recorded runs.
+        judgements: their feedback.
+        files: their files.
     """
 
     def __init__(self, runs: Runs, judgements: Judgements, files: RunFiles) -> None:
@@ -152,11 +152,11 @@ class RunArchive:
         self._files = files
 
     def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
-        """An owner's runs, in the order in which they were made."""
+        """Return an owner's runs, in the order in which they were made."""
         return [RunName(subject_id=subject, run_id=run) for subject, run in self._runs.names(owner, subject_id)]
 
     def export(self, owner: str, name: RunName) -> bytes:
-        """A run as the bytes of a `RunFile`; the same run gives the same bytes.
+        """Export a run as the bytes of a `RunFile`; the same run gives the same bytes.
 
         Raises:
             InvalidJob: the owner has no such run.
@@ -178,12 +178,12 @@ class RunArchive:
         return sealed.model_dump_json(indent=1).encode() + b"\n"
 
     def restore(self, owner: str, content: bytes) -> RunName:
-        """Take a run in, as the owner's; one that is there already, the same, is left as it is.
+        """Import a run for an owner; an identical existing run is left unchanged.
 
-        A file is no permission: its chunks are looked up with the rights of whoever replays the run.
+        A file grants no permission: its chunks are looked up with the permissions of the caller that replays the run.
 
         Raises:
-            InvalidJob: it is no such file, it was changed, or another run has its name.
+            InvalidJob: the file is invalid or was changed, or another run has its name.
         """
         run = _parsed(content)
         name = RunName(subject_id=run.subject_id, run_id=run.run_id)
@@ -224,7 +224,7 @@ def _parsed(content: bytes) -> RunFile:
 
 
 def _check(record: ArchivedRecord, path: str) -> None:
-    """What the types don't say: an answer that can be given again, by normalisers that are known."""
+    """Check what the types do not cover: a replayable answer, hash versions, and ranks."""
     unknown = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
     if unknown:
         raise InvalidJob(f"this worker knows no hash version {unknown[0]}", f"{path}.pins")

@@ -1,4 +1,4 @@
-"""The files of runs: ``runs/{subject_id}/{run_id}/`` with citations, the caller's outputs, and the run's events."""
+"""Files of runs: ``runs/{subject_id}/{run_id}/`` with citations, the caller's outputs, and the run's events."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 CITATIONS, EVENTS = "citations.json", "events.jsonl"
 
-# A first character that is no dot, and none that a folder or an object store reads as more than a name.
+# No leading dot, and no character with a special meaning in a file system or an object store.
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 
-# What common file systems allow; the same for every store, so that files of runs can move between them.
+# Limit of common file systems; the same for every store, so that files of runs can move between them.
 _FOLDER_BYTES = 255
 
 
 class RunFiles:
-    """Keeps files of runs and notes them among the run's events.
+    """Store of the files of runs, which records each file in the run's events.
 
     Args:
-        runs: where events are.
-        artifacts: where files are.
+        runs: stores events.
+        artifacts: stores files.
     """
 
     def __init__(self, runs: Runs, artifacts: Artifacts) -> None:
@@ -38,20 +38,20 @@ class RunFiles:
         self._artifacts = artifacts
 
     def keep(self, owner: str, run: RunRef | RunName, name: str, content: bytes) -> str:
-        """Put a file in place, its earlier version beside it, and export the run's events anew.
+        """Store a file, keep its earlier version beside it, and export the run's events again.
 
         Args:
-            owner: whose run it is.
-            run: which run.
-            name: of the file, e.g. ``lyrics.json``.
+            owner: owner of the run.
+            run: the run.
+            name: name of the file, e.g. ``lyrics.json``.
             content: the whole file.
 
         Returns:
-            Where it is, below the root of the store: ``{owner's folder}/runs/{subject_id}/{run_id}/{name}``.
+            Its path below the root of the store: ``{owner's folder}/runs/{subject_id}/{run_id}/{name}``.
 
         Raises:
-            InvalidJob: a name or an id that would lead elsewhere.
-            Unavailable: the artifact store or Postgres does not take it.
+            InvalidJob: a name or an id that would lead out of the folder.
+            Unavailable: the artifact store or Postgres is unavailable.
         """
         path = self._artifacts.write(owner, f"{run_path(run)}/{file_name(name)}", content)
         said = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
@@ -60,9 +60,9 @@ class RunFiles:
         return path
 
     def export_events(self, owner: str, run: RunRef | RunName) -> None:
-        """Write all that happened to a run as ``events.jsonl``.
+        """Write all events of a run to ``events.jsonl``.
 
-        The truth is in Postgres; each export is a longer copy of the one before, which is not kept.
+        Postgres is authoritative; each export replaces the one before.
         """
         lines = [
             orjson.dumps({"at": event.at, "kind": event.kind, **event.data}, option=orjson.OPT_UTC_Z)
@@ -71,7 +71,7 @@ class RunFiles:
         self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", b"".join(line + b"\n" for line in lines))
 
     def read_all(self, owner: str, run: RunRef | RunName) -> dict[str, bytes]:
-        """The run's files as they stand, by name, without events and earlier versions."""
+        """Return the run's current files by name, without events and earlier versions."""
         return {
             name: content
             for name in self._artifacts.names(owner, run_path(run))
@@ -80,10 +80,10 @@ class RunFiles:
 
 
 def run_path(run: RunRef | RunName) -> str:
-    """Where a run's files are: ``runs/{subject_id}/{run_id}``.
+    """Return the path of a run's files: ``runs/{subject_id}/{run_id}``.
 
     Raises:
-        InvalidJob: an id that would lead elsewhere, or is too long for a folder.
+        InvalidJob: an id that is not valid as a folder name, or is too long for one.
     """
     for name in ("subject_id", "run_id"):
         value = getattr(run, name)
@@ -95,10 +95,10 @@ def run_path(run: RunRef | RunName) -> str:
 
 
 def file_name(name: str) -> str:
-    """A name for a file of a run.
+    """Check the name of a run's file, and return it.
 
     Raises:
-        InvalidJob: it would lead elsewhere, looks like an earlier version, or is the worker's own.
+        InvalidJob: it would lead out of the folder, looks like an earlier version, or is the worker's own.
     """
     if not _FILE_NAME.fullmatch(name) or "." not in name or re.search(r"\.v\d+\.[^.]*$", name) or name == EVENTS:
         raise InvalidJob("expected the name of a file as lyrics.json, without folders", "file")

@@ -1,4 +1,4 @@
-"""Calls beside a job's own thread: one that fails or is late takes nothing else with it."""
+"""Side calls: optional calls in threads of their own; one that fails or is late affects nothing else."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ AT_ONCE = 8
 
 
 class SideCall(Generic[T]):
-    """A call that was started.
+    """Started call.
 
     Args:
-        future: what comes of it.
-        charges: what was paid for it so far.
+        future: its result.
+        charges: costs of its model calls so far.
     """
 
     def __init__(self, future: Future[T], charges: list[tuple[str, str, Tokens]]) -> None:
@@ -32,9 +32,9 @@ class SideCall(Generic[T]):
         self._charges = charges
 
     def outcome(self, paid: Paid, seconds: float | None = None) -> T | RetrievalError:
-        """What came of it within so many seconds: its result, or why there is none; never raises.
+        """Return its result, or its error after at most ``seconds``; never raises.
 
-        ``paid`` is told here, in the caller's thread, so that the order of calls on a bill is that of the callers.
+        ``paid`` is called here, in the caller's thread, so that the order of entries on a bill is the caller's.
         """
         try:
             error = self._future.exception(seconds)
@@ -45,21 +45,21 @@ class SideCall(Generic[T]):
             paid(*charge)
         if error is None:
             return self._future.result()
-        # Of an unexpected error only the class is told: its text may quote what was sent.
+        # Of an unexpected error only the class is returned: its text may quote the request.
         return error if isinstance(error, RetrievalError) else InternalError(f"a call failed ({type(error).__name__})")
 
 
 class SideCalls:
-    """Starts calls, each in a thread of its own."""
+    """Starter of calls, each in its own thread."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="side")
 
     def start(self, call: Callable[[Paid], T]) -> SideCall[T]:
-        """Start a call; it is given what to tell of its charges."""
+        """Start a call; it gets a function that records its costs."""
         charges: list[tuple[str, str, Tokens]] = []
         return SideCall(self._threads.submit(call, lambda *charge: charges.append(charge)), charges)
 
     def close(self) -> None:
-        """Let threads end once they are idle."""
+        """Stop the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)

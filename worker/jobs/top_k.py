@@ -1,4 +1,4 @@
-"""The engine: who asks, what is searched, in which order it comes out, where it is cut."""
+"""`retrieve_top_k`: the nearest chunks of one corpus, in total order, cut at k."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.recording import Recording
     from worker.model import FilterSet, Principal
 
@@ -32,11 +31,11 @@ TASK = "retrieve_top_k"
 
 
 _AT_ONCE = 16
-"""Queries of a batch in one round trip: more would gain little, and be waited for the longer."""
+"""Queries of a batch per round trip: more would gain little, and take longer to reply."""
 
 
 class _Cut(NamedTuple):
-    """An answer, what it says besides chunks and trace, and the candidates in it."""
+    """Answer, its fields besides chunks and trace, and its candidates."""
 
     answer: dict[str, Any]
     header: dict[str, Any]
@@ -47,8 +46,8 @@ class Retrieval:
     """Answers `retrieve_top_k` jobs.
 
     Args:
-        corpora: what can be searched.
-        searched: where it is searched; records are read from the corpora's own database.
+        corpora: the corpora.
+        searched: the database for searches; records are read from the corpora's own database.
         recording: answers recorded jobs once.
         clock: for the trace only; no result depends on it.
     """
@@ -64,11 +63,11 @@ class Retrieval:
 
         Args:
             job: the validated job.
-            context: the caller is found before anything is searched.
+            context: identifies the caller, before any search.
 
         Raises:
-            InvalidJob: an embedding is wrong, the corpus is not known, or a filter is not mapped.
-            NotAuthorised: nobody that this worker believes is asking, and the corpus is not public.
+            InvalidJob: an embedding is wrong, the corpus is unknown, or a filter is not mapped.
+            NotAuthorised: the token is missing or invalid, and the corpus is not public.
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
         corpus = self._corpora.get(job.corpus)
@@ -102,7 +101,7 @@ class Retrieval:
     def _one(
         self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
     ) -> _Cut:
-        """One query from vector to answer."""
+        """Answer one query."""
         return self._together(job, corpus, filters, [query], asker)[0]
 
     def _together(
@@ -113,14 +112,14 @@ class Retrieval:
         queries: Sequence[vectors.Vector],
         asker: Principal,
     ) -> list[_Cut]:
-        """Several queries in one round trip; the time of their search is shared out among them."""
+        """Answer several queries in one round trip; each trace gets an equal share of the search time."""
         started = self._clock()
         found = corpus.nearest_of_each(self._searched, asker, queries, job.clamped_k, filters, exact=job.exact)
         each = (self._clock() - started) / len(queries)
         return [self._cut(job, corpus, filters, one, each) for one in found]
 
     def _cut(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: Found, seconds: float) -> _Cut:
-        """What was found for a query, as its answer."""
+        """Make a query's answer from the chunks found."""
         tracer = Tracer(self._clock)
         tracer.add("search", seconds, {"fetched": found.fetched, "found": len(found.candidates)})
         k = job.clamped_k
@@ -141,10 +140,10 @@ class Retrieval:
         return _Cut({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
     def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
-        """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
+        """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
         tracer = Tracer(self._clock)
         header = dict(record.answer)
-        header.setdefault("degraded", [])  # records of earlier versions do not say it
+        header.setdefault("degraded", [])  # missing in records of earlier versions
         with tracer.stage("record") as counts:
             chunks = self._corpora.unchanged(asker, [chunk_ref(recorded) for recorded in record.pins])
             kept = [
@@ -160,13 +159,13 @@ class Retrieval:
 
 
 def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> RecordedAnswer:
-    """An answer with what is recorded of it."""
+    """Return an answer with its recorded part."""
     pins = pins_of([(corpus.name, candidate) for candidate in cut.kept])
     return RecordedAnswer(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
 
 
 def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:
-    """A query of a batch: what is wrong with it stays with it."""
+    """Decode a query of a batch; return its error rather than raise it."""
     try:
         return vectors.decode(value, f"query_embeddings[{i}]")
     except InvalidJob as error:
@@ -188,7 +187,7 @@ def _status(kept: int, k: int) -> str:
 
 
 def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | None:
-    """Why there are fewer than k: the first reason that applies."""
+    """Return the first reason that applies for fewer than k chunks."""
     if kept == k:
         return None
     if kept < found:
@@ -196,13 +195,14 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
     return "filters" if filters.given else "visible_rows"
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `retrieve_top_k`."""
-    return engine.retrieval.top_k
+def handler(engine: Any) -> Handler:
+    """Return the handler of `retrieve_top_k`."""
+    answer: Handler = engine.retrieval.top_k
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Chunks in an answer, and its status."""
+    """Return the number of chunks in an answer, and its status."""
     if "results" in answer:
         return batch_summary(answer)
     return len(answer["chunks"]), str(answer["status"])

@@ -1,4 +1,4 @@
-"""What is done to a query before it is searched for, by the name that a job gives."""
+"""Query transformations, by the name that a job gives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 LONGEST = 1000
-"""Characters of a query that a model worded; what it says beyond them is no query any more."""
+"""Most characters of a query that a model worded; the rest is cut off."""
 
 _INSTRUCTIONS = (
     "Reword the user's request as a search query for a technical manual: the key terms and their closest synonyms, "
@@ -29,11 +29,11 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """A query transformed.
+    """Transformed query.
 
     Attributes:
-        text: what to search for.
-        models: what took part.
+        text: the query to search for.
+        models: models used, with names and versions.
     """
 
     text: str
@@ -41,11 +41,11 @@ class Transformed:
 
 
 class Transforms:
-    """The transformations of one process.
+    """Transformations of one process.
 
     Args:
         settings: the worker's settings.
-        model: words queries anew; None: no job may ask for it.
+        model: rewords queries; None: no job may use it.
 
     Raises:
         SettingsError: the glossary can't be read.
@@ -56,7 +56,7 @@ class Transforms:
         self._model = model
 
     def apply(self, name: str, query: str, paid: Paid = unbilled) -> Transformed:
-        """The query to search for; ``paid`` is told of a language model's call.
+        """Transform a query; ``paid`` is called with the cost of a language model's call.
 
         Raises:
             InvalidJob: ``llm`` where the settings name no language model.

@@ -1,1 +1,1 @@
-"""All that sees Celery: tasks, the transport, results, the process pool, metrics."""
+"""Celery integration: tasks, transport, results, process pool, metrics."""

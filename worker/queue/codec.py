@@ -1,8 +1,8 @@
-"""JSON as this worker reads and writes it through Celery.
+"""JSON codec for Celery messages.
 
-Reading: plain JSON only (kombu's own decoder would build dates, decimals and bytes from tagged objects), and
-a task body that can't be decoded becomes a job that fails as `InvalidJob`, so that its sender hears of it.
-Writing: orjson, with a result's bytes put into the message as they are.
+Decoding: plain JSON only (kombu's own decoder would build dates, decimals and bytes from tagged objects). A task body
+that can't be decoded becomes a job that fails as `InvalidJob`, so that its sender gets an error.
+Encoding: orjson; a result's serialised bytes are embedded unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FLAGS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 class JobResult:
-    """A task's return value: serialised once, and shown in logs and events only as a summary."""
+    """Return value of a task: serialised once, shown in logs and events only as a summary."""
 
     __slots__ = ("_json", "_summary")
 
@@ -33,11 +33,11 @@ class JobResult:
 
     @property
     def fragment(self) -> orjson.Fragment:
-        """The JSON, to be put into a larger document as it is."""
+        """JSON to be embedded unchanged in a larger document."""
         return orjson.Fragment(self._json)
 
     def __json__(self) -> Any:
-        """For kombu's own encoder, where that one is in use (an eager call, a test)."""
+        """Return plain data for kombu's own encoder, where that is in use (an eager call, a test)."""
         return json.loads(self._json)  # orjson would make a float of an integer beyond 64 bits
 
 
@@ -53,11 +53,11 @@ UNDECODABLE = (
     "the body could not be decoded as JSON "
     "(malformed, invalid UTF-8, nested too deeply, or an integer with too many digits)"
 )
-"""Why a body is `Unreadable`."""
+"""Error message for a body that is `Unreadable`."""
 
 
 class Unreadable:
-    """Stands for a job whose body could not be decoded."""
+    """Placeholder for a job whose body could not be decoded."""
 
     def __repr__(self) -> str:
         return "<unreadable>"
@@ -68,7 +68,7 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_default, option=_FLAGS)
     except TypeError:
-        # Celery's own control messages may hold what only kombu's encoder knows, or integers beyond 64 bits.
+        # Celery's own control messages may contain types that only kombu's encoder knows, or integers beyond 64 bits.
         return str(kombu_dumps(value)).encode()
 
 
@@ -79,10 +79,10 @@ def _default(value: Any) -> Any:
 
 
 def parse(data: bytes | str) -> Any:
-    """Decode JSON, in a time that grows with its length.
+    """Decode JSON in linear time.
 
-    Python's garbage collector would go through all lists and objects again and again while more of them are made: four
-    times the time, of a message that holds little else. JSON has no cycles to be found.
+    The garbage collector is off meanwhile: it would traverse all lists and objects repeatedly while more are created,
+    four times the time for a message that consists of them. JSON has no cycles to collect.
 
     Raises:
         ValueError: it isn't JSON, or an integer has more digits than Python reads (`sys.set_int_max_str_digits`).
@@ -107,16 +107,16 @@ def loads(data: bytes | str) -> Any:
     try:
         return parse(raw)
     except (ValueError, RecursionError):
-        # A task's body starts so; a control message or an event can't be answered anyway.
+        # A task's body starts with a bracket; a control message or an event can't be answered anyway.
         if raw.lstrip()[:1] not in {"[", b"["}:
             raise ValueError("the message is not JSON") from None
         return [[Unreadable()], {}, {}]
 
 
 def install() -> None:
-    """Make this the JSON of this process, in place of kombu's, and let it unpack nothing.
+    """Register this codec as the process's JSON, in place of kombu's, and refuse compressed messages.
 
-    kombu unpacks a message by its header before anybody can look at it: 408 kB became 1.7 GB.
+    kombu decompresses a message by its header before any check is possible: 408 kB became 1.7 GB.
     """
     register("json", dumps, loads, content_type="application/json", content_encoding="utf-8")
     for content_type in compression.encoders():

@@ -1,6 +1,6 @@
-"""How this project's connections to Redis behave: none waits for ever, and a lost one is soon made again.
+"""Redis connection options: no wait is unbounded, and a lost connection is re-established soon.
 
-A silent link looks like a slow answer. What the settings mean together is in docs/operations.md.
+A silent link looks like a slow reply. docs/operations.md explains how the settings work together.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from celery.app.amqp import AMQP
 from kombu.connection import Connection
 
 ANSWER_SECONDS = 3.0
-"""How long Redis may take for one answer. Must be longer than a worker's blocking pop (`brpop_timeout`, 1 s), whose
-answer comes after that time where the queue is empty."""
+"""Time limit for one reply of Redis. Must be longer than a worker's blocking pop (`brpop_timeout`, 1 s), whose reply
+comes after that time if the queue is empty."""
 
 _KEEPALIVE = {
     # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 2,
     "TCP_KEEPCNT": 3,
-    # Milliseconds that sent bytes may stay unacknowledged.
+    # Milliseconds that sent bytes may remain unacknowledged.
     "TCP_USER_TIMEOUT": 10_000,
 }
 
@@ -29,38 +29,38 @@ SOCKETS: dict[str, Any] = {
     "socket_timeout": ANSWER_SECONDS,
     "socket_connect_timeout": ANSWER_SECONDS,
     "socket_keepalive": True,
-    # Not every system has each.
+    # Not every system has all of them.
     "socket_keepalive_options": {
         getattr(socket, name): value for name, value in _KEEPALIVE.items() if hasattr(socket, name)
     },
     "health_check_interval": 3,
-    # One try within another would multiply their times, and the event loop stands still meanwhile. What Redis has not
-    # heard is owed by the transport, and said again.
+    # Nested retries would multiply their times, and the event loop is blocked meanwhile. The transport keeps a command
+    # that Redis has not received and sends it again.
     "retry_on_timeout": False,
 }
-"""For `broker_transport_options`. A blocking pop without an answer is given up after 4 s, looked at every second."""
+"""For `broker_transport_options`. A blocking pop without a reply is abandoned after 4 s, checked every second."""
 
 RESULTS: dict[str, Any] = {
     "redis_socket_timeout": ANSWER_SECONDS,
     "redis_socket_connect_timeout": ANSWER_SECONDS,
     "redis_socket_keepalive": True,
     "redis_backend_health_check_interval": 3,
-    # One try within another would multiply their times: the outer one alone counts, with pauses of
-    # 0.1, 0.2, 0.4, … at most 5 s, each times a random factor. Then the job goes back to its queue.
+    # Nested retries would multiply their times: only the outer one retries, with pauses of
+    # 0.1, 0.2, 0.4, … at most 5 s, each times a random factor. Then the job is requeued.
     "result_backend_transport_options": {"retry_policy": {"max_retries": 0}},
     "result_backend_always_retry": True,
     "result_backend_max_retries": 8,
     "result_backend_base_sleep_between_retries_ms": 50,
     "result_backend_max_sleep_between_retries_ms": 5_000,
 }
-"""Celery's settings of the results' Redis."""
+"""Celery settings for the result backend's Redis."""
 
 
 _TLS = ("ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
 def tls(url: str) -> dict[str, str] | None:
-    """What a URL of Redis says of TLS, for Flower: it takes this from Celery's `broker_use_ssl` only.
+    """Return the TLS options of a Redis URL, for Flower, which reads them from Celery's `broker_use_ssl` only.
 
     >>> tls("rediss://worker:secret@redis/0?ssl_cert_reqs=required&ssl_ca_certs=/ca.crt")
     {'ssl_cert_reqs': 'required', 'ssl_ca_certs': '/ca.crt'}
@@ -74,7 +74,7 @@ def tls(url: str) -> dict[str, str] | None:
 
 
 class _Connection(Connection):
-    """A connection that is tried again every few seconds; kombu's own pauses grow to half a minute."""
+    """Connection that is retried every few seconds; kombu's own pauses grow to half a minute."""
 
     def ensure_connection(self, *args: Any, **options: Any) -> Any:
         """Connect; see `kombu.Connection.ensure_connection`."""
@@ -83,6 +83,6 @@ class _Connection(Connection):
 
 
 class Amqp(AMQP):
-    """Celery's access to the broker, by such connections."""
+    """Celery's broker access, with `_Connection`."""
 
     Connection = _Connection

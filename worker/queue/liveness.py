@@ -1,9 +1,9 @@
-"""Connections to Redis that are asked whether they still live, where that is in doubt.
+"""Liveness probes for Redis connections.
 
-A connection that a firewall has forgotten, or that was made while the network swallowed everything, never says so:
-whoever uses it waits for the whole answer time. Where one is silent, all that are as old are silent too, and each of
-them would cost as much. So a connection has to answer a short question first, if it was idle, or if another one to the
-same server was silent since it was made. If it does not, it is made anew.
+A connection that a firewall has dropped, or that was opened while the network lost all packets, reports no error: its
+user waits for the whole reply timeout. If one is silent, all of the same age are, and each would cost the same time. So
+a connection is probed with a ``PING`` before a command if it was idle, or if another one to the same server has timed
+out since it was opened. If the probe fails, it reconnects.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     Server: TypeAlias = "tuple[str, int] | str"
 
 PATIENCE_SECONDS = 0.5
-"""So long a connection in doubt may take to answer."""
+"""Time limit for the reply to a probe."""
 
 _silences: dict[Server, int] = {}
-"""How often a connection of this process was silent, by server."""
+"""Number of reply timeouts in this process, by server."""
 
 
 @functools.cache
 def probed(connection_class: Any) -> Any:
-    """A class of connections that are asked where they are in doubt.
+    """Return a connection class that probes before a command if it was idle or a peer timed out.
 
     Args:
-        connection_class: redis-py's. Its ``health_check_interval`` says after how many idle seconds one is in doubt.
+        connection_class: redis-py's. Its ``health_check_interval`` is the number of idle seconds before a probe.
 
     Returns:
-        Its subclass. A command that comes before the question was answered has not been sent: it is safe to wait for
-        the new connection, but for one that is in the middle of a ``WATCH``, which this project does not use.
+        Its subclass. A command is sent only after the probe was answered, so reconnecting is safe, except in the middle
+        of a ``WATCH``, which this project does not use.
     """
 
     class Connection(connection_class):  # type: ignore[misc] # which class, Celery and kombu decide
         _known_silences = 0
 
         def connect_check_health(self, *args: Any, **options: Any) -> None:
-            """Connect, if it is not; what was silent before is none of its matter."""
+            """Connect if necessary; timeouts before the connection was opened do not count."""
             known = _silences.get(_server(self), 0)
             if self._sock is None:
                 self._known_silences = known
             super().connect_check_health(*args, **options)
 
         def check_health(self) -> None:
-            """Before a command: ask, if there is doubt."""
+            """Probe before a command if necessary."""
             is_idle = self.health_check_interval and time.monotonic() > self.next_health_check
             if is_idle or self._known_silences != _silences.get(_server(self), 0):
                 self._ask()
@@ -64,7 +64,7 @@ def probed(connection_class: Any) -> Any:
             self.connect()
 
         def read_response(self, *args: Any, **options: Any) -> Any:
-            """An answer; that there is none is noted for the others."""
+            """Read a reply; count a timeout for the other connections."""
             try:
                 return super().read_response(*args, **options)
             except redis.TimeoutError:
@@ -76,6 +76,6 @@ def probed(connection_class: Any) -> Any:
 
 
 def _server(connection: Any) -> Server:
-    """Where a connection leads: host and port, or the path of a socket."""
+    """Return a connection's server: host and port, or the path of a socket."""
     path: str | None = getattr(connection, "path", None)
     return path if path is not None else (connection.host, connection.port)

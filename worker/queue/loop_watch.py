@@ -1,4 +1,4 @@
-"""A watch on the main process' event loop: how long it stood still, where it stood still."""
+"""Stall detection for the main process's event loop."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ log = logs.logger("worker.loop_watch")
 
 BEAT_SECONDS = 0.25
 NOTED_SECONDS = 0.1
-"""Shorter stalls are not counted: a machine has other work."""
+"""Shortest stall that is counted; a machine has other work too."""
 
 LOGGED_SECONDS = 1.0
 
 
 class LoopWatch:
-    """Called by an event loop at every beat; a beat that comes late tells for how long nothing else was called.
+    """Stall detector, called by an event loop at every beat; the delay of a beat is the length of a stall.
 
     Args:
         clock: monotonic seconds.
-        note: is told of a stall, in seconds.
+        note: called with the length of a stall, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float], note: Callable[[float], object]) -> None:
         self._clock = clock
         self._note = note
-        self._due = float("inf")  # the first beat begins
+        self._due = float("inf")  # until the first beat
 
     def beat(self) -> None:
-        """Note how late this is."""
+        """Measure the delay of this beat."""
         now = self._clock()
         late, self._due = now - self._due, now + BEAT_SECONDS
         if late < NOTED_SECONDS:

@@ -1,9 +1,9 @@
-"""What the workers of a machine count, for Prometheus.
+"""Prometheus metrics of the workers on a machine.
 
-Every pool process writes its numbers into mapped files of one folder (the multi-process mode of prometheus_client);
-whoever is asked adds the files up. A file belongs to a place, not to a process: to the number of a worker and the
-number of a process in its pool. Who takes a place carries its file on, so nothing is lost when a process dies, sums
-never fall, and there are as many files as there were places at once, however often processes come and go.
+Every pool process writes its numbers into mapped files of one folder (the multi-process mode of prometheus_client); the
+process that serves a scrape sums the files. A file belongs to a slot, not to a process: to the number of a worker and
+the number of a process in its pool. The next process in a slot continues its file, so nothing is lost when a process
+dies, sums never decrease, and there are as many files as there were slots at once, however often processes restart.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STALL = "retrieval_main_loop_stall_seconds"
 
 
 class Definition(NamedTuple):
-    """A metric; `core.observations` says what goes into it."""
+    """Definition of a metric; `core.observations` makes its values."""
 
     kind: type[Counter | Histogram | Summary]
     name: str
@@ -133,31 +133,31 @@ GAUGES = (
 
 
 class Depth(Protocol):
-    """Dead letters and delayed messages of a queue; see `worker.queue.transport.dead_letters.Depth`."""
+    """Counts of a queue's dead letters and delayed messages; see `worker.queue.transport.dead_letters.Depth`."""
 
     @property
     def queue(self) -> str:
-        """Its name."""
+        """Name of the queue."""
 
     @property
     def letters(self) -> int:
-        """How many."""
+        """Number of dead letters."""
 
     @property
     def oldest_seconds(self) -> float | None:
-        """Age of the oldest."""
+        """Age of the oldest dead letter, in seconds."""
 
     @property
     def delayed(self) -> int:
-        """How many messages wait for their time or their turn."""
+        """Number of messages that wait for their due time or their turn."""
 
 
 class Metrics:
-    """The metrics of one worker.
+    """Metrics of one worker.
 
     Args:
-        settings: where they are kept and shown.
-        depths: tells of the queues' dead letters and delayed messages, when asked.
+        settings: folder, address and port.
+        depths: returns the queues' counts of dead letters and delayed messages.
     """
 
     def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
@@ -170,10 +170,10 @@ class Metrics:
         self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     def start(self) -> None:
-        """Take a place in the folder, and serve ``/metrics``, until `close`; in the main process, before any fork.
+        """Take a slot in the folder and serve ``/metrics`` until `close`; in the main process, before any fork.
 
         Raises:
-            SettingsError: the folder can't be used, or the address and port not be listened on.
+            SettingsError: the folder can't be used, or the address and port can't be bound.
         """
         atexit.register(self.close)
         folder = Path(self._settings.folder or self._private_folder()).absolute()
@@ -181,14 +181,14 @@ class Metrics:
             worker, reserved = _free_number(folder)
             self._exits.callback(reserved.close)
             own = _Files(f"{glob.escape(str(folder))}/*_{worker}-*.db")
-            own.collect()  # what it carries on can be read, too
+            own.collect()  # checks that files it continues are readable
         except OSError as error:
             raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
         except (RuntimeError, ValueError, struct.error):
             raise SettingsError(f"the setting metrics.folder, {folder}: a file in it is broken; empty it") from None
         self._place = f"{worker}-main"
-        # prometheus_client knows no other way to be told the folder; its value class is chosen here and not by that
-        # variable, so that a Flower started from the same environment keeps metrics of its own kind.
+        # prometheus_client takes the folder only from this variable. Its value class is set here and not by that
+        # variable, so that a Flower started from the same environment keeps its own kind of metrics.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         values.ValueClass = values.MultiProcessValue(lambda: self._place)  # type: ignore[no-untyped-call] # it has no types
         self._families = {d.name: d.kind(d.name, d.meaning, d.labels, registry=None, **d.options) for d in DEFINITIONS}
@@ -215,22 +215,22 @@ class Metrics:
         return folder
 
     def forked(self, process: int) -> None:
-        """Go on in a pool process.
+        """Switch to a pool process's slot, after a fork.
 
         Args:
-            process: its number in the pool; no two have the same at one time.
+            process: its number in the pool, unique at any time.
         """
         self._place = f"{self._place.partition('-')[0]}-{process}"
         if self._server is not None:
-            # The main process listens; a copy of its socket would keep the port taken after its death.
+            # The main process listens; an inherited socket would keep the port in use after its death.
             self._server.socket.close()
 
     def close(self) -> None:
-        """Give the place back, stop listening, remove a private folder."""
+        """Release the slot, stop listening, remove a private folder."""
         self._exits.close()
 
     def job(self, task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | None) -> None:
-        """Add one job; arguments as `of_job` has them. Nothing happens before `start`."""
+        """Add one job; arguments as for `of_job`. Does nothing before `start`."""
         if not self._families:
             return
         try:
@@ -240,7 +240,7 @@ class Metrics:
             log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
 
     def stall(self, seconds: float) -> None:
-        """Add a stall of the main process' event loop. Nothing happens before `start`."""
+        """Add a stall of the main process's event loop. Does nothing before `start`."""
         if self._families:
             with contextlib.suppress(OSError):  # a full disk must not end the loop
                 self._add(_STALL, ("main",), seconds)
@@ -256,7 +256,7 @@ class Metrics:
 
 
 class _Files:
-    """Adds up the files that match a pattern; a collector as prometheus_client wants it."""
+    """Collector for prometheus_client that sums the files matching a pattern."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -267,13 +267,13 @@ class _Files:
 
 
 class _Depths:
-    """What is now, and not what was counted; the same from every worker, because Redis tells it."""
+    """Collector of current queue depths, read from Redis and so the same on every worker."""
 
     def __init__(self, depths: Callable[[], Iterable[Depth]]) -> None:
         self._depths = depths
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is asked at the start: Redis may be away."""
+        """Return nothing, so that registering does not query Redis, which may be unavailable."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -287,14 +287,14 @@ class _Depths:
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
-    """Let this process' own ``/metrics`` (Flower's) show what all workers of a folder counted as well.
+    """Add the metrics of all workers of a folder to this process's own ``/metrics`` (Flower's).
 
     Args:
-        folder: the setting ``metrics.folder``; nothing is shown without one.
-        depths: tells of the queues' dead letters, when asked.
+        folder: the setting ``metrics.folder``; without one nothing is added.
+        depths: returns the queues' depths.
 
     Raises:
-        SettingsError: there is no such folder, and it can't be made.
+        SettingsError: there is no such folder, and it can't be created.
     """
     if folder:
         try:
@@ -306,9 +306,9 @@ def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> No
 
 
 def _free_number(folder: Path) -> tuple[int, BinaryIO]:
-    """The least number that no running worker of this folder has, and the open file that reserves it.
+    """Return the lowest number that no running worker of this folder has, and the open file that reserves it.
 
-    Pool processes inherit the file, so a number is free only once the last process that may still write has ended.
+    Pool processes inherit the file, so a number is free only once the last process that could write has ended.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number in itertools.count():

@@ -1,10 +1,11 @@
-"""Celery's prefork pool, with less work for each job, and none for a process that is about to end.
+"""Celery's prefork pool, with less overhead per job and no jobs for processes that are about to exit.
 
-Its event loop turns several times for a job, and at each turn stock Celery registers anew what is registered already.
-Here a job goes to an idle process at once, not at a later turn, and what has not changed is left alone.
+The event loop runs several times per job, and each time stock Celery registers again what is registered already. Here a
+job goes to an idle process at once, not in a later iteration, and unchanged registrations are left alone.
 
-A process says that a job begins before it begins. So a job whose process died without that has not begun: another
-process gets it. A process that will end, because it was told to or has done its share, says so and gets no other.
+A process reports that a job begins before it begins. So a job whose process died without that report has not begun and
+goes to another process. A process that will exit, because it was asked to stop or has reached a limit, reports that and
+gets no more jobs.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("worker.prefork")
 
 LEAVING = 16
-"""A message of a pool process to the main one, beside billiard's and Celery's own: the job it ends is its last."""
+"""Message type from a pool process to the main one, besides billiard's and Celery's: its current job is its last."""
 
 _KILLED_SECONDS = 1.0
-"""How long the main process waits for the end of a process that it killed."""
+"""Time that the main process waits for the exit of a process that it killed."""
 
 
 class _Readers:
-    """An event loop's readers; one that is there as it should be is not added again."""
+    """Readers of an event loop; one that is registered already is not added again."""
 
     def __init__(self, hub: Any) -> None:
         self._hub = hub
@@ -48,20 +49,20 @@ class _Readers:
 
 
 class _ResultHandler(asynpool.ResultHandler):
-    """Reads what pool processes say. A process that was just read from is known to the loop."""
+    """Reader of the pool processes' messages; does not register a process again after each read."""
 
     def _make_process_result(self, hub: Any) -> Any:
         return super()._make_process_result(_Readers(hub))
 
 
 class _Reports:
-    """What a pool process tells the main one. Before the outcome of its last job it says that it is leaving.
+    """Messages from a pool process to the main one; adds `LEAVING` before the outcome of the last job.
 
     Args:
-        queue: to the main process.
-        pid: of this process.
-        most_jobs: after so many it ends; none: after any number.
-        most_memory: beyond so many KiB it ends after its job; none: at any size.
+        queue: queue to the main process.
+        pid: id of this process.
+        most_jobs: number of jobs after which it exits; None: no limit.
+        most_memory: KiB of memory beyond which it exits after its job; None: no limit.
     """
 
     def __init__(self, queue: Any, pid: int, most_jobs: int | None, most_memory: int | None) -> None:
@@ -78,14 +79,14 @@ class _Reports:
         self._put(message)
 
     def _is_leaving(self) -> bool:
-        """Whether billiard will end this process after its job; it looks at the same, a moment later."""
+        """Return whether billiard will end this process after its job; it checks the same a moment later."""
         done_enough = bool(self._most_jobs) and self._begun >= (self._most_jobs or 0)
-        # Memory at its peak: what is too much now is too much in a moment.
+        # Peak memory: too much now is too much a moment later.
         return done_enough or (bool(self._most_memory) and mem_rss() > (self._most_memory or 0))
 
 
 class _Worker(asynpool.Worker):
-    """A pool process that says when it will end, and whose jobs alone are ended by the soft time limit."""
+    """Pool process that reports when it will exit, and in which the soft time limit interrupts only job code."""
 
     outq: Any
     maxtasks: Any
@@ -102,16 +103,16 @@ class _Worker(asynpool.Worker):
 
 
 class _TimeLimits(pool.TimeoutHandler):
-    """Ends a process first, and says then that its job took too long: two outcomes of one job could follow each other.
+    """Time limits that end a process first and report the timeout then, so that a job never gets two outcomes.
 
     Attributes:
-        read: takes note of what a process has said to the end.
+        read: reads the remaining messages of a process.
     """
 
     read: Callable[[Any], None]
 
     def on_hard_timeout(self, job: Any) -> None:
-        process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- nothing public tells it
+        process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- no public API
         if process is not None and not job.ready():
             self._trywaitkill(process)
             process._popen.wait(timeout=_KILLED_SECONDS)  # noqa: SLF001 -- `join` has no time limit
@@ -120,7 +121,7 @@ class _TimeLimits(pool.TimeoutHandler):
 
 
 class _Pool(asynpool.AsynPool):
-    """A pool that hands a job to an idle process at once, and to none that is about to end."""
+    """Pool that hands a job to an idle process at once, and never to one that is about to exit."""
 
     ResultHandler = _ResultHandler
     TimeoutHandler = _TimeLimits
@@ -143,16 +144,16 @@ class _Pool(asynpool.AsynPool):
         return handler
 
     def on_process_leaving(self, pid: int) -> None:
-        """A process has said that it ends after its job."""
+        """Retire a process that has reported that it exits after its job."""
         self._retire(*(process for process in self._pool if process.pid == pid))
 
     def on_process_alive(self, pid: int) -> None:
-        """A process is ready for jobs, unless it was told to end meanwhile."""
+        """Mark a process as ready for jobs, unless it was asked to stop meanwhile."""
         super().on_process_alive(pid)
         self._retire(*(process for process in self._pool if process.pid == pid and _is_leaving(process)))
 
     def _retire(self, *processes: Any) -> None:
-        """Give a process no other job."""
+        """Give processes no more jobs."""
         for process in processes:
             process.is_leaving = True
             if self._fileno_to_inq.get(process.inqW_fd) is process:
@@ -163,7 +164,7 @@ class _Pool(asynpool.AsynPool):
         """End idle processes.
 
         Raises:
-            ValueError: there are fewer.
+            ValueError: fewer than ``n`` are idle.
         """
         idle = [process for process in self._pool if self._is_idle(process)][:n]
         for process in idle:
@@ -176,19 +177,19 @@ class _Pool(asynpool.AsynPool):
             raise ValueError("Can't shrink pool. All processes busy!")
 
     def _is_idle(self, process: Any) -> bool:
-        """Whether nothing is written to a process, and it is not on its way out."""
+        """Return whether no job is assigned to a process and it is not about to exit."""
         return not _is_leaving(process) and all(
-            process is not job._write_to and process is not job._scheduled_for  # noqa: SLF001 -- nothing public tells it
+            process is not job._write_to and process is not job._scheduled_for  # noqa: SLF001 -- no public API
             for job in self._cache.values()
         )
 
     def terminate_job(self, pid: int, sig: Any = None) -> None:
-        """End a process for the sake of its job."""
+        """End a process to terminate its job."""
         super().terminate_job(pid, sig)
         self.on_process_leaving(pid)
 
     def on_job_ready(self, job: int, i: Any, obj: Any, inqW_fd: int) -> None:  # noqa: N803 -- billiard's name
-        """A job has ended; a process that was to end with it, and did not, ends now."""
+        """Finish a job; kill its process if that should have ended with the job and did not."""
         super().on_job_ready(job, i, obj, inqW_fd)
         process = self._fileno_to_inq.get(inqW_fd)
         if getattr(process, "_job_terminated", False):
@@ -198,24 +199,24 @@ class _Pool(asynpool.AsynPool):
     # --- processes that died ------------------------------------------------------------------------
 
     def on_job_process_down(self, job: Any, pid_gone: int) -> None:
-        """A job's process is gone. What it had said is read first, or another would run what it has begun.
+        """Handle a job whose process is gone, after reading its messages: a job that has begun must not run again.
 
-        Billiard comes here also for a process that died a moment ago, and that it has not missed yet.
+        Billiard also calls this for a process that died a moment ago and was not reaped yet.
         """
-        process = job._write_to  # noqa: SLF001 -- nothing public tells it
+        process = job._write_to  # noqa: SLF001 -- no public API
         if process is not None and not job._accepted and not process._is_alive():  # noqa: SLF001 -- the same
             self.process_flush_queues(process)
             if job._accepted:  # noqa: SLF001 -- the same
-                return  # lost with its process, as soon as that is missed
+                return  # lost with its process, once that is reaped
         super().on_job_process_down(job, pid_gone)
 
     def did_start_ok(self) -> bool:
-        """Begin; a process that died meanwhile is replaced, and no reason for a worker to end itself."""
+        """Replace processes that died during the start, which is no reason for the worker to exit."""
         self.maintain_pool()
         return True
 
     def maintain_pool(self) -> None:
-        """Replace processes that died; if they die faster than that, the worker ends, and says so."""
+        """Replace processes that died; if they die too often, log it and end the worker."""
         try:
             super().maintain_pool()
         except RestartFreqExceeded:
@@ -223,7 +224,7 @@ class _Pool(asynpool.AsynPool):
             raise
 
     def _track_child_process(self, proc: Any, hub: Any) -> None:
-        """Watch a process for its end, also one whose end was noticed and that is not gone yet."""
+        """Watch a process for its exit, also one whose exit was noticed but that is not gone yet."""
         if getattr(proc, "_sentinel_poll", 0) is None:
             del proc._sentinel_poll  # noqa: SLF001 -- Celery's own mark
         super()._track_child_process(proc, hub)
@@ -231,12 +232,12 @@ class _Pool(asynpool.AsynPool):
     # --- jobs ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Forget what no process has, when a connection is lost or the worker ends.
+        """Drop jobs that no process has, when a connection is lost or the worker ends.
 
-        Celery forgets also what was written to a process that has not said yet that it begins. The process runs it all
-        the same: the job would run twice, and at its end the process would wait 30 s for its outcome to be read.
+        Celery also drops a job that was written to a process but not accepted yet. The process runs it all the same:
+        the job would run twice, and the process would wait 30 s for its outcome to be read.
         """
-        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- nothing public tells it
+        written = [job for job in self._cache.values() if job._write_to is not None and not job._accepted]  # noqa: SLF001 -- no public API
         for job in written:
             job._accepted = True  # noqa: SLF001 -- the same
         super().flush()
@@ -249,21 +250,21 @@ class _Pool(asynpool.AsynPool):
         put_back = self._put_back
 
         def put_and_write(job: Any) -> None:
-            """Not at the loop's next turn: whoever is idle takes it now."""
+            """Write a job to an idle process now, not in the loop's next iteration."""
             put(job)
             idle = self._all_inqueues - self._active_writes - self._busy_workers
             if idle:
                 write([*idle])
 
         def put_back_and_tell(job: Any) -> None:
-            """It has not begun, and waits for a process again."""
+            """Queue a job that has not begun for a process again."""
             put_back(job)
-            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- nothing public leads to it
+            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
             if job in self.outbound_buffer and hasattr(request, "wait_for_process"):
                 request.wait_for_process()
 
         def on_poll_start() -> None:
-            """Only where a job waits for a process, or a process is still watched for room."""
+            """Prepare writes only if a job waits for a process, or a process is still watched for writing."""
             if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
                 prepare()
 
@@ -275,6 +276,6 @@ def _is_leaving(process: Any) -> bool:
 
 
 class TaskPool(prefork.TaskPool):
-    """The pool of a worker; named as Celery's own is, by which it is known."""
+    """Pool of a worker; has the name of Celery's own, by which Celery identifies it."""
 
     Pool = _Pool

@@ -1,6 +1,6 @@
-"""Celery's remote control, by an allow-list: whoever may write to its channel can ask, and size the pool, and no more.
+"""Celery's remote control with an allow-list: any client of its channel can query and resize the pool, no more.
 
-Nothing that a control message holds raises: an exception would close the channel, or end the worker.
+No content of a control message raises: an exception would close the channel, or end the worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logs.logger("worker.remote_control")
 
 MOST_PROCESSES = 64
-"""A pool is not made larger than this by remote control, and not smaller than one."""
+"""Largest pool that remote control can set; the smallest is one."""
 
 _LONGEST = 255
 _CLOCKS = 2**53
@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "scheduled": (),
     "stats": (),
 }
-"""What any worker does when it is told to: commands, and their arguments."""
+"""Commands that every worker accepts, with their arguments."""
 
 _CHECKS: dict[str, Callable[[object], bool]] = {
     **dict.fromkeys(("max", "min", "n"), _is_count),
@@ -75,24 +75,24 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "taskinfoitems": _is_nothing,
     "ids": _is_ids,
 }
-"""What an argument must be."""
+"""Check of each argument."""
 
 _QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
 
 
 class Refused(Exception):
-    """A command that is not run; the message is the reply."""
+    """Refused command; the message is the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A well-formed control message.
+    """Well-formed control message.
 
     Attributes:
-        method: which command.
-        arguments: by name.
-        asker: the routing key of the queue of replies; None: no reply is wanted.
-        ticket: tells the asker which of its questions is answered.
+        method: name of the command.
+        arguments: arguments by name.
+        asker: routing key of the caller's reply queue; None: no reply is wanted.
+        ticket: id by which the caller matches the reply to its request.
     """
 
     method: str
@@ -102,16 +102,16 @@ class Command:
 
 
 class Node(pidbox.Node):
-    """A worker's end of remote control."""
+    """Remote control node of a worker."""
 
-    # Kombu sets these when a worker starts, and annotates none.
+    # Kombu sets these when a worker starts, without annotations.
     state: Any
     channel: Any
     mailbox: Any
     hostname: Any
 
     def handle_message(self, body: Any, message: Any = None) -> Any:
-        """Run a command, or reply why not, if this worker is meant."""
+        """Run a command if this worker is addressed, or reply why it is refused."""
         self._note_clock(message)
         try:
             command = _read(body, self.hostname, self.mailbox.reply_exchange.name)
@@ -144,10 +144,10 @@ class Node(pidbox.Node):
             return {"error": f"{command.method} failed: {type(error).__name__}"}
 
     def _check(self, command: Command) -> None:
-        """Refuse what is not allowed.
+        """Check that a command is allowed.
 
         Raises:
-            Refused: it is not.
+            Refused: it is not allowed.
         """
         known = ALLOWED.get(command.method)
         if known is not None:
@@ -171,9 +171,9 @@ class Node(pidbox.Node):
             raise Refused(f"a pool has 1 to {MOST_PROCESSES} processes")
 
     def _check_scale(self, least: int | None, most: int | None) -> None:
-        """Celery takes any two, and starts as many processes as the least says."""
+        """Refuse a minimum above the maximum: Celery accepts any pair, and starts as many processes as the minimum."""
         scaler = self.state.consumer.controller.autoscaler
-        if scaler is None:  # the command itself says so
+        if scaler is None:  # the command itself reports it
             return
         low: int = scaler.min_concurrency if least is None else least
         high: int = scaler.max_concurrency if most is None else most
@@ -181,7 +181,7 @@ class Node(pidbox.Node):
             raise Refused("autoscale: min is greater than max")
 
     def _reply(self, command: Command, answer: Any) -> None:
-        """Put the answer into the asker's queue, if that is still bound, and nowhere else."""
+        """Send the answer to the caller's queue, if that is still bound, and nowhere else."""
         exchange = self.mailbox.reply_exchange.name
         queue = f"{command.asker}.{exchange}"
         try:
@@ -202,7 +202,7 @@ class Node(pidbox.Node):
 
 
 def _read(body: Any, hostname: str, replies: str) -> Command | None:
-    """A control message's command; None if other workers are meant.
+    """Return a control message's command; None if it is addressed to other workers.
 
     Raises:
         Refused, ValueError, TypeError, LookupError: it is malformed.
@@ -225,7 +225,7 @@ def _is_id(value: object) -> bool:
 
 
 def _is_meant(hostname: str, destination: Any, pattern: Any, matcher: Any) -> bool:
-    """Whether a message is for this worker; of patterns only globs: a regular expression can take for ever."""
+    """Return whether a message is for this worker; patterns are globs only: a regular expression may run endlessly."""
     if destination:
         return isinstance(destination, list) and hostname in destination
     if not pattern or not matcher:
@@ -234,12 +234,12 @@ def _is_meant(hostname: str, destination: Any, pattern: Any, matcher: Any) -> bo
 
 
 class Mailbox(pidbox.Mailbox):
-    """Celery's mailbox, with such nodes."""
+    """Celery's mailbox, with `Node`."""
 
     node_cls = Node
 
 
 class Control(celery_control.Control):
-    """Celery's `app.control`, with such a mailbox."""
+    """Celery's `app.control`, with `Mailbox`."""
 
     Mailbox = Mailbox

@@ -1,7 +1,7 @@
-"""Celery's request and consumer, made to say nothing of what a job holds.
+"""Celery's request and consumer, without job content in logs, events and inspection.
 
-Stock Celery puts a producer's `argsrepr` into events and logs, prints arguments to `inspect active`, and logs
-the body of whatever it can't run. Here all of these see the names of a job's fields only.
+Stock Celery puts a producer's `argsrepr` into events and logs, shows arguments in `inspect active`, and logs the body
+of any message it can't run. Here all of these show the names of a job's fields only.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 _LONGEST_ID = 64
 
 EVENT_SECONDS = 0.25
-"""How long an event may wait for others: Celery would send each by itself, which was a third of the main process's
-work (docs/performance.md)."""
+"""Longest time that events are buffered: Celery would send each separately, which was a third of the main process's
+work."""
 
 _EVENTS_AT_ONCE = 256
 
@@ -64,7 +64,7 @@ def _known_fields(cls: type[Job]) -> set[str]:
 
 
 def summarise(args: Any) -> str:
-    """A job's arguments as the names of the fields it has, of those that the contract knows.
+    """Summarise a job's arguments as the names of its fields that the contract knows, and the number of others.
 
     >>> summarise([{"query_embedding": [0.1], "k": 12, "secret text": 1}])
     '(k, query_embedding, +1)'
@@ -78,13 +78,13 @@ def summarise(args: Any) -> str:
 
 
 class QuietRequest(Request):
-    """A request that shows field names in place of arguments, and hands its pool what it needs, once."""
+    """Request that shows field names in place of arguments, and sends the pool its data once."""
 
     content_type = None
-    """Says that `body` is decoded."""
+    """None: `body` is decoded already."""
 
     _was_terminated = False
-    """Somebody asked for the end of the process that runs it."""
+    """Whether termination of the process that runs it was requested."""
 
     _is_waiting = False
 
@@ -92,31 +92,31 @@ class QuietRequest(Request):
         super().__init__(*args, **kwargs)
         self._argsrepr = self._request_dict["argsrepr"] = summarise(self._args)
         self._kwargsrepr = self._request_dict["kwargsrepr"] = "{}"
-        # A shadow name is a producer's free text, shown in logs and events.
+        # A shadow name is free text of the producer, shown in logs and events.
         self.name = self._type
-        # A sender's own time limits are refused by the task; until then they must not act.
+        # A sender's time limits are refused by the task; until then they must have no effect.
         self.time_limits = (None, None)
         self._request_dict["shadow"] = None
-        if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's
+        if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's clock
             self._expires -= timedelta(seconds=self._message.properties.get("clock_ahead", 0.0))
 
     @property
     def body(self) -> Any:
-        """The decoded body: what the pool's process gets, so that it need not decode the same bytes again."""
+        """Decoded body, which the pool process gets, so that it need not decode the same bytes again."""
         return self._payload
 
     @property
     def request_dict(self) -> dict[str, Any]:
-        """The headers for the pool's process. The arguments are in the body; beside it they would be sent twice."""
+        """Headers for the pool process, without the arguments, which are in the body already."""
         return {**self._request_dict, "args": None, "kwargs": None}
 
     def wait_for_process(self) -> None:
-        """Note where the transport can tell that nobody has begun with it: no process is idle."""
+        """Record, also in the transport, that the job has not begun because no process is idle."""
         self._is_waiting = True
         self._tell_transport("mark_waiting")
 
     def on_accepted(self, pid: int, time_accepted: float) -> None:
-        """A process begins with it."""
+        """Record that a process begins the job."""
         if self._is_waiting:
             self._is_waiting = False
             self._tell_transport("mark_begun")
@@ -124,34 +124,34 @@ class QuietRequest(Request):
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether a process has it, as far as the pool has processes of its own."""
+        """Whether a process has the job; True for pools without processes of their own."""
         job = self._apply_result() if self._apply_result is not None else None
         return job is None or getattr(job, "_write_to", job) is not None
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
-        """A time limit has passed; at the hard one the process was ended, and this one tells the job's caller."""
+        """Handle an exceeded time limit; at the hard one the process was ended, and this one reports to the caller."""
         if soft:
             super().on_timeout(soft, timeout)
             return
         task_ready(self)
-        if state.should_terminate:  # the worker ends at once: the message comes back
+        if state.should_terminate:  # the worker exits at once: the message is redelivered
             return
         logger.error("hard time limit: the process was ended", extra={"task_id": self.id, "seconds": timeout})
         self._owe(TimeLimitExceeded(timeout))
         self.send_event("task-failed", exception="TimeLimitExceeded", traceback="")
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
-        """A job that failed: put back if its result could not be stored, a dead letter if its failure is the message's.
+        """Handle a failed job: requeue it if its result could not be stored, dead-letter it if the message is at fault.
 
-        That is one whose retries are used up, or whose token was never good for it.
+        The message is at fault if its retries are exhausted, or its token was never valid for it.
 
         Args:
             exc_info: the error.
-            send_failed_event: whether events tell of it.
-            return_ok: whether the pool's process has stored it; nothing else is acknowledged before it is stored here.
+            send_failed_event: whether to send an event.
+            return_ok: whether the pool process has stored the outcome; otherwise it is stored here, then acknowledged.
         """
         error = exc_info.exception
-        if isinstance(error, ExceptionWithTraceback):  # how a pool process hands it over
+        if isinstance(error, ExceptionWithTraceback):  # as a pool process sends it
             error = error.exc
         if isinstance(error, BackendError | RedisError | OperationalError):
             task_ready(self)
@@ -172,7 +172,7 @@ class QuietRequest(Request):
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def _on_lost(self) -> Any:
-        """The process died while it ran the job, and nobody had asked it to: that counts, and the job goes back."""
+        """Requeue a job whose process died unrequested while running it; the delivery counts."""
         task_ready(self)
         if self._already_revoked or self._already_cancelled:
             return None
@@ -182,7 +182,7 @@ class QuietRequest(Request):
         return self.reject(requeue=True)
 
     def _on_terminated(self, error: Terminated) -> Any:
-        """The process was ended by request, for this job or, if it had outlived that one, for another."""
+        """Handle a process that was terminated by request, for this job or for an earlier one that it had survived."""
         task_ready(self)
         if self._already_revoked or self._already_cancelled:
             return None
@@ -191,14 +191,14 @@ class QuietRequest(Request):
         return self.reject(requeue=True)
 
     def _on_unforeseen(self, error: BaseException) -> None:
-        """Something failed outside the job, where no outcome is stored."""
+        """Store a failure outside the job's code, for which the pool process stored no outcome."""
         task_ready(self)
         logger.error("failed outside the job", extra={"task_id": self.id, "error": type(error).__name__})
         self._owe(error if isinstance(error, Exception) else InternalError(type(error).__name__))
         self.send_event("task-failed", exception=type(error).__name__, traceback="")
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
-        """Have the process end. The revocation is told once it has: until then the job may still be answered."""
+        """Terminate the process. The revocation is stored once it has ended: until then the job may still succeed."""
         signum = signals.signum(signal or TERM_SIGNAME)
         self._was_terminated = True
         if self.time_start:
@@ -221,18 +221,18 @@ class QuietRequest(Request):
             self._owe(TaskRevokedError(reason))
 
     def _success_was_stored(self) -> Any:
-        """Nothing: to ask would have the event loop wait for Redis. The job runs again, and its first answer stands."""
+        """Return False: a query would block the event loop on Redis. The job runs again; its first result is kept."""
         return False
 
     def _owe(self, error: Exception) -> None:
-        """Have a failure stored that only this process can tell of; the message is acknowledged once it is."""
+        """Store a failure that only this process knows of, in the background, then acknowledge the message."""
         if not self.store_errors:
             self.acknowledge()
             return
         context, hub = self._context, get_event_loop()
 
         def acknowledge() -> None:
-            if context.chain or context.chord or context.errbacks:  # further tasks, where these are allowed
+            if context.chain or context.chord or context.errbacks:  # callbacks, where these are allowed
                 try:
                     self.task.backend.mark_as_failure(self.id, error, request=context, store_result=False)
                 except Exception as failed:  # noqa: BLE001 -- of any task that a sender names
@@ -245,52 +245,52 @@ class QuietRequest(Request):
         self.task.backend.owe(self.id, error, acknowledge)
 
     def _condemn(self, refusal: Refusal) -> None:
-        """Have the message end as a dead letter."""
+        """Dead-letter the message when it is acknowledged."""
         self._tell_transport("condemn", refusal)
 
     def _tell_transport(self, what: str, *more: Any) -> None:
-        """Say of this message what only our own transport understands."""
+        """Call a method of our own transport's QoS for this message; do nothing with another transport."""
         tell = getattr(self._message.channel.qos, what, None)
         if tell is not None:
             tell(self._message.delivery_tag, *more)
 
     def info(self, safe: bool = True) -> dict[str, Any]:
-        """What `inspect active` and its like show, whatever they ask for."""
+        """Return the safe form for `inspect active` and the like, whatever they request."""
         del safe
         return {**super().info(safe=True)}
 
 
 class _Dispatcher(EventDispatcher):
-    """Sends events once: what waits for a lost connection in the event loop has all jobs wait."""
+    """Event dispatcher that does not retry: waiting for a lost connection in the event loop would block all jobs."""
 
     def _publish(self, event: Any, producer: Any, routing_key: str, **options: Any) -> None:
         super()._publish(event, producer, routing_key, **{**options, "retry": False})
 
 
 class QuietEvents(Events):
-    """The app's events, sent once; those that Redis does not hear are kept for the next connection."""
+    """App events without retries; events that could not be sent are kept for the next connection."""
 
     dispatcher_cls = _Dispatcher
 
 
 class QuietConsumer(Consumer):
-    """A consumer that names what is wrong with a message without printing it, and sends events together."""
+    """Consumer that logs what is wrong with a message without its content, and sends events in batches."""
 
     _flush_at = float("-inf")
     _deliveries: QoS | None = None
 
     def __init__(self, on_task_request: Callable[[QuietRequest], Any], *args: Any, **options: Any) -> None:
         def handle(request: QuietRequest) -> None:
-            """Hand a job to the pool; one that no process could take has not begun."""
+            """Hand a job to the pool; mark it as waiting if no process could take it."""
             if on_task_request(request) is False or not request.is_handed_over:
                 request.wait_for_process()
 
         super().__init__(handle, *args, **options)
 
     def connect(self) -> Any:
-        """Connect; the transport tells senders of what it refuses through the result backend."""
+        """Connect, and let the transport report refused messages to their senders through the result backend."""
         if self.hub is not None:
-            set_event_loop(self.hub)  # kombu forgets it with each lost connection
+            set_event_loop(self.hub)  # kombu drops it with each lost connection
         connection = super().connect()
         if hasattr(connection.transport, "answer"):
             connection.transport.answer = self.app.backend.answer
@@ -299,27 +299,27 @@ class QuietConsumer(Consumer):
         return connection
 
     def register_with_event_loop(self, hub: Any) -> None:
-        """Have the loop watched; anew after each connection, because timers end with it."""
+        """Watch the event loop; again after each connection, because its timers end with the connection."""
         super().register_with_event_loop(hub)
         watch = LoopWatch(time.monotonic, getattr(self.app, "note_stall", lambda _: None))
-        hub.call_soon(watch.beat)  # the loop's first turn, from which on it is watched
+        hub.call_soon(watch.beat)  # the loop's first iteration, from which on it is watched
         hub.call_repeatedly(BEAT_SECONDS, watch.beat)
 
     def on_send_event_buffered(self) -> None:
-        """Have what waits to be sent wait for others, unless the worker is ending."""
+        """Delay buffered events so that they are sent in batches, unless the worker is stopping."""
         if self.hub is None or self.event_dispatcher is None:
             return
-        if state.should_stop is not None:  # nobody will turn the loop again
+        if state.should_stop is not None:  # the loop will not run again
             self._flush_events()
             return
         self.event_dispatcher.buffer_limit = _EVENTS_AT_ONCE
         now = time.monotonic()
-        if now >= self._flush_at:  # also where a timer was lost with its connection
+        if now >= self._flush_at:  # also if a timer was lost with its connection
             self._flush_at = now + EVENT_SECONDS
             self.hub.call_later(EVENT_SECONDS, self._flush_events)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Keep what was delivered: jobs run on, and are acknowledged over the next connection."""
+        """Keep deliveries: jobs continue, and are acknowledged over the next connection."""
         leave = getattr(self.connection.transport, "leave", None)
         if leave is not None:
             self._deliveries = leave()
@@ -327,30 +327,30 @@ class QuietConsumer(Consumer):
             super().on_connection_error_after_connected(exc)
 
     def on_close(self) -> None:
-        """Forget what the pool has not begun; where a connection was lost, it goes back."""
+        """Drop jobs that the pool has not begun; requeue them if a connection was lost."""
         if state.should_stop is not None:
-            self._flush_events()  # a timer will not come to it any more
+            self._flush_events()  # no timer will do it any more
         semaphore, jobs = self.controller.semaphore, self._jobs()
-        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- nothing public tells it
+        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- no public API
         waiting += state.scheduled_requests
         super().on_close()
         at_work = self._jobs()
-        for job in at_work.values():  # Celery has forgotten those that no process has accepted yet
+        for job in at_work.values():  # Celery has dropped those that no process has accepted yet
             task_reserved(_request_of(job))
-        if semaphore:  # Celery has made all places free, also those of jobs that run on
+        if semaphore:  # Celery has freed all slots, also those of jobs that continue
             semaphore.value = max(0, semaphore.initial_value - len(at_work))
         if state.should_stop is None and self._deliveries is not None:
             waiting += [_request_of(job) for number, job in jobs.items() if number not in at_work and not job.ready()]
             self._deliveries.requeue(request.message.delivery_tag for request in waiting)
 
     def _jobs(self) -> dict[int, Any]:
-        """Jobs that the pool has, by its number; none of a pool that drops nothing."""
+        """Return the pool's jobs by number; empty for a pool without a job cache."""
         return {**getattr(getattr(self.pool, "_pool", None), "_cache", {})}
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """A body that can't be decoded at all.
+        """Refuse a body that can't be decoded at all.
 
-        Celery hands those of remote control over as well: who writes these may not write a job's result.
+        Celery calls this for remote control messages as well: their senders must not be able to write a job's result.
         """
         jobs = getattr(self, "task_consumer", None)
         if jobs is not None and message.channel is not jobs.channel:
@@ -363,25 +363,25 @@ class QuietConsumer(Consumer):
         self._refuse(message, problem if known else None)
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
-        """Not a task message."""
+        """Refuse a message that is not a task message."""
         del body
         logger.error("message refused: not a task message", extra=safe(message))
         self._refuse(message, None)
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
-        """A task that this worker does not have."""
+        """Refuse a task that this worker does not have."""
         del body, exc
         logger.error("message refused: unknown task", extra=safe(message))
         self._refuse(message, DeadLettered("this worker has no such task"))
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
-        """A task message whose envelope is wrong."""
+        """Refuse a task message with an invalid envelope."""
         del body
         logger.error("message refused: invalid envelope", extra=safe(message, exc))
         self._refuse(message, InvalidJob("the message's headers are not those of a task"))
 
     def _refuse(self, message: Any, problem: Exception | None) -> None:
-        """Forget a message; whoever sent it is told first, if its id can be read."""
+        """Discard a message; its sender gets the error first, if the task id can be read."""
         forget = functools.partial(message.reject_log_error, logger, self.connection_errors)
         task_id = safe(message)["task_id"]
         if problem is None or not task_id:
@@ -391,11 +391,11 @@ class QuietConsumer(Consumer):
 
 
 def _request_of(job: Any) -> QuietRequest:
-    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- nothing public leads to it
+    return job._accept_callback.__self__  # type: ignore[no-any-return] # noqa: SLF001 -- no public API
 
 
 def safe(message: Any, exc: Exception | None = None) -> dict[str, Any]:
-    """What may be logged of a message: its id if it is one, its size, the kind of error."""
+    """Return what may be logged of a message: a well-formed task id, its size, the class of the error."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     task_id = str(headers.get("id", ""))
     return {

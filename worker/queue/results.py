@@ -1,7 +1,7 @@
-"""Celery's Redis result backend, in the contract's terms.
+"""Celery's Redis result backend, with the contract's errors.
 
-A caller reads only errors of `worker.errors`, whatever Celery calls them, and no stack traces: it is told what to
-do, and the worker's log says where it broke.
+A caller gets only errors of `worker.errors`, whatever Celery calls them, and no stack traces: the error class implies
+what to do, and the worker's log has the place of the failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OVERRIDES = {"redis": "worker.queue.results:Results", "rediss": "worker.queue.re
 
 logger = logging.getLogger("worker.results")
 
-# A success stands, whatever comes after it. Records begin with their status, as Celery composes them.
+# A stored success is never overwritten. Records begin with their status, as Celery composes them.
 _STORE = """
 if string.find(redis.call('GETRANGE', KEYS[1], 0, 19), '^{"status": ?"SUCCESS"') then return 0 end
 redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
@@ -40,36 +40,36 @@ return 1
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
 _HEAD = 40
-"""Bytes of a record that hold its status."""
+"""First bytes of a record, which contain its status."""
 
 
 class Results(RedisBackend):
-    """Results as the contract has them."""
+    """Result backend with the contract's errors."""
 
     def _get_pool(self, **parameters: Any) -> Any:
-        """Connections that are asked where they are in doubt."""
+        """Return a pool of probed connections; see `worker.queue.liveness`."""
         parameters["connection_class"] = probed(parameters.get("connection_class", redis.Connection))
         return super()._get_pool(**parameters)
 
     def prepare_exception(self, exc: BaseException, serializer: str | None = None) -> Any:
-        """An error's record, of the class that the contract knows."""
+        """Return an error's record, converted to an error class of the contract."""
         return super().prepare_exception(_ours(exc), serializer)
 
     def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
-        """Have a revocation stored that remote control tells of: the main process does not wait for it."""
+        """Store a revocation by remote control in the background: the main process must not wait for it."""
         del args, options
         self.owe(task_id, TaskRevokedError(reason), lambda: None)
 
     def store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
-        """Store what became of a job; if that can't be done in time, the job goes back to its queue.
+        """Store a job's outcome; if that can't be done in time, raise an error that requeues the job.
 
-        A job that is acknowledged without its record would be lost to whoever waits for it. What is told of a job
-        that still runs is worth one try and no failure.
+        A job acknowledged without a record would be lost to its caller. The state of a job that is still running is
+        written in one attempt, and failures are ignored.
 
         Raises:
-            celery.exceptions.BackendStoreError: in a pool's process; see `QuietRequest.on_failure`.
+            celery.exceptions.BackendStoreError: in a pool process; see `QuietRequest.on_failure`.
             redis.ConnectionError: elsewhere. The main process stores outcomes with `owe` instead.
         """
         if state not in READY_STATES:
@@ -88,19 +88,19 @@ class Results(RedisBackend):
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
-        """Store a record and tell who waits for it, unless the job has succeeded: one round trip, not Celery's two."""
+        """Store and publish a record, unless the job has succeeded: one round trip, not Celery's two."""
         meta = self._get_result_meta(result=result, state=state, traceback=traceback, request=request)
         record = self.encode({**meta, "task_id": task_id})
         seconds = self.failure_expires if state == FAILURE else self.expires
         try:
             self._put(task_id, record, seconds)
         except redis.ResponseError:
-            # No scripts for this user; or Redis is read-only or full, which an older one words as the script's fault.
+            # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
             return super()._store_result(task_id, result, state, traceback, request, **options)
         return result
 
     def mark_as_failure(self, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
-        """Store a failure of a job; one of storing its result is none: the job goes back to its queue."""
+        """Store a job's failure; re-raise an error of storing its result, so that the job is requeued."""
         if isinstance(exc, BackendError | redis.RedisError):
             raise exc
         return super().mark_as_failure(task_id, exc, *args, **options)
@@ -110,17 +110,17 @@ class Results(RedisBackend):
         return OwedOutcomes(self.app._get_backend().store_failures)  # noqa: SLF001 -- its thread shares no connection
 
     def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
-        """Have a failure stored for as long as it takes, for the main process, which must not wait.
+        """Store a failure in the background, retrying until it is stored; for the main process, which must not wait.
 
         Args:
-            task_id: whose.
-            error: what the job's caller is told.
-            stored: called once it is stored, in another thread.
+            task_id: id of the job.
+            error: the error for the job's caller.
+            stored: called in another thread once it is stored.
         """
         self._owed.add(task_id, error, stored)
 
     def answer(self, failures: Sequence[tuple[str, Exception]]) -> None:
-        """Store failures now, for the main process: not tried while it is known that it would fail.
+        """Store failures now, for the main process; fails at once while Redis is known to be unavailable.
 
         Raises:
             redis.RedisError: one could not be stored; others may be.
@@ -134,10 +134,10 @@ class Results(RedisBackend):
             raise
 
     def is_answered(self, task_id: str) -> bool:
-        """Whether a job has ended, by its record; not tried while it is known that it would fail.
+        """Return whether a job has ended, by its record; fails at once while Redis is known to be unavailable.
 
         Raises:
-            redis.RedisError: the results' Redis is away.
+            redis.RedisError: the result backend's Redis is unavailable.
         """
         if self._owed.is_away:
             raise redis.ConnectionError("the results' Redis is away")
@@ -149,10 +149,10 @@ class Results(RedisBackend):
         return _ENDED.match(head) is not None
 
     def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
-        """Store failures in one try, unless their jobs have succeeded.
+        """Store failures in one attempt, unless their jobs have succeeded.
 
         Args:
-            failures: of each job its id, and its error; none: find out whether Redis is there.
+            failures: id and error of each job; empty: only check that Redis is available.
 
         Raises:
             redis.RedisError: one could not be stored; others may be.
@@ -181,15 +181,15 @@ class Results(RedisBackend):
         (client or self.client).eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
-        """A result's record; the trace stays in the worker's log."""
+        """Return a result's record, without the stack trace, which stays in the worker's log."""
         del traceback
         meta = super()._get_result_meta(result, state, None, request, **options)
-        # The main process, which stores what no job's process can, runs no task and so knows of no children.
+        # The main process, which stores what no pool process can, runs no task and so knows of no children.
         return {**meta, "children": meta.get("children") or []}
 
 
 def _back_to_the_queue() -> Exception:
-    """What has the message kept: a pool's process tells the main one, which gives it back."""
+    """Return the error that keeps the message: a pool process passes it to the main one, which requeues the message."""
     away = "the results' Redis is away"
     return redis.ConnectionError(away) if get_current_worker_task() is None else BackendStoreError(away)
 

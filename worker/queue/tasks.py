@@ -1,4 +1,4 @@
-"""The tasks that a backend may call. What they share is `run_job`; each is a few lines."""
+"""Celery tasks that a backend may call; all of them run through `run_job`."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ _LEAST_PAUSE_SECONDS = 0.001
 
 
 class RetrievalTask(Task):
-    """What all tasks have in common: late acknowledgement, quiet requests, expected errors."""
+    """Base of all tasks: late acknowledgement, quiet requests, expected errors."""
 
     Request = "worker.queue.request:QuietRequest"
-    Strategy = "worker.queue.admission:admit"
     typing = False  # a wrong number of arguments is an InvalidJob, not a TypeError
     acks_late = True
     reject_on_worker_lost = True
@@ -57,22 +56,22 @@ class RetrievalTask(Task):
     max_retries = None  # `_again` bounds how long, not how often
 
     def on_failure(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
-        """A job has failed, and its record is stored."""
+        """Drop the error's traceback, after the job's failure was stored."""
         del task_id, args, kwargs
         _forget_where(einfo, exc)
 
     def on_retry(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
-        """A job has been put off."""
+        """Drop the error's traceback, after the job was sent again."""
         del task_id, args, kwargs
         _forget_where(einfo, exc)
 
 
 def _forget_where(einfo: Any, *errors: BaseException) -> None:
-    """Drop what Celery notes of an error's place, which nothing reads: the log says where it was.
+    """Drop the traceback that Celery keeps of an error, which nothing reads: the log has the place.
 
-    Celery copies it for the main process, over a thousand objects. And the frames hold this very note, so each failed
-    job would be a cycle of 0.3 MB, left to a garbage collection that comes once in many jobs (`jobs.engine`). There
-    is no such note where the main process puts a job off, because it has lost Redis.
+    Celery copies it for the main process, over a thousand objects. And the frames refer to it, so each failed job would
+    leave a cycle of 0.3 MB until a garbage collection, which runs once in many jobs (`jobs.engine`). ``einfo`` is None
+    where the main process delays a job because it has lost Redis.
     """
     if einfo is None:
         return
@@ -82,7 +81,7 @@ def _forget_where(einfo: Any, *errors: BaseException) -> None:
 
 
 _MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
-"""What answers each task, by its name; see `contract.registry.Task.module`."""
+"""Handler module of each task by name; see `contract.registry.Task.module`."""
 
 
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> None:
@@ -91,15 +90,15 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     Args:
         app: the Celery app.
         settings: the worker's settings.
-        engine: gives this process's engine, made after fork.
-        metrics: counts jobs, if the settings ask for it.
+        engine: returns this process's engine, created after fork.
+        metrics: counts jobs, if the settings enable it.
     """
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
     for task in TASKS:
         _define(app, task.name, task.job, partial(_answer, engine, _MODULES[task.name]), settings, run)
     if settings.verify.every_minutes:
         check = drift.scheduled(settings)
-        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine()), settings, run)
+        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine().verifying), settings, run)
 
 
 def _define(
@@ -116,7 +115,7 @@ def _define(
 
 
 def _answer(engine: Callable[[], Engine], module: Any, job: Job, context: JobContext) -> dict[str, Any]:
-    """The engine is made on first use."""
+    """Answer a job with its module's handler; the engine is created on first use."""
     answer: dict[str, Any] = module.handler(engine())(job, context)
     return answer
 
@@ -129,12 +128,12 @@ def run_job(
     answer: Answer[JobT],
     settings: Settings,
 ) -> JobResult:
-    """Check one delivered job, answer it, say so in one log line.
+    """Check and answer one delivered job, and write one log line.
 
     Raises:
         RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
-        celery.exceptions.Retry: Postgres or Redis is away, and not for too long yet.
-        celery.exceptions.Reject: the queue's Redis is, too: the message goes back as it is.
+        celery.exceptions.Retry: Postgres or Redis is unavailable, for less than the longest outage so far.
+        celery.exceptions.Reject: so is the broker's Redis: the message is requeued unchanged.
     """
     started = time.perf_counter()
     run: dict[str, str] = {}
@@ -180,7 +179,7 @@ def run_counted(
     answer: Answer[JobT],
     settings: Settings,
 ) -> JobResult:
-    """`run_job`, and what it adds to the metrics."""
+    """Run a job with `run_job`, and add it to the metrics."""
     started = time.perf_counter()
     outcome = "interrupted"
     answered: dict[str, Any] | None = None
@@ -205,16 +204,16 @@ def run_counted(
 
 
 def _context(task: RetrievalTask, job: Part, raw: dict[str, Any], settings: Settings) -> JobContext:
-    """What the job's code knows of its delivery."""
+    """Return the delivery's context for the job's code."""
     task_id: str = task.request.id
 
     def caller() -> Principal | None:
-        if not isinstance(job, Job):  # one that the schedule sends
+        if not isinstance(job, Job):  # sent by the schedule
             return None
         return identify(job, raw, task=task.name, task_id=task_id, settings=settings)
 
     def report(stage: str, done: int, total: int) -> None:
-        """Tell a backend, or Flower, where the job is; if that fails, the job goes on."""
+        """Publish the job's progress for the backend or Flower; failures are ignored."""
         with contextlib.suppress(redis.RedisError, kombu.exceptions.OperationalError):
             task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
 
@@ -230,7 +229,7 @@ def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _check_envelope(task: RetrievalTask) -> None:
-    """Headers by which a sender could change how the worker runs."""
+    """Refuse headers by which a sender could change how the worker runs."""
     limits = task.request.timelimit
     if limits is not None and limits not in ([None, None], (None, None)):
         raise InvalidJob("expected no such header", "timelimit")
@@ -239,16 +238,16 @@ def _check_envelope(task: RetrievalTask) -> None:
 
 
 def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
-    """Put the job back for later, or give up with ``error`` once it has waited for as long as an outage may last.
+    """Retry the job later, or return ``error`` once its pauses add up to the longest allowed outage.
 
-    What counts is the sum of its pauses, which travels with it: a sender can make it shorter, and no longer.
+    The sum of its pauses is sent with the job: a sender can thereby shorten its remaining time, never extend it.
     """
     rules, waited = settings.worker, _waited(task)
     left = rules.max_outage_seconds - waited
     if left < _LEAST_PAUSE_SECONDS:
         return error
     pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0 ** min(task.request.retries, 30))
-    # Jitter, so that a thousand jobs do not come back in the same instant; no result depends on it.
+    # Jitter, so that a thousand jobs are not retried at the same instant; no result depends on it.
     pause = min(left, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
     try:
         again: Exception = task.retry(
@@ -262,24 +261,24 @@ def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Excep
             argsrepr=summarise(task.request.args),
             kwargsrepr="{}",
         )
-    except Reject:  # how Celery says that it could not be sent
+    except Reject:  # Celery's way to report that it could not be sent
         again = Reject("the queue's Redis is away", requeue=True)
     return again
 
 
 def _clock_ahead(task: RetrievalTask) -> float:
-    """By how many seconds Redis' clock is ahead of this machine's: Celery counts from this one, and Redis decides."""
+    """Return the seconds by which Redis' clock is ahead of this machine's: Celery uses this one, but Redis' decides."""
     return float((task.request.properties or {}).get("clock_ahead", 0.0))
 
 
 def _waited(task: RetrievalTask) -> float:
-    """For how long the job has been put off already; `worker.queue.transport.inspection` has checked what it says."""
+    """Return the sum of the job's pauses so far, in seconds; checked by `worker.queue.transport.inspection`."""
     waited = task.request.get(OUTAGE_HEADER)
     return float(waited) if isinstance(waited, int | float) and waited >= 0 else 0.0
 
 
 def _log(event: str, task: RetrievalTask, started: float, level: str = "info", **fields: Any) -> None:
-    """One line a job; a wrong job is its sender's matter, the rest an operator's."""
+    """Write one line per job; an invalid job concerns its sender, everything else an operator."""
     getattr(log, level)(
         event,
         task=task.name,

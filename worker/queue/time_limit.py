@@ -1,8 +1,8 @@
-"""The soft time limit, which ends a job's own code and nothing else.
+"""Soft time limit that interrupts only a job's own code.
 
-The main process signals it by a clock of its own, and Celery raises it wherever the pool's process is at that moment:
-also while it stores the job's outcome, or sends its retry, which would then end as a second outcome. Here it is raised
-only inside `Interruptible`. Outside it is ignored: the hard time limit still stands.
+The main process signals it by its own clock, and Celery raises it wherever the pool process is at that moment: also
+while it stores the job's outcome or sends its retry, which would cause a second outcome. Here it is raised only inside
+`Interruptible`. Outside it is ignored; the hard time limit still applies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 
 class Interruptible:
-    """Around a job's own code: in it `SoftTimeLimitExceeded` may be raised, at any place and at most once."""
+    """Context manager around a job's own code, in which `SoftTimeLimitExceeded` may be raised, at most once."""
 
     _is_on = False
 
@@ -26,12 +26,12 @@ class Interruptible:
 
     @classmethod
     def on_signal(cls, *_: object) -> None:
-        """Raise it, once: what handles it is not the job's own code any more."""
+        """Raise `SoftTimeLimitExceeded` once; the code that handles it is no longer the job's own."""
         if cls._is_on:
             cls._is_on = False
             raise SoftTimeLimitExceeded
 
 
 def install() -> None:
-    """Have this pool process handle the main one's signal."""
+    """Handle the main process's signal in this pool process."""
     signal.signal(SIG_SOFT_TIMEOUT, Interruptible.on_signal)

@@ -1,8 +1,8 @@
-"""Outcomes that the worker's main process has to store, because no process of its pool can.
+"""Outcomes that the worker's main process has to store, because no pool process can.
 
-Such are the hard time limit, a revocation, an expiry, and what is refused before it runs. Whoever waits for the job is
-told first, and the message is acknowledged after that. The results' Redis may be away for long: so nothing is stored
-in the event loop, which has other jobs to serve and its own life to show.
+These are hard time limits, revocations, expiries, and refusals before a job runs. The outcome is stored first, and the
+message acknowledged afterwards. The result backend's Redis may be unavailable for long, so nothing is stored in the
+event loop, which has other jobs to serve and heartbeats to send.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Failure: TypeAlias = tuple[str, Exception]
-    """A task's id, and what its caller is told."""
+    """Task id, and the error for its caller."""
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 _AT_ONCE = 256
@@ -25,12 +25,12 @@ logger = logging.getLogger("worker.owed")
 
 
 class OwedOutcomes:
-    """Failures that are to be stored, in a thread, for as long as it takes.
+    """Failures to be stored by a background thread, with retries until they are stored.
 
-    What is owed is lost with this process; its messages are not acknowledged then, and come back.
+    Pending failures are lost with this process; their messages are unacknowledged then, and are redelivered.
 
     Args:
-        store: stores failures in one try, or raises; called in the thread.
+        store: stores failures in one attempt, or raises; called in the thread.
     """
 
     def __init__(self, store: Callable[[Sequence[Failure]], object]) -> None:
@@ -41,11 +41,11 @@ class OwedOutcomes:
         self._thread: threading.Thread | None = None
 
     def add(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
-        """Have a failure stored.
+        """Add a failure to be stored.
 
         Args:
-            task_id: whose.
-            error: what the job's caller is told.
+            task_id: id of the job.
+            error: the error for the job's caller.
             stored: called in the thread, once it is stored.
         """
         with self._changed:
@@ -54,11 +54,11 @@ class OwedOutcomes:
 
     @property
     def is_away(self) -> bool:
-        """Whether nothing could be stored at the last try; the thread finds out when that changes."""
+        """Whether the last attempt to store failed; the thread notices when that changes."""
         return self._is_away
 
     def note_away(self) -> None:
-        """Have the thread find out when the results' Redis is back."""
+        """Mark the result backend's Redis as unavailable; the thread checks when it is back."""
         with self._changed:
             self._is_away = True
             self._wake()
@@ -71,7 +71,7 @@ class OwedOutcomes:
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
-        pauses = threading.Event()  # nobody sets it
+        pauses = threading.Event()  # never set
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._owed or self._is_away)

@@ -279,8 +279,6 @@ class WorkerSettings(Section):
         retry_backoff_max_seconds: Longest pause.
         max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
             `DeadLettered`.
-        transport: `reliable`: the worker's own Redis transport. `stock`: kombu's, which loses messages when workers are
-            killed (docs/operations.md#nothing-is-lost).
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
         dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/operations.md#dead-letters).
         dead_letter_bytes: Bytes kept of a dead letter. A longer message can't be sent again.
@@ -299,7 +297,6 @@ class WorkerSettings(Section):
     retry_backoff_seconds: Seconds = 0.5
     retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
-    transport: Literal["reliable", "stock"] = "reliable"
     allow_callbacks: bool = False
     dead_letters: int = Field(10_000, ge=1)
     dead_letter_bytes: int = Field(524_288, ge=1024)
@@ -309,11 +306,15 @@ class WorkerSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_count_of_retries(cls, values: Any) -> Any:
+    def _no_settings_of_before(cls, values: Any) -> Any:
         if isinstance(values, dict) and "max_retries" in values:
             raise ValueError(
                 "worker.max_retries: not a setting any more: worker.max_outage_seconds says for how long a job is tried"
             )
+        if isinstance(values, dict) and "transport" in values:
+            values = dict(values)
+            if values.pop("transport") != "reliable":
+                raise ValueError("worker.transport: not a setting any more: remove it (there is one transport)")
         return values
 
     @model_validator(mode="after")

@@ -164,10 +164,27 @@ def test_a_backslash_that_is_escaped_escapes_nothing() -> None:
         "text ```[S1]``` text",
         "a `code\nover lines [S1]` b",
         "```\r\n[S1]\r\n```",
+        "A.\n\n    [S1]\n\nB",
+        "A.\n\n\t[S1]\n\nB",
+        "A.\r\n\r\n    [S1]\r\n",
+        "    [S1]",
+        "    a\n\n      [S1]",
+        "# A\n    [S1]",
+        "---\n    [S1]",
+        "- a\n\n      [S1]",
+        "1. a\n\n\t\t[S1]",
+        "- a\n  - b\n\n        [S1]",
+        "-     [S1]",
+        ">     [S1]",
+        "> A\n>\n>     [S1]",
+        "> a\n\n    [S1]",
+        "A.\n\n    - [S1]",
+        "A ```\n[S1]\n``` B",
+        "A ````\n[S1]\n```` B\nC",
     ],
 )
 def test_code_holds_no_labels(answer: str) -> None:
-    """Fenced blocks of either kind, closed or not, in lists and quotes; and inline code."""
+    """Fenced blocks of either kind, closed or not, in lists and quotes; indented blocks; and inline code."""
     assert find_labels(answer) == []
 
 
@@ -184,6 +201,21 @@ def test_code_holds_no_labels(answer: str) -> None:
         r"\`[S1]\`",
         "``` not a fence ` [S1]",
         "`code` [S1] `code`",
+        "A.\n    [S1]",
+        "A.\n\n   [S1]",
+        "- a\n\n    [S1]",
+        "- a\n\n\t[S1]",
+        "10. a\n\n    [S1]",
+        "- a\n    - b [S1]",
+        "- a\n    - b\n\n        [S1]",
+        "1. a\n\n   b\n\n    [S1]",
+        "- a\nlazy\n\n    [S1]",
+        "> A\n>     [S1]",
+        "> - a\n>\n>     [S1]",
+        "    code\n[S1]",
+        "    code\n\n  [S1]",
+        "- \t [S1]",
+        "Write ``` first [S1].\n```\ncode\n```",
     ],
 )
 def test_what_stands_beside_code_counts(answer: str) -> None:
@@ -279,6 +311,10 @@ def test_every_label_is_used_or_unused_and_none_was_made_up(answer: str) -> None
         "[S1]",
         "```\n",
         "~",
+        "    a\n\n",
+        "- a\n\n    ",
+        "a ```\n``` b\n\n",
+        "> - ",
     ],
 )
 def test_a_long_answer_of_anything_is_read(unit: str) -> None:

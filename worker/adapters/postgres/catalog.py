@@ -12,6 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from psycopg import sql
 
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
+from worker.adapters.postgres.privileges import (
+    Role,
+    hidden_schema,
+    oid_of,
+    operator_problems,
+    quoted_name,
+    read_refusal,
+    unreadable,
+    usage,
+)
 from worker.adapters.postgres.row_security import RECORDS, UNPROTECTED, Protection, version_of
 from worker.errors import SettingsError
 
@@ -52,7 +62,7 @@ class CorpusTypes:
 
 # Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
 _ROLE = """
-SELECT rolname, rolsuper, rolbypassrls,
+SELECT rolname, quote_ident(rolname), rolsuper, rolbypassrls,
        ARRAY(SELECT m.oid FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'MEMBER')),
        ARRAY(SELECT m.rolname FROM pg_roles m
               WHERE pg_has_role(r.oid, m.oid, 'MEMBER') AND m.oid <> r.oid
@@ -65,7 +75,7 @@ SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrow
        coalesce(c.reloptions @> '{security_invoker=true}' OR c.reloptions @> '{security_invoker=on}'
                 OR c.reloptions @> '{security_invoker=1}' OR c.reloptions @> '{security_invoker=yes}', false),
        has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
-  FROM pg_class c WHERE c.oid = to_regclass(%s)
+  FROM pg_class c WHERE c.oid = %s
 """
 
 # A domain's values are of its base type, and the driver sees only that.
@@ -170,10 +180,10 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
             not protected though it isn't public, or lacks a mapped column. All problems are named.
     """
     problems: list[str] = []
-    memberships = _check_role(connection, problems)
+    role = _check_role(connection, problems)
     types = {}
     for name, corpus in corpora.items():
-        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, memberships, problems)
+        columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, role, problems)
         if columns is None:
             continue
         problems += _missing_columns(name, corpus, columns)
@@ -182,7 +192,7 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
         keys = corpus.columns
         documents = corpus.documents
         if documents is not None:
-            _check_documents(connection, name, corpus, memberships, columns.get(keys.document_id), problems)
+            _check_documents(connection, name, corpus, role, columns.get(keys.document_id), problems)
         types[name] = CorpusTypes(
             columns.get(keys.id, _TEXT).name,
             columns.get(keys.document_id, _TEXT).name,
@@ -192,19 +202,21 @@ def inspect(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSet
             columns,
             columns.get(keys.embedding, _VECTOR).embedding,
         )
-    for table in RECORDS:
-        _check_below(connection, "records", table, memberships, problems, _OR_MIGRATE)
+    _check_records(connection, role, problems)
+    problems += operator_problems(connection)
+    if not problems:
+        problems += _unreadable(connection, corpora, role)
     if problems:
         raise SettingsError("; ".join(problems))
     return types
 
 
-def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> frozenset[int]:
-    """Note what is wrong with the role; return the oids of all roles that it is a member of (and its own)."""
+def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Role:
+    """Note what is wrong with the role."""
     row = connection.execute(_ROLE).fetchone()
     if row is None:
         raise SettingsError("the database does not know the role that is connected")
-    name, superuser, bypass, memberships, powerful = row
+    name, quoted, superuser, bypass, memberships, powerful = row
     cure = "connect as a role without it (config/schema.sql makes retrieval_worker)"
     if superuser:
         problems.append(f"the role {name} is a superuser, whom row-level security does not bind: {cure}")
@@ -213,7 +225,7 @@ def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> fro
     problems.extend(
         f"the role {name} is a member of {other}, which row-level security does not bind: {cure}" for other in powerful
     )
-    return frozenset(memberships)
+    return Role(quoted, frozenset(memberships))
 
 
 def _check_relation(
@@ -221,29 +233,36 @@ def _check_relation(
     label: str,
     table: str,
     corpus: CorpusSettings,
-    memberships: frozenset[int],
+    role: Role,
     problems: list[str],
 ) -> dict[str, ColumnType] | None:
     """Note what is wrong with a table or view; return its columns' types, or None if it can't be read."""
-    quoted = identifier(table).as_string(connection)
-    row = connection.execute(_RELATION, (quoted,)).fetchone()
-    if row is None:
+    schema = hidden_schema(connection, table)
+    if schema is not None:
+        problems.append(f"{label}: the worker's role may not use the schema of {table}: {usage(schema, role)}")
+        return None
+    table_sql = quoted_name(connection, *table.split("."))
+    oid = oid_of(connection, table_sql)
+    row = connection.execute(_RELATION, (oid,)).fetchone()
+    if oid is None or row is None:
         problems.append(f"{label}: there is no table {table} ('retrieval-worker migrate' makes the reference tables)")
         return None
-    oid, kind, owner, owner_name, row_security, security_invoker, readable = row
+    _, kind, owner, owner_name, row_security, security_invoker, readable = row
     if not readable:
-        problems.append(f"{label}: GRANT SELECT ON {table} to the worker's role")
+        problems.append(
+            f"{label}: the worker's role may not read {table}: GRANT SELECT ON {table_sql} TO {role.quoted}"
+        )
         return None
-    if owner in memberships:
+    if owner in role.memberships:
         problems.append(
             f"{label}: the worker's role owns {table} or is a member of its owner {owner_name}, "
             "whom row-level security does not bind: connect as another role"
         )
     if not corpus.public:
-        problems += _unprotected(label, table, kind, row_security, security_invoker)
+        problems += _unprotected(label, table_sql, kind, row_security, security_invoker)
         for below in _below_view(connection, oid, corpus) if kind == "v" else ():
             if below.kind != "function":
-                _check_below(connection, label, below.name, memberships, problems)
+                _check_below(connection, label, below.name, below.oid, role, problems)
             elif below.security_definer:
                 problems.append(
                     f"{label}: the function {below.name} below the view {table} is SECURITY DEFINER and reads with its "
@@ -288,25 +307,57 @@ def _check_below(
     connection: psycopg.Connection[Any],
     label: str,
     quoted: str,
-    memberships: frozenset[int],
+    oid: int | None,
+    role: Role,
     problems: list[str],
     otherwise: str = _OR_PUBLIC,
 ) -> None:
     """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
-    row = connection.execute(_RELATION, (quoted,)).fetchone()
+    row = connection.execute(_RELATION, (oid,)).fetchone()
     if row is None:
         return
     _, kind, owner, owner_name, row_security, security_invoker, _ = row
-    if owner in memberships:
+    if owner in role.memberships:
         problems.append(f"{label}: the worker's role owns {quoted} or is a member of its owner {owner_name}")
     problems += _unprotected(label, quoted, kind, row_security, security_invoker, otherwise)
+
+
+def _check_records(connection: psycopg.Connection[Any], role: Role, problems: list[str]) -> None:
+    """Note what is wrong with the worker's own tables; that there are none is no problem of a start."""
+    schema = hidden_schema(connection, RECORDS[0])
+    if schema is not None:
+        problems.append(
+            f"records: the worker's role may not use the worker's own schema: {usage(schema, role)}, and the rights "
+            "on its tables (docs/schema.md)"
+        )
+        return
+    for table in RECORDS:
+        _check_below(connection, "records", table, oid_of(connection, table), role, problems, _OR_MIGRATE)
+
+
+def _unreadable(
+    connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings], role: Role
+) -> Iterator[str]:
+    """Read no row of each corpus: some rights show only then, on single columns and on what a view reads."""
+    for name, corpus in corpora.items():
+        columns = [*corpus.columns.model_dump(exclude_none=True).values(), *corpus.metadata_columns.values()]
+        reads = {corpus.table: columns}
+        if corpus.documents is not None:
+            named = (corpus.documents.id, corpus.documents.path)
+            reads[corpus.documents.table] = [column for column in named if column is not None]
+        for table, wanted in reads.items():
+            state = read_refusal(connection, table, wanted)
+            if state is not None:
+                oid = oid_of(connection, quoted_name(connection, *table.split(".")))
+                read = [] if oid is None else [oid, *(one.oid for one in _below_view(connection, oid, corpus))]
+                yield f"corpus {name}: {unreadable(connection, table, state, read, role)}"
 
 
 def _check_documents(
     connection: psycopg.Connection[Any],
     name: str,
     corpus: CorpusSettings,
-    memberships: frozenset[int],
+    role: Role,
     document_id: ColumnType | None,
     problems: list[str],
 ) -> None:
@@ -314,7 +365,7 @@ def _check_documents(
     if documents is None:
         return
     label = f"documents of corpus {name}"
-    columns = _check_relation(connection, label, documents.table, corpus, memberships, problems)
+    columns = _check_relation(connection, label, documents.table, corpus, role, problems)
     problems += [
         f"corpora.{name}.documents.{field}: {documents.table} has no column {column}"
         for field, column in (("id", documents.id), ("path", documents.path))
@@ -332,7 +383,9 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
     names = [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
     for name in names:
         quoted = identifier(name).as_string(connection)
-        row = connection.execute(_RELATION, (quoted,)).fetchone()
+        if hidden_schema(connection, name) is not None:
+            continue  # told already
+        row = connection.execute(_RELATION, (oid_of(connection, quoted),)).fetchone()
         if row is None or row[1] != "v":
             tables.append(quoted)
             continue
@@ -344,6 +397,8 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
 
 
 def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:
+    if hidden_schema(connection, table) is not None:
+        return ()
     quoted = identifier(table).as_string(connection)
     return tuple(oid for (oid,) in connection.execute(_STORAGE, (quoted,)).fetchall())
 

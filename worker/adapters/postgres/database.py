@@ -34,8 +34,19 @@ if TYPE_CHECKING:
 _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
-# pgvector's, where two vectors are compared of which one has another length.
-_OTHER_DIMENSIONS = "22000"
+
+_UNREADABLE = (
+    "Postgres can't read a value as the type that it is cast to (SQLSTATE {}): a policy casts a claim that holds "
+    "something else. Let it take any text (docs/schema.md, Policies)"
+)
+_OTHER_DIMENSIONS = (
+    f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets "
+    "it"
+)
+# 22000 is pgvector's, where two vectors are compared of which one has another length. The worker's own statements cast
+# nothing that was not checked before.
+_OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}
+"""By SQLSTATE: what is wrong with what is stored, or with the policies."""
 
 OWNER_SETTING = "retrieval.owner"
 """States whose records a transaction reads or writes; the policies in config/records.sql read it."""
@@ -325,11 +336,8 @@ def _translate(error: psycopg.Error) -> Exception:
         return Unavailable(f"Postgres is away (SQLSTATE {state})")
     if state.startswith(_SETTINGS_CLASSES):
         return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
-    if state == _OTHER_DIMENSIONS:
-        return SettingsError(
-            f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column "
-            "that lets it"
-        )
+    if state in _OF_VALUES:
+        return SettingsError(_OF_VALUES[state])
     return InternalError(f"Postgres failed (SQLSTATE {state})")
 
 

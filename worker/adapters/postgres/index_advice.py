@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.durability import Finding
+from worker.adapters.postgres.column_types import EMBEDDINGS
 from worker.adapters.postgres.indexes import Hnsw, hnsw
+from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -41,28 +43,34 @@ _BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_byt
 
 _OUT_OF_LINE = """
 SELECT attrelid FROM pg_attribute
- WHERE attrelid = ANY (%s::oid[]) AND attname = %s AND attstorage <> 'p' ORDER BY 1
+ WHERE attrelid = ANY (%s::oid[]) AND atttypid = ANY (SELECT oid FROM pg_type WHERE typname IN ('vector', 'halfvec'))
+   AND attstorage <> 'p' ORDER BY 1
 """
+_IS_VIEW = "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass(%s)"
 _TABLES = "SELECT oid, oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY 1"
 
 
 @dataclass(frozen=True, slots=True)
 class _Corpus:
-    """A corpus as Postgres has it: its tables by oid (below a view, the leaves of a partitioned table)."""
+    """A corpus as Postgres has it: its tables by oid (below a view, the leaves of a partitioned table).
+
+    Attributes:
+        tables: name and column of the embeddings, as SQL.
+    """
 
     name: str
     settings: CorpusSettings
     rows: int
-    tables: Mapping[int, str]
+    tables: Mapping[int, tuple[str, str]]
     indexes: Sequence[Hnsw]
     index: str
 
     def index_sql(self, table: int, kind: str = "") -> str:
         """The command that makes an index of a table; of the kind that the settings name unless another is wanted."""
-        column = self.settings.columns.embedding
+        table_sql, column = self.tables[table]
         indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": f"({column}::halfvec(768)) halfvec_cosine_ops"}
         return (
-            f"CREATE INDEX CONCURRENTLY ON {self.tables[table]} USING hnsw ({indexed[kind or self.index]}) "
+            f"CREATE INDEX CONCURRENTLY ON {table_sql} USING hnsw ({indexed[kind or self.index]}) "
             f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
         )
 
@@ -73,11 +81,15 @@ def index_findings(
     """What there is to say of one corpus's nearest-neighbour index."""
     corpus, subject = settings.corpora[name], f"corpus {name}"
     row = connection.execute(estimated_rows(types.storage)).fetchone()
-    found = hnsw(connection, types.storage)
+    tables = _tables(connection, corpus, types)
+    found = hnsw(connection, [*(types.storage if tables is None else tables)])
     usable = [one for one in found if one.kind == types.index(corpus.index)]
-    tables = dict(connection.execute(_TABLES, ([*types.storage],)).fetchall())
+    if tables is None:
+        if not usable:
+            yield Finding("advice", subject, _unclear(corpus))
+        return
     known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
-    outside = connection.execute(_OUT_OF_LINE, ([*types.storage], corpus.columns.embedding)).fetchall()
+    outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
     yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
     missing = tables.keys() - {one.table for one in usable}
     if missing:
@@ -90,11 +102,31 @@ def index_findings(
     yield from (Finding("advice", subject, text) for text in texts)
 
 
+def _tables(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, types: CorpusTypes
+) -> dict[int, tuple[str, str]] | None:
+    """The tables that hold a corpus's embeddings; None where a view does not show which they are."""
+    relation = quoted_name(connection, *corpus.table.split("."))
+    (is_view,) = connection.execute(_IS_VIEW, (relation,)).fetchone() or (False,)
+    if is_view:
+        return sources(connection, relation, corpus.columns.embedding, EMBEDDINGS)
+    column = quoted_name(connection, corpus.columns.embedding)
+    found = connection.execute(_TABLES, ([*types.storage],)).fetchall()
+    return {oid: (table, column) for oid, table in found}
+
+
+def _unclear(corpus: CorpusSettings) -> str:
+    return (
+        f"no HNSW index: make one in the table below the view {corpus.table} that holds its column "
+        f"{corpus.columns.embedding} (docs/schema.md)"
+    )
+
+
 def _stored_outside(corpus: _Corpus, table: int) -> str:
-    name = corpus.tables[table]
+    name, column = corpus.tables[table]
     return (
         "embeddings are stored out of line: exact search of 100,000 chunks took 759 ms, in line 104 (7.3 times "
-        f"faster). ALTER TABLE {name} ALTER COLUMN {corpus.settings.columns.embedding} SET STORAGE PLAIN; "
+        f"faster). ALTER TABLE {name} ALTER COLUMN {column} SET STORAGE PLAIN; "
         f"VACUUM FULL {name}"
     )
 

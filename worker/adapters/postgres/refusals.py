@@ -40,6 +40,8 @@ _TLS_FAILED = (
 _NOT_POSTGRES = "what answers there is no Postgres. Check the host and the port"
 
 _PASSING = ("08", "53", "57P", "58", "40", "25006")
+_ENCODED = "percent-encoded / # ? @ : and % in a password of a URI (@ is written %40)"
+_PARAMETER = re.compile(r"[a-z_]{1,40}")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _SQLSTATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*"(?: V "[^"]*")? C "(\w{5})"', re.MULTILINE)
 _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
@@ -53,15 +55,37 @@ def string_problem(dsn: str) -> str | None:
     try:
         stated = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        return "expected a libpq connection string or URI, like postgresql://role:password@host:5432/database"
+        return _unknown_parameter(dsn) or (
+            "expected a libpq connection string or URI, like postgresql://role:password@host:5432/database"
+        )
     ports = [port for port in str(stated.get("port") or "").split(",") if port]
     if not all(port.isdecimal() for port in ports):
-        return "expected a number as the port, and percent-encoded / # ? @ : and % in a password of a URI"
+        return f"expected a number as the port, and {_ENCODED}"
     if stated.get("sslmode") and stated["sslmode"] not in _SSL_MODES:
         return f"expected one of {', '.join(_SSL_MODES)} as sslmode"
     names = [name for name in str(stated.get("host") or "").split(",") if name and not name.startswith(("/", "@"))]
     unknown = [] if stated.get("hostaddr") else [name for name in names if not _is_known(name)]
-    return unknown_host(unknown[0]) if unknown and len(unknown) == len(names) else None
+    if not unknown or len(unknown) < len(names):
+        return None
+    return unknown_host(unknown[0]) if _is_behind_the_password(unknown[0], dsn) else f"expected {_ENCODED}"
+
+
+def _is_behind_the_password(name: str, dsn: str) -> bool:
+    """Whether a name that libpq read may be shown: what stands before the last @ may be a piece of a password."""
+    return "@" not in name and dsn.rfind(name) > dsn.rfind("@")
+
+
+def _unknown_parameter(dsn: str) -> str | None:
+    """Name the parameter behind the question mark of a URI that libpq does not know."""
+    _, _, query = dsn.rpartition("@")[2].partition("?")
+    names = [name for name, is_pair, _ in (pair.partition("=") for pair in query.split("&")) if is_pair]
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    unknown = [name for name in names if name not in known and _PARAMETER.fullmatch(name)]
+    return (
+        f"{unknown[0]} is no parameter of libpq. Leave it out, or write it as its documentation does"
+        if unknown
+        else None
+    )
 
 
 def _is_known(name: str) -> bool:

@@ -10,8 +10,9 @@ import typer
 from rich.table import Table
 
 from worker.cli.terminal import console, progress, screen, write_text
+from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import MEAN, WORST, Goal
-from worker.errors import InvalidJob, SettingsError
+from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from worker.cli.calibration import Calibrating, Caller, Line
@@ -105,7 +106,7 @@ def _vectors(file: Path) -> list[Vector]:
     """Query embeddings from a file.
 
     Raises:
-        SettingsError: it can't be read.
+        WrongUsage: it can't be read.
         InvalidJob: it holds something else.
     """
     import numpy as np
@@ -115,7 +116,7 @@ def _vectors(file: Path) -> list[Vector]:
     try:
         values = np.load(file, allow_pickle=False).tolist() if file.suffix == ".npy" else json.loads(file.read_bytes())
     except OSError as error:
-        raise SettingsError(f"--vectors {file}: {error.strerror}") from None
+        raise WrongUsage(f"--vectors {file}: {error.strerror}") from None
     except ValueError:
         values = None
     if not isinstance(values, list) or not values:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from worker.cli.commands.jobs import check_url
 from worker.cli.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
-from worker.errors import InvalidJob, NotAuthorised, Unavailable
+from worker.errors import InvalidJob, NotAuthorised, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,13 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
 
     Raises:
         NotAuthorised: Redis refuses its user the command.
+        SettingsError: Redis refuses the user or the password; or what is at the URL is no such Redis.
         Unavailable: it does not answer.
     """
     import redis
 
     from worker import settings as settings_module
+    from worker.adapters.redis_refusals import refusal
 
     url = settings_module.load().broker_url.get_secret_value()
     check_url(url, "CELERY_BROKER_URL")
@@ -57,6 +59,9 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
             "config/redis/users.acl"
         ) from None
     except redis.RedisError as error:
+        problem = None if isinstance(error, redis.ResponseError) else refusal(error, url)
+        if problem:
+            raise SettingsError(f"CELERY_BROKER_URL: {problem}") from None
         raise Unavailable(f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL") from None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.terminal import console, progress, styled
-from worker.errors import SettingsError, Unavailable
+from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,10 @@ def _admin(dsn: str) -> Iterator[Any]:
 
 
 def doctor() -> None:
-    """Check the settings, Postgres and Redis; change nothing. Exit code 1 if the worker would not start.
+    """Check the settings, Postgres and Redis; change nothing.
+
+    Exit code 1 if there is a problem: the worker would not start, or could answer no job as things are now (a server is
+    away, no job can say who asks). Exit code 78 if the settings can't be read.
 
     Example: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold]
     """
@@ -146,7 +149,7 @@ def contract(
     if check:
         stale = differing(folder)
         if stale:
-            raise SettingsError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
+            raise RetrievalError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
         console.print("the contract's files are as the types say")
     else:
         console.print(f"{len(write(folder))} files written to {folder}")

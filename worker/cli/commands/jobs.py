@@ -19,8 +19,8 @@ LONGEST_WAIT = 7 * 86_400
 
 
 def _seconds(given: float) -> float:
-    if not 0 <= given <= LONGEST_WAIT:  # a NaN as well
-        raise typer.BadParameter(f"expected seconds from 0 to {LONGEST_WAIT}", param_hint="--timeout")
+    if not 0 < given <= LONGEST_WAIT:  # a NaN as well
+        raise typer.BadParameter(f"expected more than 0 seconds, at most {LONGEST_WAIT}", param_hint="--timeout")
     return given
 
 

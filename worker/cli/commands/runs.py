@@ -25,7 +25,8 @@ from worker.cli.terminal import (
     write_line,
     write_text,
 )
-from worker.errors import InvalidJob, SettingsError
+from worker.cli.usage import WrongUsage
+from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ def export_run(
     try:
         out.write_bytes(content)
     except OSError as error:
-        raise SettingsError(f"--out {out}: {error.strerror}") from None
+        raise WrongUsage(f"--out {out}: {error.strerror}") from None
     screen.print(f"{out}: {len(content):,} bytes")
 
 
@@ -229,6 +230,9 @@ def used_chunks(
     screen.print(f"{subject} / {run}: {changed} noted")
 
 
+_METHODS = ("weighted", "rrf")
+
+
 def tune(
     caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
     corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
@@ -242,6 +246,9 @@ def tune(
     Example: [bold]retrieval-worker tune --method rrf[/bold]
     """
     from worker.jobs.feedback import ENOUGH
+
+    if method not in _METHODS:
+        raise typer.BadParameter(f"expected {' or '.join(_METHODS)}", param_hint="--method")
 
     with opened_engine() as (engine, settings):
         owner = asker_of(settings, caller, "").owner if caller else None
@@ -275,4 +282,4 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror}") from None
+        raise WrongUsage(f"{file}: {error.strerror}") from None

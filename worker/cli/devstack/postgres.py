@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from worker.cli.devstack.processes import spawn, stop, wait_until
+from worker.cli.usage import WrongUsage
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _postgres_binaries(version: int) -> Path:
     package = Path(spec.submodule_search_locations[0])
     folders = {16: package / "pginstall" / "bin", 18: package / "pginstall18" / "bin"}
     if version not in folders:
-        raise SettingsError(f"postgres_version: expected 16 or 18, got {version}")
+        raise WrongUsage(f"postgres_version: expected 16 or 18, got {version}")
     return folders[version]
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
+from worker.cli.usage import WrongUsage
 from worker.core.citations.document import read_citations_json
-from worker.errors import InvalidJob, SettingsError
+from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,15 +194,15 @@ def read_document(path: Path) -> dict[str, Any]:
     """A citations document from its file.
 
     Raises:
-        SettingsError: it can't be read, or isn't one.
+        WrongUsage: it can't be read, or isn't one.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         read_citations_json(document)
     except (OSError, ValueError):
-        raise SettingsError(f"{path}: expected a file with JSON") from None
+        raise WrongUsage(f"{path}: expected a file with JSON") from None
     except InvalidJob as error:
-        raise SettingsError(f"{path}: {error.message}") from None
+        raise WrongUsage(f"{path}: {error.message}") from None
     return dict(document)
 
 
@@ -209,12 +210,12 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """A citations document as a file.
 
     Raises:
-        SettingsError: it can't be written.
+        WrongUsage: it can't be written.
     """
     try:
         path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
+        raise WrongUsage(f"{path}: {error.strerror}") from None
 
 
 def texts_of(document: Mapping[str, Any]) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Content hashes and pins: how a chunk is found again."""
+"""Content hashes and pins: finding the same chunk again."""

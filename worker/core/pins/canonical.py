@@ -8,13 +8,13 @@ import math
 from typing import Any
 
 _LARGEST_EXACT = 2**53
-"""Beyond it not every integer is a double, and RFC 8785 writes numbers as doubles."""
+"""Largest integer up to which every integer is a double; RFC 8785 writes numbers as doubles."""
 
 _FIXED_BELOW = 21
-"""ECMAScript writes numbers up to 1e21 without an exponent."""
+"""Exponent below which ECMAScript writes numbers without an exponent (up to 1e21)."""
 
 _FIXED_ABOVE = -6
-"""... and from 1e-6 on."""
+"""Exponent above which ECMAScript writes numbers without an exponent (from 1e-6 on)."""
 
 
 def canonical_json(value: Any) -> bytes:
@@ -34,7 +34,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def canonical_sha256(value: Any) -> str:
-    """Hex SHA-256 over the canonical form."""
+    """Return the hex SHA-256 of the canonical form."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
@@ -64,7 +64,7 @@ def _as_double(value: int) -> float:
 
 
 def _number(value: float) -> str:
-    """A double as ECMAScript's Number::toString writes it (shortest digits, as Python's repr)."""
+    """Format a double as ECMAScript's Number::toString does (shortest digits, as Python's repr)."""
     if not math.isfinite(value):
         raise ValueError("NaN and infinities have no canonical form")
     if value == 0:
@@ -80,7 +80,7 @@ def _number(value: float) -> str:
 
 
 def _parts(value: float) -> tuple[str, str, int]:
-    """Sign, shortest digits and exponent n of ``0.digits × 10**n``."""
+    """Return sign, shortest digits and exponent n of ``0.digits × 10**n``."""
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, part = mantissa.partition(".")
     digits = (whole + part).lstrip("0")

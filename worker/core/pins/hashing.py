@@ -1,8 +1,8 @@
-"""Content hashes of chunks: what a pin holds on to.
+"""Content hashes of chunks, by which pins identify text.
 
 Version 1: ``sha256:`` and the hex of SHA-256 over UTF-8 of the text with every run of Unicode white space
 (the 29 code points of ``str.split()``) as one space, ends stripped. ``retrieval.hash_chunk_v1`` in
-``config/schema.sql`` computes the same bytes. Version 1 never changes; a later normaliser stands beside it.
+``config/schema.sql`` computes the same bytes. Version 1 never changes; a later normaliser gets its own version.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 HASH_VERSION = 1
 PREFIX = "sha256:"
 WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
-"""How a hash is written."""
+"""Form of a hash on the wire."""
 ACCEPTED = re.compile(r"(?:sha256:)?[0-9A-Fa-f]{64}")
-"""How a hash may come: other systems leave the prefix out, or write capitals."""
+"""Accepted form of a hash in a job: without the prefix or in capitals too, as other systems write it."""
 _DIGITS = 64
 _LENGTH = len(PREFIX) + _DIGITS
 
 
 def canonical_hash(text: str) -> str:
-    """How a hash that matches `ACCEPTED` is written.
+    """Return a hash that matches `ACCEPTED` in the form of `WRITTEN`.
 
     >>> canonical_hash("AB" * 32) == "sha256:" + "ab" * 32
     True
@@ -35,12 +35,12 @@ def canonical_hash(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    r"""Version 1's normal form.
+    r"""Return version 1's normal form.
 
     >>> normalise("  two\n\nwords ")
     'two words'
     """
-    # Text as most chunks have it needs no new string.
+    # Most chunks need no new string.
     if _only_spaces(text) and "  " not in text:
         return text.strip(" ")
     return " ".join(text.split())
@@ -50,9 +50,9 @@ _OTHER_ASCII_SPACES = "\n\t\v\f\r\x1c\x1d\x1e\x1f"
 
 
 def _only_spaces(text: str) -> bool:
-    """Whether all of a text's white space is the space itself; False too where other text can't be printed."""
+    """Return whether U+0020 is the only white space; may be False for other unprintable text as well."""
     if not text.isascii():
-        return text.isprintable()  # of all white space only the space itself is
+        return text.isprintable()  # of all white space only U+0020 is printable
     for space in _OTHER_ASCII_SPACES:  # noqa: SIM110 -- a generator takes longer
         if space in text:
             return False
@@ -60,11 +60,11 @@ def _only_spaces(text: str) -> bool:
 
 
 NORMALISERS: dict[int, Callable[[str], str]] = {1: normalise}
-"""Every version there ever was, by its number: old pins are compared by their own."""
+"""Normaliser of each hash version; old pins are compared by their own version."""
 
 
 def hash_chunk(text: str, version: int = HASH_VERSION) -> str:
-    """Hash of a chunk's text.
+    """Return the hash of a chunk's text.
 
     >>> hash_chunk("two  words") == hash_chunk("two words")
     True
@@ -84,12 +84,12 @@ def hash_chunk(text: str, version: int = HASH_VERSION) -> str:
 
 
 def format_hash(digest: bytes) -> str:
-    """A stored digest (32 bytes) as it is written on the wire."""
+    """Return a stored digest (32 bytes) in wire form."""
     return PREFIX + digest.hex()
 
 
 def parse_hash(text: str) -> bytes:
-    """The digest (32 bytes) of a hash as it is written on the wire.
+    """Return the digest (32 bytes) of a hash in wire form.
 
     Raises:
         ValueError: it isn't ``sha256:`` and 64 lower-case hex digits.
@@ -100,7 +100,7 @@ def parse_hash(text: str) -> bytes:
 
 
 def parse_hashes(texts: Collection[str]) -> bytes:
-    """The digests of many hashes, one after the other, 32 bytes each: one value to send, and one pass.
+    """Return the digests of many hashes, concatenated, 32 bytes each: one value to send, computed in one pass.
 
     >>> parse_hashes([]) == b"" and parse_hashes([hash_chunk("a"), hash_chunk("b")]).hex()[:6]
     'ca9781'
@@ -114,7 +114,7 @@ def parse_hashes(texts: Collection[str]) -> bytes:
         digests = bytes.fromhex(written)
     except ValueError:
         digests = b""
-    # Read back, since `fromhex` takes capitals and spaces as well.
+    # Compared with the input, because `fromhex` accepts capitals and spaces too.
     if not (lengths <= {_LENGTH} and all(map(str.startswith, texts, repeat(PREFIX))) and digests.hex() == written):
         raise ValueError("expected sha256: and 64 lower-case hex digits")
     return digests

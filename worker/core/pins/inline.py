@@ -1,4 +1,4 @@
-"""Chunks that a job brings along itself, and how those follow the pinned ones that nobody pinned."""
+"""Inline chunks: chunks that a job carries itself, and the order of its unpinned ones after the pinned."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class InlineChunk(NamedTuple):
-    """A chunk of a job's own source.
+    """Chunk of a job's own source.
 
     Attributes:
         document_id: the source's id, or its name.
         id: the chunk's id within its source, ``""`` without.
-        text: what it says.
-        weight: the source's, 0-1.
+        text: its text.
+        weight: weight of its source, 0-1.
         chunk_hash: ``sha256:`` + hex of the normalised text.
     """
 
@@ -28,7 +28,7 @@ class InlineChunk(NamedTuple):
 
 
 def order(chunk: InlineChunk) -> tuple[Any, ...]:
-    """Key of a total order: the whole content is in it, so that a permutation of sources changes nothing."""
+    """Return a total-order key: the whole content, so that the order of the sources changes nothing."""
     return chunk
 
 
@@ -36,9 +36,9 @@ FILL_ORDERS: Mapping[str, Callable[[InlineChunk], tuple[Any, ...]]] = {
     "text": lambda chunk: (chunk.document_id, chunk.text, chunk.id, chunk.weight),
     "hash": lambda chunk: (chunk.chunk_hash, chunk),
 }
-"""How chunks that nobody pinned follow the pinned ones."""
+"""Orders in which unpinned chunks follow the pinned ones."""
 
 
 def fill(chunks: Iterable[InlineChunk], by: str, room: int) -> list[InlineChunk]:
-    """The first ``room`` chunks in an order of `FILL_ORDERS`, in linear time for few of many."""
+    """Return the first ``room`` chunks in an order of `FILL_ORDERS`; linear time if ``room`` is small."""
     return nsmallest(room, chunks, key=FILL_ORDERS[by])

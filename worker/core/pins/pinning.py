@@ -1,6 +1,6 @@
-"""Pins: finding the same chunks again by what they say, and saying what became of them.
+"""Pins: finding the same chunks again by their content, with a verdict on each.
 
-A pin is never answered with other text than it was made of. Pure: what stands in the corpus now comes in.
+A pin is never answered with text other than the text it was made of. Pure: the current chunks are arguments.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambig
 
 
 class Pin(NamedTuple):
-    """What is needed to find a chunk again, and to say what changed.
+    """Reference to a chunk: enough to find it again and to tell what changed.
 
-    A tuple, as `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
+    A tuple, as is `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
 
     Attributes:
         chunk_hash: ``sha256:`` + hex of the normalised text.
         hash_version: the normaliser of ``chunk_hash``.
         raw_hash: ``sha256:`` + hex of the text's own bytes, where it is known.
-        chunk_id: the chunk it was made of; ``None`` for a bare hash.
+        chunk_id: id of the pinned chunk; ``None`` for a bare hash.
         document_id: that chunk's document.
-        corpus: where that chunk stood.
-        weight: how much it counted, 0-1.
-        tampered: whether it came with a text that does not have its hash.
+        corpus: that chunk's corpus.
+        weight: its weight, 0-1.
+        tampered: whether the job gave a text that does not match the hash.
     """
 
     chunk_hash: str
@@ -49,40 +49,40 @@ class Pin(NamedTuple):
 
 
 class CurrentChunk(Protocol):
-    """A chunk as it stands now: one of a corpus, or one of a job's own sources."""
+    """Current chunk of a corpus or of a job's own sources."""
 
     @property
     def id(self) -> str:
-        """Its id; ``""`` in a source without ids."""
+        """Id; ``""`` in a source without ids."""
 
     @property
     def document_id(self) -> str:
-        """Its document or source."""
+        """Id of its document or source."""
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Current text."""
 
     @property
     def chunk_hash(self) -> str:
-        """Its hash by the version of today."""
+        """Hash of the text, by `HASH_VERSION`."""
 
 
 C = TypeVar("C", bound=CurrentChunk)
 Order = Callable[[C], tuple[Any, ...]]
-"""(corpus, document, chunk) as the database orders them, for a choice that does not depend on the plan; no two
-chunks that differ in anything share it."""
+"""(corpus, document, chunk) in database order, so that a choice does not depend on the query plan; no two different
+chunks share a key."""
 
 
 class Outcome(NamedTuple, Generic[C]):
-    """What became of one pin.
+    """Result of resolving one pin.
 
     Attributes:
         pin: the pin.
         verdict: see the contract; the first that holds.
-        chunk: the chunk that answers it, or that stands in its place (``edited``, ``tampered``), or ``None``.
+        chunk: the chunk that answers it, or the one now in its place (``edited``, ``tampered``), or ``None``.
         found_hash: that chunk's hash by the pin's version, or ``None``.
-        places: how many chunks say the same now.
+        places: number of chunks that have the pinned text now.
     """
 
     pin: Pin
@@ -92,22 +92,22 @@ class Outcome(NamedTuple, Generic[C]):
     places: int
 
 
-# What a NamedTuple's own constructor does in Python, a third of its time: jobs make thousands of these.
+# Does what a NamedTuple's own constructor does, in a third of its time: jobs make thousands of these.
 _made = tuple.__new__
 
 
 def missing(pin: Pin) -> Outcome[Any]:
-    """The outcome of a pin that nothing is left of, or nothing that this caller may see."""
+    """Return the outcome of a pin without a chunk that exists and that this caller may see."""
     return _made(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
 
 
 def raw_hash(text: str) -> str:
-    """``sha256:`` + hex over the text's own UTF-8 bytes, white space and all."""
+    """Return ``sha256:`` + hex over the text's own UTF-8 bytes, white space included."""
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
 
 def bare(chunk_hashes: Iterable[str]) -> list[Pin]:
-    """Pins that know nothing but their hash."""
+    """Return pins made of hashes alone."""
     return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
 
 
@@ -115,7 +115,7 @@ _what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered
 
 
 def unique(pins: Sequence[Pin]) -> list[Pin]:
-    """Pins in their order, each once: a bare hash by itself, a pin that knows its chunk together with that."""
+    """Return the pins in order without duplicates; a pin with a chunk id is distinct from its bare hash."""
     first: dict[tuple[str, int, str | None, str | None, bool], Pin] = {}
     for what, pin in zip(map(_what, pins), pins, strict=True):
         first.setdefault(what, pin)
@@ -123,9 +123,9 @@ def unique(pins: Sequence[Pin]) -> list[Pin]:
 
 
 def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
-    """The outcomes that are answered with a chunk, in the order of the pins, each chunk once.
+    """Return the outcomes answered with a chunk, in the order of the pins, each chunk once.
 
-    A chunk is told by its identity: `resolve` hands out the very objects that it was given.
+    Chunks are compared by object identity: `resolve` returns the objects that it was given.
     """
     found: dict[int, tuple[Outcome[C], C]] = {}
     for outcome in outcomes:
@@ -138,13 +138,13 @@ def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
 def resolve(
     pins: Sequence[Pin], chunks: Iterable[C], order: Order[C], hash_of: Callable[[C], str] = attrgetter("chunk_hash")
 ) -> list[Outcome[C]]:
-    """What became of each pin.
+    """Resolve each pin against the current chunks.
 
     Args:
         pins: all of one hash version.
-        chunks: every visible chunk that has a pin's hash or a pin's chunk id, or more.
-        order: decides where several chunks would do.
-        hash_of: a chunk's hash by the pins' version.
+        chunks: at least every visible chunk with a pin's hash or a pin's chunk id.
+        order: chooses among several matching chunks.
+        hash_of: returns a chunk's hash by the pins' version.
     """
     by_hash: dict[str, list[C]] = {pin.chunk_hash: [] for pin in pins}
     by_id: dict[str, list[C]] = {pin.chunk_id: [] for pin in pins if pin.chunk_id is not None}
@@ -164,9 +164,9 @@ def resolve(
         outcome: tuple[Pin, Verdict, C | None, str | None, int]
         if here is not None and hash_of(here) == chunk_hash:
             if document_id is not None and document_id != here.document_id:
-                verdict = "moved"  # the pin names another document than the one that the chunk is in
+                verdict = "moved"  # the pin names a document other than the chunk's
             else:
-                # Bytes that nobody recorded can't be said to be the same.
+                # Without recorded bytes, the match can't be called exact.
                 verdict = "exact" if raw == raw_hash(here.text) else "normalised"
             outcome = (pin, verdict, here, chunk_hash, len(same_text))
         elif same_text:
@@ -177,7 +177,7 @@ def resolve(
             outcome = (pin, "edited", here, hash_of(here), 0)
         else:
             outcome = (pin, "missing", None, None, 0)
-        if tampered:  # whatever stands there now: nobody knows which of text and hash was pinned
+        if tampered:  # whatever is there now: it is not known which of text and hash was pinned
             outcome = (pin, "tampered", *outcome[2:])
         outcomes.append(_made(Outcome, outcome))
     return outcomes
@@ -188,20 +188,20 @@ def _lowest(some: Sequence[C], order: Order[C]) -> C:
 
 
 def _own_chunk(pin: Pin, same_id: Sequence[C], order: Order[C]) -> C:
-    """The pin's own chunk. Ids of inline sources are each source's own: the pin's document decides, then the order."""
+    """Return the pin's own chunk; inline chunk ids are unique per source only, so the pin's document decides first."""
     return _lowest([chunk for chunk in same_id if chunk.document_id == pin.document_id] or same_id, order)
 
 
 def compact_json(value: Any) -> bytes:
-    """JSON without spaces, and without escapes for ASCII's sake: of strings and booleans that is RFC 8785."""
+    """Return compact, non-ASCII-escaped JSON; for strings and booleans that is RFC 8785."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def digest(chunks: Iterable[tuple[str, str, str, bool]], dumps: Callable[[list[Any]], bytes] = compact_json) -> str:
-    """One hash of a replay: two replays are the same if their digests are.
+    """Return one hash of a replay: two replays are the same if their digests are.
 
     Args:
         chunks: (chunk_hash, text, source_id, pinned) in the order of the answer.
-        dumps: writes the same bytes as `compact_json`, if faster (`orjson.dumps`).
+        dumps: serialiser with the same output as `compact_json`, such as the faster `orjson.dumps`.
     """
     return PREFIX + hashlib.sha256(dumps(list(chunks))).hexdigest()

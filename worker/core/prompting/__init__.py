@@ -1,1 +1,1 @@
-"""What a language model is given, and what it costs."""
+"""Prompts, context and costs of language model calls."""

@@ -1,11 +1,11 @@
-"""What a language model reads: ranked sources as one text, each under a label, within a budget of tokens.
+"""Context for a language model: ranked sources as one text, each under a label, within a token budget.
 
-The block is a function of sources, budget and counter alone, so it is the same bytes for the same package and a
-provider's prompt cache finds it. Sources are other people's texts, so each is fenced:
+The block depends on sources, budget and counter only, so the same package gives the same bytes and a provider's prompt
+cache finds it. Sources are untrusted text, so each is fenced:
 
-- a fence line holds a mark that stands in none of the sources, so none can close its fence or open another;
-- what a reader of answers would take for a label is written so that none does (`worker.core.citations.labels.defused`);
-- control characters, and signs that show nothing or turn the direction of writing, are left out.
+- a fence line holds a mark that occurs in none of the sources, so no source can close its fence or open another;
+- text that could be read as a label is defused (`worker.core.citations.labels.defused`);
+- control characters, invisible characters and those that change the writing direction are removed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LeftOutReason = Literal["beyond budget", "empty"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What may be put before a model: a chunk, or what a remote source found.
+    """Source that a model may be shown: a chunk or a remote source's result.
 
     Attributes:
-        text: what it says.
-        title: of the document, or its path.
-        heading: the section it stands under.
+        text: its text.
+        title: title of the document, or its path.
+        heading: heading of its section.
         page: page number.
         url: address or DOI.
-        corpus: where it was found: a corpus, or a remote source.
-        code: the code in it, where the corpus keeps that by itself as well. Not shown: the text has it.
+        corpus: name of the corpus or remote source that it is from.
+        code: the code in it, if the corpus stores it separately as well. Not shown: the text contains it.
     """
 
     text: str
@@ -51,11 +51,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A source in the context.
+    """Labelled source in the context.
 
     Attributes:
         label: ``S1``, ``S2``, …: by rank, without gaps.
-        index: its place among the sources given, from 0.
+        index: its position among the given sources, from 0.
         source: the source.
     """
 
@@ -66,11 +66,11 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A source that is not in the context.
+    """Source that is not in the context.
 
     Attributes:
-        index: its place among the sources given, from 0.
-        reason: ``beyond budget``, or ``empty``: it says nothing.
+        index: its position among the given sources, from 0.
+        reason: ``beyond budget``, or ``empty``: it has no text.
     """
 
     index: int
@@ -79,13 +79,13 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a model is shown.
+    """Context that a model is shown.
 
     Attributes:
         block: the text; ``""`` if no source is in it.
         labelled: the sources in it, by label.
         left_out: all others, in their order.
-        tokens: of the block, by the counter; never more than the budget.
+        tokens: tokens of the block by the counter; never more than the budget.
     """
 
     block: str
@@ -95,7 +95,7 @@ class Context:
 
 
 def estimated_tokens(text: str) -> int:
-    """Tokens of a text where the model has no counter: a quarter of its bytes in UTF-8, rounded up.
+    """Estimate the tokens of a text for a model without a counter: a quarter of its UTF-8 bytes, rounded up.
 
     >>> estimated_tokens("ribbon"), estimated_tokens("铝带"), estimated_tokens("")
     (2, 2, 0)
@@ -105,11 +105,11 @@ def estimated_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Counts the tokens of a text.
+    """Token counter of a model.
 
     Attributes:
-        name: with its version, for traces.
-        count: the counting.
+        name: name and version, for traces.
+        count: returns the tokens of a text.
     """
 
     name: str
@@ -117,14 +117,14 @@ class TokenCounter:
 
 
 ESTIMATE = TokenCounter("estimate (UTF-8 bytes / 4)", estimated_tokens)
-"""Where the model has no counter."""
+"""Counter for models that have none of their own."""
 
 
 def build_context(sources: Sequence[Source], budget: int, count: Count = estimated_tokens) -> Context:
-    """Put sources into a block, best first, as many as fit.
+    """Build a block of sources, best first, as many as fit.
 
-    Only whole sources: a cut text could say the opposite. One that does not fit is left out, and a smaller one
-    after it may still fit; labels are given to those that are in.
+    Sources are included whole: a cut text could say the opposite. One that does not fit is left out, and a smaller one
+    after it may still fit. Only included sources get labels.
 
     >>> context = build_context([Source("Too long. " * 99), Source("It hums.", title="As [S9]", page=3)], 100)
     >>> print(context.block[context.block.index("===") :].rstrip())
@@ -139,8 +139,8 @@ def build_context(sources: Sequence[Source], budget: int, count: Count = estimat
 
     Args:
         sources: best first.
-        budget: tokens that the block may have.
-        count: the model's counter; called about once a source.
+        budget: most tokens of the block.
+        count: the model's counter; called about once per source.
     """
     entries = [_Entry.of(source) for source in sources]
     mark = _mark(text for entry in entries for text in (*entry.facts, entry.text))
@@ -164,7 +164,7 @@ def _fitting(
     budget: int,
     count: Count,
 ) -> Context:
-    """The context of what was taken; counted as a whole, because a counter may not add up."""
+    """Return the context of the taken entries, counted as a whole, because token counts may not add up."""
     block = _block(head, taken)
     while taken and count(block) > budget:
         taken = taken[:-1]
@@ -201,7 +201,7 @@ _FENCED = """\
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A source made harmless: what is known of it, one line each, and its text."""
+    """Sanitised source: its facts, one line each, and its text."""
 
     facts: tuple[str, ...]
     text: str
@@ -220,23 +220,23 @@ class _Entry:
         return cls(tuple(facts), shown if shown.strip() else "")
 
     def written(self, label: str, mark: str) -> str:
-        # The labels of the fence stand on both sides: no bracket of the source can reach past them.
+        # The fence has the label on both sides: no bracket of the source can reach past it.
         return _FENCED.format(mark=mark, label=label, facts="".join(f"{fact}\n" for fact in self.facts), text=self.text)
 
 
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters, but for the tabulator and the line feed
-    "\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # no width, or a direction
-    "\U000e0000-\U000e0fff]"  # tags and further variation selectors: whole texts can be hidden in them
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters except tab and line feed
+    "\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, or a direction
+    "\U000e0000-\U000e0fff]"  # tags and more variation selectors: whole texts can be hidden in them
 )
-# They belong to the spelling of many scripts, none of which is written in ASCII.
+# Part of the spelling of many scripts, all of them non-ASCII.
 _JOINERS = re.compile("[\u200c\u200d](?<![^\x00-\x7f].)[\u200c\u200d]*+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def readable(text: str) -> str:
-    r"""A text as people read it, without what only a machine sees, and without labels.
+    r"""Return a text without invisible characters and without labels.
 
     >>> readable("As [S\u200b1]\x07 says:\r\nhum.")
     'As [S·1] says:\nhum.'
@@ -250,7 +250,7 @@ def _one_line(text: str) -> str:
 
 
 def _mark(texts: Iterable[str]) -> str:
-    """Twelve hex digits that stand in none of the texts: of their hash, or of its hash, and so on."""
+    """Return twelve hex digits that occur in none of the texts: of their hash, else of the hash's hash, and so on."""
     whole = "\n".join(texts)
     hashed = whole.encode()
     for _ in numbers():

@@ -1,6 +1,6 @@
-"""What model calls cost: what their provider counted, by a price table, in exact decimal arithmetic.
+"""Costs of model calls: the provider's token counts times a price table, in exact decimal arithmetic.
 
-Prices are in one currency, that of the table. What has no price costs ``None``: unknown, never 0.
+All prices are in the table's currency. A call without a price costs ``None``: unknown, never 0.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 CallKind = Literal["synthesis", "rerank", "hyde", "transform", "embed"]
 
 PRICED_PER = 6
-"""Prices are per ten to so many tokens or search units."""
+"""Prices are per 10 to the power of this many tokens or search units."""
 
 MOST_TOKENS = 10**15
 _MOST, _PLACES = Decimal(10) ** 9, 12
 
-# What can't be written exactly raises. With the bounds above nothing can be so.
+# Raises on inexact results, which the bounds above rule out.
 _EXACT = Context(prec=80, traps=[Inexact, InvalidOperation])
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens of a model cost, or a million search units.
+    """Price of a model per million tokens, or per million search units.
 
     Attributes:
-        input: tokens sent; ``None``: nobody knows.
-        output: tokens made; 0 for models that make none (embeddings, rerankers).
-        cached_input: tokens sent that the provider found in its prompt cache; ``None``: as much as ``input``.
-        search_unit: what rerankers bill by that do not bill tokens; ``None``: nobody knows.
+        input: for input tokens; ``None``: unknown.
+        output: for output tokens; 0 for models that have none (embeddings, rerankers).
+        cached_input: for input tokens found in the provider's prompt cache; ``None``: as ``input``.
+        search_unit: for search units, by which some rerankers bill; ``None``: unknown.
 
     Raises:
         ValueError: a price that is negative, not finite, a billion or more, or finer than twelve decimal places.
@@ -52,13 +52,13 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a call took as its provider counted it; ``None`` where it did not.
+    """Token counts of a call, as its provider reported them; ``None`` where it did not.
 
     Attributes:
-        input: sent, cached ones included.
-        output: made.
-        cached_input: of those sent, found in the provider's prompt cache.
-        search_units: what a reranker bills by in place of tokens; ``None`` where it bills tokens.
+        input: input tokens, cached ones included.
+        output: output tokens.
+        cached_input: input tokens found in the provider's prompt cache.
+        search_units: units by which a reranker bills in place of tokens; ``None`` where it bills tokens.
 
     Raises:
         ValueError: a count that is negative, more than `MOST_TOKENS`, or more cached than sent.
@@ -78,12 +78,12 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """One call of a model.
+    """Cost of one model call.
 
     Attributes:
-        kind: what it was for.
-        provider: whose model, as settings name it.
-        model: its name.
+        kind: purpose of the call.
+        provider: the provider, as settings name it.
+        model: the model's name.
         tokens: as counted by the provider.
         cost: in the table's currency; ``None`` where a price or a count is unknown.
     """
@@ -97,16 +97,16 @@ class CostEntry:
 
 @dataclass(frozen=True, slots=True)
 class CostSum:
-    """Several calls together.
+    """Sum of several calls.
 
     Attributes:
-        calls: how many.
-        input: tokens sent, as far as they are known.
-        output: tokens made, as far as they are known.
-        cached_input: of those sent, found in a prompt cache.
-        search_units: what rerankers billed in place of tokens.
-        known: what the calls with a known cost cost.
-        unpriced: how many calls cost nobody knows what.
+        calls: number of calls.
+        input: known input tokens.
+        output: known output tokens.
+        cached_input: input tokens found in a prompt cache.
+        search_units: units that rerankers billed in place of tokens.
+        known: total of the known costs.
+        unpriced: number of calls whose cost is unknown.
     """
 
     calls: int
@@ -119,7 +119,7 @@ class CostSum:
 
     @property
     def cost(self) -> Decimal | None:
-        """What all of them cost; ``None`` as soon as one is unknown."""
+        """Total cost; ``None`` if the cost of any call is unknown."""
         return None if self.unpriced else self.known
 
 
@@ -127,21 +127,21 @@ PriceTable = Mapping[tuple[str, str], Price]
 """Prices by provider and model."""
 
 Paid = Callable[[str, str, Tokens], None]
-"""Is told of a call as soon as it is paid for: whose model, its name, what the call took."""
+"""Called with provider, model and token counts as soon as a call is billed."""
 
 
 def unbilled(_provider: str, _model: str, _tokens: Tokens) -> None:
-    """For who does not ask what a call costs."""
+    """Ignore the cost of a call."""
 
 
 class Bill:
-    """What calls cost, noted as they are paid for: what fails after that was paid for all the same.
+    """Costs of calls, recorded as soon as they are billed: a call is billed even if a later step fails.
 
     Args:
-        prices: of the models.
+        prices: prices of the models.
 
     Attributes:
-        entries: one a call, in their order.
+        entries: one per call, in order.
     """
 
     def __init__(self, prices: PriceTable) -> None:
@@ -149,7 +149,7 @@ class Bill:
         self.entries: list[CostEntry] = []
 
     def of(self, kind: CallKind) -> Paid:
-        """Notes calls of a kind.
+        """Return a recorder of calls of one kind.
 
         >>> bill = Bill({})
         >>> bill.of("embed")("openai", "small", Tokens(7))
@@ -160,7 +160,7 @@ class Bill:
 
 
 def entry(kind: CallKind, provider: str, model: str, tokens: Tokens, prices: PriceTable) -> CostEntry:
-    """What one call costs.
+    """Return the cost entry of one call.
 
     >>> prices = {("openai", "small"): Price(Decimal("0.15"), Decimal("0.60"), Decimal("0.075"))}
     >>> entry("synthesis", "openai", "small", Tokens(1200, 300, cached_input=1000), prices).cost
@@ -173,7 +173,7 @@ def entry(kind: CallKind, provider: str, model: str, tokens: Tokens, prices: Pri
 
 
 def total(entries: Sequence[CostEntry]) -> CostSum:
-    """The sum of calls, the same in any order."""
+    """Return the sum of calls; independent of their order."""
     known = Decimal(0)
     for one in entries:
         known = known if one.cost is None else _EXACT.add(known, one.cost)
@@ -189,7 +189,7 @@ def total(entries: Sequence[CostEntry]) -> CostSum:
 
 
 def written(cost: Decimal | None) -> str | None:
-    """A cost as it stands in JSON: a string of digits, without exponent and without zeros at the end.
+    """Return a cost as JSON has it: a string of digits, without exponent or trailing zeros.
 
     >>> written(Decimal("0.00028500")), written(Decimal(3)), written(None)
     ('0.000285', '3', None)
@@ -198,7 +198,7 @@ def written(cost: Decimal | None) -> str | None:
 
 
 def as_json(entries: Sequence[CostEntry]) -> dict[str, Any]:
-    """Calls as an answer has them: `costs`, and their sum as `costs_total`."""
+    """Return the calls in the answer's form: `costs`, and their sum as `costs_total`."""
     together = total(entries)
     return {
         "costs": [
@@ -254,7 +254,7 @@ def _is_price(price: Decimal) -> bool:
 
 
 def _plain(number: Decimal) -> Decimal:
-    """One spelling for equal numbers: no zeros at the end of a fraction, no exponent above 0, no minus zero."""
+    """Return one spelling for equal numbers: no trailing zeros in a fraction, no exponent above 0, no minus zero."""
     shortest = _EXACT.normalize(abs(number))
     whole = shortest.as_tuple().exponent
     return _EXACT.quantize(shortest, Decimal(1)) if isinstance(whole, int) and whole > 0 else shortest

@@ -1,10 +1,10 @@
-"""The language model `extractive`, which is none: it answers with sentences of the sources, word for word.
+"""Language model `extractive`: answers with sentences of the sources, verbatim, without a real model.
 
-Offline and deterministic. It knows words, not meaning: what it quotes shares terms with the question.
+Offline and deterministic. It compares words, not meaning: quoted sentences share terms with the question.
 
-A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only the title or
-heading above it has, as a share of the weight of all the question's terms. A term weighs its idf over the sources
-(`core.ranking.bm25.idf`). Relevance times 10 / (9 + rank of the source) is its score: a better source comes first.
+A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only its title or
+heading has, as a share of the weight of all the question's terms. A term's weight is its idf over the sources
+(`core.ranking.bm25.idf`). The score is relevance times 10 / (9 + rank of the source): better sources come first.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ NO_ANSWER = "The sources hold no answer to this question."
 MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
 
 LEAST_SCORE = 0.15
-"""Nothing is quoted below this score."""
+"""Lowest score of a quoted sentence."""
 
 LEAST_SHARE = 0.5
-"""... nor below this share of the best score."""
+"""Lowest score of a quoted sentence as a share of the best score."""
 
 REPETITION = 0.8
-"""A sentence repeats another if they share so much of the terms of the shorter one."""
+"""Share of the shorter sentence's terms from which one sentence counts as repeating another."""
 
 FEWEST_TERMS = 3
-"""A sentence of fewer different terms is a heading or a fragment."""
+"""Fewest distinct terms of a quoted sentence; one with fewer is a heading or a fragment."""
 
 _PLACES = 12
-"""Decimal places of a score that count: a logarithm's last bit may differ from machine to machine."""
+"""Decimal places of a score: the last bit of a logarithm may differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence that may be quoted; ``source`` and ``place`` say where it stands."""
+    """Sentence that may be quoted; ``source`` and ``place`` are its position."""
 
     source: int
     place: int
@@ -63,9 +63,9 @@ def answer(
     most_sentences: int = MOST_SENTENCES,
     most_characters: int = MOST_CHARACTERS,
 ) -> str:
-    """Quote what the sources say to a question, each sentence in a paragraph of its own with its label after it.
+    """Answer a question with sentences of the sources, each in its own paragraph, followed by its label.
 
-    The best sentences are taken first, none that repeats one already taken; they stand in the order of the sources.
+    The best sentences are chosen first, none that repeats a chosen one; the answer lists them in source order.
 
     >>> from worker.core.prompting.context import Labelled, Source
     >>> manual = Source("Store it dry. Phantom power can tear the ribbon. Carry it upright.", heading="Ribbon care")
@@ -77,8 +77,8 @@ def answer(
     Args:
         question: any text.
         sources: best first.
-        most_sentences: so many at most.
-        most_characters: of the answer, labels included; a sentence that would pass it is not quoted.
+        most_sentences: most sentences.
+        most_characters: most characters of the answer, labels included; a sentence that would exceed it is not quoted.
     """
     quoted: list[_Sentence] = []
     left = most_characters
@@ -98,7 +98,7 @@ def _paragraph(sentence: _Sentence, sources: Sequence[Labelled]) -> str:
 
 
 def _is_quotable(sentence: _Sentence, sources: Sequence[Labelled]) -> bool:
-    """Whether a reader of the answer finds just this sentence and just its label: not if it has labels or code."""
+    """Return whether the paragraph parses as just this sentence and its label: not if it contains labels or code."""
     label = sources[sentence.source].label
     read = read_statements(_paragraph(sentence, sources), [label])
     whole = [(one.text, one.labels) for one in read.sentences] == [(sentence.text, (label,))]
@@ -116,7 +116,7 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 
 
 def _ranked(question: str, sources: Sequence[Labelled]) -> list[_Sentence]:
-    """The sentences that say enough to be quoted, best first."""
+    """Return the sentences that score high enough to be quoted, best first."""
     wanted = {*terms(question)}
     weights = idf(sorted(wanted), [{*terms(_whole(one.source))} for one in sources])
     found = [sentence for i, one in enumerate(sources) for sentence in _sentences(i, one.source, weights)]
@@ -154,10 +154,10 @@ _TICKS = re.compile("`++")
 
 
 def code_answer(question: str, sources: Sequence[Labelled], most_characters: int = 4 * MOST_CHARACTERS) -> str:
-    r"""The code of the source that fits a question best, as a fenced block with its label in the line after it.
+    r"""Return the code of the source that matches a question best, as a fenced block, its label on the next line.
 
-    Sources fit by BM25 (`core.ranking.bm25.scores`) of title, heading and text; equally good ones by rank. The code is
-    what the corpus keeps as such, else the first fenced block of the text.
+    Sources are ranked by BM25 (`core.ranking.bm25.scores`) of title, heading and text; ties keep their rank. The code
+    is the corpus's own code field, else the first fenced block of the text.
 
     >>> from worker.core.prompting.context import Labelled, Source
     >>> example = Source("Rock beat", code='sound("bd sd")')
@@ -170,7 +170,7 @@ def code_answer(question: str, sources: Sequence[Labelled], most_characters: int
     Args:
         question: any text.
         sources: best first.
-        most_characters: of the code; longer code is no example.
+        most_characters: most characters of the code; sources with longer code are skipped.
     """
     codes = [_code(one.source) for one in sources]
     fits = scores(question, [_whole(one.source) for one in sources])
@@ -182,7 +182,7 @@ def code_answer(question: str, sources: Sequence[Labelled], most_characters: int
 
 
 def _fenced(code: str) -> str:
-    """A code block whose fence is longer than any run of backticks in it."""
+    """Return a code block whose fence is longer than any run of backticks in it."""
     longest = max(map(len, _TICKS.findall(code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{code}\n{fence}"
@@ -193,7 +193,7 @@ def _code(source: Source) -> str:
 
 
 def _fenced_blocks(text: str) -> Iterator[str]:
-    """What stands between fences that are closed."""
+    """Yield the contents of closed fenced blocks."""
     fence, lines = "", list[str]()
     for line in text.split("\n"):
         if not fence:

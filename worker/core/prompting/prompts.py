@@ -1,4 +1,4 @@
-"""Which prompt a turn starts with, whether it goes on with the chain of turns before it, and its prompt cache key."""
+"""Starting prompt of a turn, continuation of the chain of earlier turns, and the prompt cache key."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ PromptSource = Literal["explicit", "continuation", "mode"]
 ResetReason = Literal["single", "provider", "model", "mode", "claims"]
 
 CACHE_KEY_LENGTH = 32
-"""Hex digits; providers refuse long keys."""
+"""Hex digits of a key; providers refuse long ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a turn of a conversation is answered with, and for whom: a chain holds while it stays the same.
+    """Provider, model, mode and caller of a turn; a chain of turns continues while they stay the same.
 
     Attributes:
-        provider: whose language model.
-        model: its name.
+        provider: provider of the language model.
+        model: the model's name.
         mode: the mode's name.
-        claims: fingerprint of the caller's claims. What earlier turns saw may be hidden from other claims.
+        claims: fingerprint of the caller's claims. Earlier turns may have seen what other claims may not.
     """
 
     provider: str
@@ -34,11 +34,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn that was answered.
+    """Answered turn.
 
     Attributes:
-        setting: what it was answered with.
-        prompt: the prompt that it started with.
+        setting: its setting.
+        prompt: its starting prompt.
     """
 
     setting: Setting
@@ -47,13 +47,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class StartingPrompt:
-    """What a turn starts with.
+    """Starting prompt of a turn.
 
     Attributes:
         text: the prompt.
-        source: where it is from.
-        continues: whether the turn goes on with the chain: the previous response's id goes to the provider.
-        reset: why it does not, although there is a previous turn: all reasons, in the order of `ResetReason`.
+        source: its origin.
+        continues: whether the turn continues the chain: the previous response's id is sent to the provider.
+        reset: all reasons why it does not although there is a previous turn, in the order of `ResetReason`.
     """
 
     text: str
@@ -65,9 +65,9 @@ class StartingPrompt:
 def starting_prompt(
     explicit: str | None, previous: Turn | None, default: str, setting: Setting, chat_mode: ChatMode
 ) -> StartingPrompt:
-    """The prompt of a turn: an explicit one, else that of the turn before where the chain holds, else the mode's.
+    """Choose a turn's prompt: an explicit one, else the previous turn's if the chain continues, else the mode's.
 
-    An explicit prompt does not break the chain: it takes the place of the earlier one from this turn on.
+    An explicit prompt does not break the chain: it replaces the earlier one from this turn on.
 
     >>> now = Setting("openai", "small", "grounded", "c1")
     >>> starting_prompt(None, Turn(now, "As a pirate."), "Cite.", now, "chat")
@@ -76,11 +76,11 @@ def starting_prompt(
     ('single',)
 
     Args:
-        explicit: the job's own; ``None`` if it has none. An empty one is a prompt.
-        previous: the turn that the job goes on from; ``None`` if it names none.
+        explicit: the job's own; ``None`` if it has none. An empty string is a prompt.
+        previous: the turn that the job continues; ``None`` if it names none.
         default: the mode's.
-        setting: what this turn is answered with.
-        chat_mode: ``single``: every question stands alone.
+        setting: this turn's setting.
+        chat_mode: ``single``: every question is independent.
     """
     reset = () if previous is None else reset_reasons(previous.setting, setting, chat_mode)
     chain = None if reset else previous
@@ -92,7 +92,7 @@ def starting_prompt(
 
 
 def reset_reasons(previous: Setting, now: Setting, chat_mode: ChatMode) -> tuple[ResetReason, ...]:
-    """Everything that breaks the chain between two turns; nothing: it holds."""
+    """Return all reasons that break the chain between two turns; empty: it continues."""
     broken: dict[ResetReason, bool] = {
         "single": chat_mode == "single",
         "provider": previous.provider != now.provider,
@@ -104,21 +104,21 @@ def reset_reasons(previous: Setting, now: Setting, chat_mode: ChatMode) -> tuple
 
 
 def prompt_cache_key(owner: str, provider: str, model: str, mode: str, conversation: str | None) -> str:
-    """A key under which a provider may keep a prompt's prefix: never one key for two owners or conversations.
+    """Return the key under which a provider may cache a prompt's prefix; different for each owner and conversation.
 
-    The first 32 hex digits of SHA-256 over the canonical JSON list of the five, so that no two lists are written alike.
+    The first 32 hex digits of SHA-256 over the canonical JSON list of the five, so no two lists have the same spelling.
 
     >>> prompt_cache_key("u1", "openai", "small", "grounded", "c1")
     'a8e7b9c78abb162f7f236c22c6a02e05'
 
     Args:
-        owner: the owner claim; ``""`` for nobody.
-        provider: whose language model.
-        model: its name.
+        owner: the owner claim; ``""`` for no owner.
+        provider: provider of the language model.
+        model: the model's name.
         mode: the mode's name.
-        conversation: its id; ``None`` outside any.
+        conversation: conversation id; ``None`` outside any.
 
     Raises:
-        ValueError: a lone surrogate.
+        ValueError: an argument has a lone surrogate.
     """
     return canonical_sha256([owner, provider, model, mode, conversation])[:CACHE_KEY_LENGTH]

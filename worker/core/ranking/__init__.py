@@ -1,1 +1,1 @@
-"""Order: vectors, fusion, reranking, diversity, and measures of all of these."""
+"""Ranking: vectors, fusion, reranking, diversity, and their measures."""

@@ -1,7 +1,7 @@
-"""A reranker without a model: Okapi BM25 of the query over the candidates' own texts.
+"""Reranker without a model: Okapi BM25 of the query over the candidates' own texts.
 
-Lexical and deterministic, the offline stand-in for a cross-encoder. What is rare among the candidates counts most, so a
-score compares candidates of one list only, never of two.
+Lexical and deterministic, the offline stand-in for a cross-encoder. Terms that are rare among the candidates count
+most, so scores are comparable within one list of candidates only.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 NAME, VERSION = "lexical", "1"
 
 K1 = 1.2
-"""How soon a term's repetitions stop counting."""
+"""Saturation of term frequency: the lower, the sooner repetitions stop counting."""
 
 B = 0.75
-"""How much a text's length counts, from 0 (not at all) to 1."""
+"""Length normalisation, from 0 (none) to 1."""
 
 _PLACES = 12
-"""Decimal places that count: a logarithm's last bit may differ from machine to machine."""
+"""Decimal places of a score: the last bit of a logarithm may differ between machines."""
 
 
 def scores(query: str, texts: Sequence[str]) -> list[float]:
-    """How well each text fits a query, 0 or more; 0 where they share no term.
+    """Score each text against a query; 0 or more, 0 where they share no term.
 
-    The sum over the query's different terms t of idf(t) * n * (K1 + 1) / (n + K1 * (1 - B + B * length / mean length)),
-    with n how often t stands in the text and lengths in terms. Robertson, Zaragoza: "The Probabilistic Relevance
+    The sum over the query's distinct terms t of idf(t) * n * (K1 + 1) / (n + K1 * (1 - B + B * length / mean length)),
+    where n counts t in the text and lengths are in terms. Robertson, Zaragoza: "The Probabilistic Relevance
     Framework: BM25 and Beyond", 2009; `idf` is never negative.
 
     >>> scores("ribbon tension", ["Ribbon tension and ribbon length", "A ribbon", "Brass screws"])
@@ -42,7 +42,7 @@ def scores(query: str, texts: Sequence[str]) -> list[float]:
         texts: of the candidates.
 
     Returns:
-        One score a text, in their order, to twelve decimal places.
+        One score per text, in their order, rounded to twelve decimal places.
     """
     wanted = sorted({*terms(query)})
     counted = [Counter(terms(text)) for text in texts]
@@ -59,6 +59,6 @@ def scores(query: str, texts: Sequence[str]) -> list[float]:
 
 
 def idf(wanted: Iterable[str], texts: Sequence[Collection[str]]) -> Mapping[str, float]:
-    """How much each term says, by how few of the texts have it: ln(1 + (N - n + 0.5) / (n + 0.5)), more than 0."""
+    """Return each term's inverse document frequency: ln(1 + (N - n + 0.5) / (n + 0.5)), always above 0."""
     holding = {term: sum(term in text for text in texts) for term in wanted}
     return {term: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}

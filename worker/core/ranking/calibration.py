@@ -1,4 +1,4 @@
-"""How much of what exact search finds another search finds, and which search width is enough."""
+"""Calibration: recall of a search against exact search, and which search width is enough."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from worker.model import Candidate
 
 MEAN, WORST = 0.995, 0.80
-"""The goal where nobody says another: recall of all queries, and of the one with the least."""
+"""Default goal: mean recall of all queries, and recall of the worst one."""
 
 SPREAD = 0.6
-"""How far a question may lie from the chunk it is about, in distances of chunks from their mean."""
+"""Largest distance of a question from its chunk, in units of the chunks' distances from their mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is enough.
+    """Required recall.
 
     Attributes:
-        mean: of the recall of all queries, 0-1.
-        worst: of the query with the least, 0-1.
+        mean: mean recall of all queries, 0-1.
+        worst: recall of the worst query, 0-1.
     """
 
     mean: float = MEAN
@@ -38,11 +38,11 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What a search brought.
+    """Measured recall of a search.
 
     Attributes:
-        mean: recall of all queries, 0-1.
-        worst: that of the query with the least, 0-1.
+        mean: mean recall of all queries, 0-1.
+        worst: recall of the worst query, 0-1.
         by_index: share of the queries that the index answered, 0-1; exact search answered the others.
     """
 
@@ -51,12 +51,12 @@ class Quality:
     by_index: float
 
     def reaches(self, goal: Goal) -> bool:
-        """Whether it is enough."""
+        """Return whether both recalls reach the goal."""
         return self.mean >= goal.mean and self.worst >= goal.worst
 
 
 def quality(recalls: Sequence[float], methods: Iterable[str]) -> Quality:
-    """What several queries brought: the recall of each, and the method that answered it.
+    """Summarise several queries, given the recall of each and the method that answered it.
 
     >>> quality([1.0, 0.5], ["index", "exact"])
     Quality(mean=0.75, worst=0.5, by_index=0.5)
@@ -66,9 +66,9 @@ def quality(recalls: Sequence[float], methods: Iterable[str]) -> Quality:
 
 
 def recall_against(found: Sequence[Candidate], exact: Sequence[Candidate]) -> float:
-    """Share of what exact search found that another search found, 0-1; 1 if there is nothing to find.
+    """Return the share of exact search's results that another search found, 0-1; 1 if there are none.
 
-    A chunk as near as the last of the exact ones is as good as that.
+    A chunk at least as near as the last exact result counts as found.
     """
     if not exact:
         return 1.0
@@ -79,14 +79,14 @@ def recall_against(found: Sequence[Candidate], exact: Sequence[Candidate]) -> fl
 
 
 def questions(chunks: NDArray[np.float32], random: np.random.Generator) -> list[Vector]:
-    """A vector near each of the chunks, of unit length, as questions are near the chunks that answer them.
+    """Return a unit vector near each chunk, as questions are near the chunks that answer them.
 
-    A stored vector itself would be too easy: the index finds it, and its neighbours from it. Each is moved the way
-    that another chunk lies from the mean of all, so that the noise has the corpus's own spectrum.
+    A stored vector itself would be too easy: the index finds it, and its neighbours from it. Each vector is moved along
+    another chunk's offset from the mean of all, so that the noise has the corpus's own spectrum.
 
     Args:
         chunks: embeddings, shape (n, 768), none of them zero.
-        random: decides who is moved which way, and how far.
+        random: decides direction and distance of each move.
     """
     unit = _unit(chunks.astype(np.float64))
     ways = (unit - unit.mean(axis=0))[random.permutation(len(unit))]

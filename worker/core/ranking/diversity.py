@@ -1,6 +1,6 @@
-"""What is left out of a ranked list so that the rest says more: duplicates, too much of one document, near repetition.
+"""Diversity of a ranked list: removes duplicates, too many chunks of one document, and near repetitions.
 
-Every step keeps what it keeps in a stated order and says of every other candidate why it left.
+Each step keeps candidates in a stated order and gives the reason for each dropped one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Reason = Literal["duplicate", "capped", "beyond k", "below threshold"]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that left, and why.
+    """Dropped candidate, with the reason.
 
     Attributes:
         candidate: the candidate.
-        reason: ``duplicate`` (a better one says the same), ``capped`` (enough of its document or corpus), ``beyond k``,
-            ``below threshold`` (too far from the question).
+        reason: ``duplicate`` (a better one has the same text), ``capped`` (enough of its document or corpus),
+            ``beyond k``, ``below threshold`` (too far from the question).
     """
 
     candidate: Candidate
@@ -37,11 +37,11 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a step made of a list.
+    """Result of one step.
 
     Attributes:
-        kept: what goes on, best first.
-        dropped: everything else, in the order in which it came.
+        kept: the kept candidates, best first.
+        dropped: all others, in input order.
     """
 
     kept: tuple[Candidate, ...]
@@ -49,17 +49,17 @@ class Selection:
 
 
 def without_duplicates(candidates: Sequence[Candidate]) -> Selection:
-    """Of candidates whose texts differ in nothing that the chunk hash sees (white space), the first."""
+    """Keep the first of the candidates that share a chunk hash (texts that differ in white space only)."""
     return _at_most(1, candidates, lambda candidate: candidate.chunk.chunk_hash, "duplicate")
 
 
 def per_document(candidates: Sequence[Candidate], most: int) -> Selection:
-    """The first ``most`` (1 or more) of each document."""
+    """Keep the first ``most`` (1 or more) of each document."""
     return _at_most(most, candidates, lambda candidate: (candidate.corpus, candidate.chunk.document_id), "capped")
 
 
 def cut(candidates: Sequence[Candidate], k: int) -> Selection:
-    """The first ``k`` (0 or more)."""
+    """Keep the first ``k`` (0 or more)."""
     return Selection(tuple(candidates[:k]), tuple(Dropped(candidate, "beyond k") for candidate in candidates[k:]))
 
 
@@ -70,27 +70,27 @@ def mmr(
     k: int,
     lambda_: float,
 ) -> Selection:
-    """Maximal marginal relevance: one after another, what is most relevant and least like what was chosen before.
+    """Select by maximal marginal relevance: repeatedly the most relevant candidate least similar to those chosen.
 
-    Chosen is the highest ``lambda_ * relevance - (1 - lambda_) * (highest cosine to any that was chosen)``, of equal
-    ones the first. Before the first choice there is nothing to be like, so that the most relevant one is first (with
-    ``lambda_`` 0 just the first). Carbonell, Goldstein: "The Use of MMR, Diversity-Based Reranking for Reordering
+    Each choice has the highest ``lambda_ * relevance - (1 - lambda_) * (highest cosine to any chosen one)``; ties go to
+    the first. The first choice has no similarity term, so it is the most relevant candidate (with ``lambda_`` 0 simply
+    the first). Carbonell, Goldstein: "The Use of MMR, Diversity-Based Reranking for Reordering
     Documents and Producing Summaries", SIGIR 1998.
 
     Args:
         candidates: best first.
-        relevance: of each; best on the scale of cosines, so that ``lambda_`` means what it says (similarities, or
-            fused scores by `fusion.min_max`).
-        embeddings: of each, shape (len(candidates), dimensions), of any length within float32's range; a row of
-            zeros is like nothing.
-        k: how many to choose, 0 or more.
+        relevance: one per candidate; preferably on the scale of cosines, so that ``lambda_`` balances both terms
+            (similarities, or fused scores by `fusion.min_max`).
+        embeddings: one per candidate, shape (len(candidates), dimensions), of any length within float32's range; a row
+            of zeros is similar to nothing.
+        k: number to choose, 0 or more.
         lambda_: 1 for relevance alone, 0 for novelty alone.
 
     Returns:
-        The chosen in the order of choice.
+        The chosen candidates in the order of choice.
 
     Raises:
-        ValueError: not one relevance and one embedding a candidate.
+        ValueError: not one relevance and one embedding per candidate.
     """
     if not len(candidates) == len(relevance) == len(embeddings):
         raise ValueError("expected one relevance and one embedding for each candidate")
@@ -100,7 +100,7 @@ def mmr(
 
 
 def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """The candidates' vectors as `mmr` takes them; zeros for one without.
+    """Stack the candidates' vectors for `mmr`; zeros for a candidate without one.
 
     Returns:
         Shape (len(candidates), dimensions of the first vector), float64.
@@ -128,7 +128,7 @@ def _at_most(
 
 
 def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], k: int, lambda_: float) -> list[int]:
-    """Indices in the order of choice. Each choice compares the rest with the newest one only: O(k n d)."""
+    """Return indices in the order of choice. Each step compares the rest with the newest choice only: O(k n d)."""
     chosen: list[int] = []
     nearest = np.full(len(relevance), -np.inf)
     marginal = lambda_ * relevance
@@ -136,14 +136,14 @@ def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], k:
         marginal[chosen] = -np.inf
         best = int(np.argmax(marginal))  # of equal ones the first
         chosen.append(best)
-        # Multiplied and summed row by row, not by BLAS, whose last bit depends on the shape and the machine.
+        # Multiplied and summed row by row: BLAS's last bit depends on the shape and the machine.
         nearest = np.maximum(nearest, (unit * unit[best]).sum(axis=1))
         marginal = lambda_ * relevance - (1.0 - lambda_) * nearest
     return chosen
 
 
 def _unit(embeddings: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Rows of length 1, in float64, which holds the square of any float32; zeros stay zeros."""
+    """Scale rows to length 1, in float64, which holds the square of any float32; zeros stay zeros."""
     rows = np.asarray(embeddings, dtype=np.float64)
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     return rows / np.where(lengths > 0, lengths, 1.0)

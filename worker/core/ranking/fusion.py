@@ -1,10 +1,10 @@
-"""Several ranked lists made one, by one of three methods.
+"""Fusion of several ranked lists into one, by one of three methods.
 
-Legs come in their order of precedence: the first is the primary. Where two chunks are fused to the same value, the one
-that an earlier leg found is first, and of one leg's the one that it ranked higher. No two chunks share leg and rank
-there, so every fused order is total; the ranks themselves are total by `worker.core.ranking`.
+Legs are in order of precedence: the first is the primary. Of two chunks with the same fused value, the one that an
+earlier leg found is first; within one leg, the one it ranked higher. No two chunks share leg and rank, so every fused
+order is total; the ranks themselves are total by `worker.core.ranking`.
 
-Sums are exact before they are rounded (`math.fsum`), so no order of summation decides a result.
+Sums are exact before they are rounded (`math.fsum`), so the order of summation never decides a result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float]], list[Candidate]]
 
 RRF_K = 60
-"""Of reciprocal rank fusion: how little the first ranks differ (Cormack et al. 2009 fixed it once for all)."""
+"""Constant of reciprocal rank fusion: the higher, the less the first ranks differ (60 in Cormack et al. 2009)."""
 
 PRIMARY = "primary"
 Key = TypeVar("Key", bound="Hashable")
@@ -34,7 +34,7 @@ _NO_WEIGHTS: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class RankedLeg:
-    """One ranked list.
+    """Ranked list of one leg.
 
     Attributes:
         name: the leg's name; legs over different corpora may share one.
@@ -42,7 +42,7 @@ class RankedLeg:
         scores: the leg's own score of each, finite, in its own unit; higher is better.
 
     Raises:
-        ValueError: scores that are not one finite number a candidate, or a chunk that is listed twice.
+        ValueError: not one finite score per candidate, or a chunk is listed twice.
     """
 
     name: str
@@ -57,19 +57,19 @@ class RankedLeg:
 
     @classmethod
     def dense(cls, name: str, candidates: Iterable[Candidate]) -> RankedLeg:
-        """A leg that compared vectors: its scores are the similarities (candidates without one are none of its)."""
+        """Make a leg of a vector search: its scores are the similarities; candidates without one are left out."""
         known = [(candidate, candidate.similarity) for candidate in candidates if candidate.similarity is not None]
         return cls(name, tuple(candidate for candidate, _ in known), tuple(score for _, score in known))
 
     @classmethod
     def scored(cls, name: str, found: Iterable[tuple[Candidate, float]], key: Callable[[str], Any]) -> RankedLeg:
-        """A leg in total order: by its own score, then by chunk id as ``key`` compares them (`ranking.id_key`)."""
+        """Make a leg in total order: by its own score, then by chunk id as ``key`` compares them (`ranking.id_key`)."""
         ranked = sorted(found, key=lambda pair: (descending(pair[1]), key(pair[0].chunk.id)))
         return cls(name, tuple(candidate for candidate, _ in ranked), tuple(score for _, score in ranked))
 
 
 def identity(candidate: Candidate) -> tuple[str, str]:
-    """What makes two candidates the same chunk: its corpus and its id there."""
+    """Return the identity of a chunk: its corpus and its id there."""
     return candidate.corpus, candidate.chunk.id
 
 
@@ -77,9 +77,9 @@ def identity(candidate: Candidate) -> tuple[str, str]:
 
 
 def similarity(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:  # noqa: ARG001 -- one signature for all
-    """By similarity; of a chunk that several legs found, the earliest leg's similarity counts.
+    """Fuse by similarity; for a chunk that several legs found, the earliest leg's similarity counts.
 
-    Unknown similarities come last. Weights change nothing: how much the primary counts is how many it fetches.
+    Unknown similarities come last. Weights have no effect: the primary's share depends on how many chunks it fetches.
     """
     merged = _merge(legs).values()
     ranked = sorted(merged, key=lambda candidate: descending(candidate.similarity))
@@ -87,7 +87,7 @@ def similarity(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEI
 
 
 def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
-    """Reciprocal rank fusion: the sum of weight / (60 + rank), ranks from 1; a leg that has it not adds 0.
+    """Fuse by reciprocal rank: the sum of weight / (60 + rank), ranks from 1; a leg without the chunk adds 0.
 
     Cormack, Clarke, Büttcher: "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
     SIGIR 2009.
@@ -100,7 +100,7 @@ def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -
 
 
 def weighted(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
-    """The weighted sum of scores that `min_max` brought to 0-1 leg by leg; a leg that has it not adds 0.
+    """Fuse by the weighted sum of scores scaled to 0-1 per leg by `min_max`; a leg without the chunk adds 0.
 
     Args:
         legs: in order of precedence.
@@ -110,19 +110,19 @@ def weighted(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGH
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
-"""The methods by their name in a job: legs in order of precedence and weights in, candidates best first out."""
+"""Methods by their name in a job; each takes legs in order of precedence and weights, returns candidates best first."""
 
 
-# --- what they are made of ----------------------------------------------------------------------
+# --- parts of the methods -----------------------------------------------------------------------
 
 
 def reciprocal_ranks(scores: Sequence[float]) -> list[float]:
-    """1 / (60 + rank) for each place of a list, ranks from 1; only the length of the list matters."""
+    """Return 1 / (60 + rank) for each position of a list, ranks from 1; only the length of the list matters."""
     return [1.0 / (RRF_K + rank) for rank in range(1, len(scores) + 1)]
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
-    """Scores of one leg as 0 (its lowest) to 1 (its highest); equal ones, and a single one, are all its highest.
+    """Scale the scores of one leg to 0 (lowest) to 1 (highest); a single score, or all-equal scores, become 1.
 
     >>> min_max([0.75, 0.5, 0.25]), min_max([0.3])
     ([1.0, 0.5, 0.0], [1.0])
@@ -132,11 +132,11 @@ def min_max(scores: Sequence[float]) -> list[float]:
 
 
 CONTRIBUTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {"rrf": reciprocal_ranks, "weighted": min_max}
-"""What each place of a leg adds, before its weight, for the methods that are weighted sums."""
+"""Contribution of each position of a leg before its weight, for the methods that are weighted sums."""
 
 
 def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
-    """The weight of a leg where a method is a weighted sum, the default where none is given.
+    """Return a leg's weight in a weighted-sum method, with the method's default where none is given.
 
     >>> weight_of("weighted", "primary", {}), weight_of("weighted", "sparse", {}), weight_of("rrf", "sparse", {})
     (0.6, 0.4, 1.0)
@@ -147,7 +147,7 @@ def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
 
 
 def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]]) -> list[tuple[Key, float]]:
-    """Keys with the weighted sum of their values, highest first; equal ones in the order they first come in.
+    """Return keys with the weighted sum of their values, highest first; ties in order of first occurrence.
 
     Args:
         lists: (weight, keys, the value of each key).
@@ -174,9 +174,9 @@ def _by_sum(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, float]
 
 
 def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
-    """Each chunk once, in order of precedence, with what every leg made of it.
+    """Merge the legs: each chunk once, in order of precedence, with every leg's score and rank.
 
-    The earliest leg's candidate is kept; what it does not know (similarity, vector), a later one may.
+    The earliest leg's candidate is kept; its missing similarity or vector is filled in from a later leg.
     """
     merged: dict[tuple[str, str], Candidate] = {}
     for leg in legs:

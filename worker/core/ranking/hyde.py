@@ -1,4 +1,4 @@
-"""Pooling for HyDE: the embeddings of several hypothetical documents made one query embedding.
+"""Pooling for HyDE: one query embedding from the embeddings of several hypothetical documents.
 
 Gao, Ma, Lin, Callan: "Precise Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023. The paper takes the mean
 of the documents' embeddings and the query's own.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def pooled(
     documents: Sequence[NDArray[np.floating[Any]]], query: NDArray[np.floating[Any]] | None = None
 ) -> NDArray[np.float32]:
-    """The mean of embeddings as directions: each is scaled to unit length first, and so is the mean.
+    """Return the mean direction of embeddings: each is scaled to unit length first, and so is the mean.
 
     Sums are exact before they are rounded, so the order of the documents changes no bit.
 
@@ -36,7 +36,7 @@ def pooled(
 
     Raises:
         ValueError: no document, differing shapes, a number that is not finite, an embedding of zeros, or embeddings
-            that point away from each other and so have no mean direction.
+            that cancel out and so have no mean direction.
     """
     if not documents:
         raise ValueError("expected at least one embedding")
@@ -47,7 +47,7 @@ def pooled(
 
 
 def _unit(row: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scaled by the largest component first, so that no square overflows or vanishes."""
+    """Scale to unit length; by the largest component first, so that no square overflows or underflows."""
     largest = float(np.abs(row).max(initial=0.0))
     if not 0 < largest < math.inf:  # also true for NaN
         raise ValueError("expected embeddings of finite numbers with a direction")

@@ -1,4 +1,4 @@
-"""What each leg of a search over one corpus brought, in figures."""
+"""Figures of each leg of a search over one corpus."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LegFigures:
-    """One leg.
+    """Figures of one leg.
 
     Attributes:
-        leg: its name.
-        count: how many chunks it found.
-        top_similarity: the highest similarity that is known of them, ``None`` if none is.
-        mean_similarity: their mean, ``None`` if none is known.
+        leg: the leg's name.
+        count: number of chunks found.
+        top_similarity: highest known similarity; ``None`` if none is known.
+        mean_similarity: mean of the known similarities; ``None`` if none is known.
     """
 
     leg: str
@@ -33,13 +33,13 @@ class LegFigures:
 
 @dataclass(frozen=True, slots=True)
 class SearchFigures:
-    """All legs together.
+    """Figures of all legs together.
 
     Attributes:
-        legs: in their order.
-        merged: how many chunks they found, each counted once.
-        duplicates: how many of their hits another leg had as well.
-        dedup_rate: ``duplicates`` as a share of all hits, 0-1; 0 if there was none.
+        legs: figures of each leg, in their order.
+        merged: number of distinct chunks found.
+        duplicates: number of hits beyond the first of each chunk.
+        dedup_rate: ``duplicates`` as a share of all hits, 0-1; 0 if there are none.
     """
 
     legs: tuple[LegFigures, ...]
@@ -49,11 +49,11 @@ class SearchFigures:
 
 
 def figures(legs: Sequence[RankedLeg], merged: Sequence[Candidate]) -> SearchFigures:
-    """The figures of one search.
+    """Return the figures of one search.
 
     Args:
-        legs: what was fused.
-        merged: what came of it, before anything is cut.
+        legs: the fused legs.
+        merged: the fused candidates, before any cut.
     """
     found = sum(len(leg.candidates) for leg in legs)
     return SearchFigures(

@@ -1,6 +1,6 @@
-"""How good a ranked list is, by what was judged relevant; and how much of several lists is the same.
+"""Measures of a ranked list against relevance judgements, and of the overlap of several lists.
 
-A measure is ``None`` where it is not defined (nothing was relevant, nothing was found); `mean` leaves those out.
+A measure is ``None`` where it is undefined (nothing relevant, nothing found); `mean` leaves those out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def recall(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int) -> float | None:
-    """Share of what is relevant that stands among the first ``k``, 0-1; ``None`` if nothing is.
+    """Return the share of relevant items among the first ``k``, 0-1; ``None`` if nothing is relevant.
 
     >>> recall(["a", "b", "c"], {"a", "c"}, 2)
     0.5
@@ -23,15 +23,15 @@ def recall(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int) -
 
 
 def ndcg(ranked: Sequence[Hashable], gains: Mapping[Hashable, float], k: int) -> float | None:
-    """Normalised discounted cumulative gain of the first ``k``, 0-1; ``None`` if nothing has a gain.
+    """Return the normalised discounted cumulative gain of the first ``k``, 0-1; ``None`` if nothing has a gain.
 
-    The sum of gain / log2(1 + rank), ranks from 1, over that sum for the judged in their best order. Järvelin,
+    The sum of gain / log2(1 + rank), ranks from 1, over the same sum for the judged items in ideal order. Järvelin,
     Kekäläinen: "Cumulated Gain-Based Evaluation of IR Techniques", TOIS 2002, with the discount of trec_eval.
 
     Args:
         ranked: best first, each once.
-        gains: of what was judged, 0 or more (1 where judgements are yes and no); what was not judged has none.
-        k: how far to look, 1 or more.
+        gains: gain of each judged item, 0 or more (1 for yes/no judgements); unjudged items have none.
+        k: cut-off rank, 1 or more.
 
     >>> ndcg(["b", "a"], {"a": 2.0, "b": 1.0}, 2)
     0.8597186998521972
@@ -41,12 +41,12 @@ def ndcg(ranked: Sequence[Hashable], gains: Mapping[Hashable, float], k: int) ->
 
 
 def duplicate_rate(found: int, distinct: int) -> float:
-    """Share of what several lists found that another had found already, 0-1; 0 if nothing was found."""
+    """Return the share of several lists' hits that are duplicates, 0-1; 0 if nothing was found."""
     return (found - distinct) / found if found else 0.0
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are defined, exactly summed; ``None`` if none is.
+    """Return the mean of the defined values, exactly summed; ``None`` if none is defined.
 
     >>> mean([0.5, None, 1.0]), mean([None])
     (0.75, None)

@@ -1,6 +1,6 @@
-"""Recency: how new a chunk is, and how much that counts beside how relevant it is.
+"""Recency of chunks, and its blend with relevance.
 
-Time comes in as seconds since any one moment (Unix time, say), the clock's and the dates' alike.
+Times are seconds since one common epoch (Unix time, say), for the clock and the dates alike.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 UNDATED = 0.5
-"""Recency of what has no date: as if it were one half-life old, neither new nor outdated."""
+"""Recency of a chunk without a date: as if it were one half-life old, neither new nor outdated."""
 
 _PLACES, _LEAST = 12, 1e-12
-"""Decimal places that count: a power's last bit may differ from machine to machine."""
+"""Decimal places of a recency, and its minimum: the last bit of a power may differ between machines."""
 
 
 def recency(date: float | None, now: float, half_life: float) -> float:
-    """By how many half-lives a date has aged, as 0.5 ** (age / half_life).
+    """Return the recency of a date: 0.5 ** (age / half_life).
 
     >>> recency(100.0, 100.0, 10.0), recency(80.0, 100.0, 10.0), recency(None, 100.0, 10.0)
     (1.0, 0.25, 0.5)
 
     Args:
-        date: in seconds. One in the future counts as now; ``None`` is `UNDATED`. Infinities are dates: Postgres has
-            them.
+        date: in seconds. A future one counts as now; ``None`` is `UNDATED`. Infinities are valid: Postgres has them.
         now: in seconds, finite.
         half_life: in seconds, greater than 0.
 
     Returns:
-        In (0, 1], to twelve decimal places and not under the smallest of them.
+        In (0, 1], rounded to twelve decimal places, at least 1e-12.
 
     Raises:
         ValueError: the date is NaN, the clock not finite, or the half-life not a positive, finite number.
@@ -51,21 +50,21 @@ def recency(date: float | None, now: float, half_life: float) -> float:
 
 
 def blended(relevance: Sequence[float], recencies: Sequence[float], weight: float) -> list[float]:
-    """Relevance and recency as one score: (1 - weight) * relevance + weight * recency.
+    """Blend relevance and recency into one score: (1 - weight) * relevance + weight * recency.
 
-    Relevance is brought to 0 (the least relevant of these) to 1 (the most) first, whatever unit it has, so that
-    a weight means the same for cosines, fused ranks and a reranker's logits.
+    Relevance is first scaled to 0 (the lowest given) to 1 (the highest), so that a weight means the same for cosines,
+    fused ranks and a reranker's logits.
 
     >>> blended([0.9, 0.8, 0.7], [0.25, 1.0, 0.5], 0.5)
     [0.625, 0.75, 0.25]
 
     Args:
-        relevance: one finite number a candidate, higher is better.
-        recencies: as `recency` gives them, one a candidate.
+        relevance: one finite number per candidate, higher is better.
+        recencies: as `recency` returns them, one per candidate.
         weight: in [0, 1]: 0 is relevance alone, 1 recency alone.
 
     Returns:
-        One number in [0, 1] a candidate, in their order.
+        One number in [0, 1] per candidate, in their order.
 
     Raises:
         ValueError: the weight is not in [0, 1], or the lists differ in length.
@@ -77,6 +76,6 @@ def blended(relevance: Sequence[float], recencies: Sequence[float], weight: floa
 
 
 def reordered(items: Sequence[Item], scores: Sequence[float]) -> list[Item]:
-    """Items by falling score; equal ones stay in the order in which they came, so that a total order remains one."""
+    """Sort items by descending score; ties keep their input order, so that a total order remains total."""
     ranked = sorted(zip(scores, items, strict=True), key=lambda pair: -pair[0])
     return [item for _, item in ranked]

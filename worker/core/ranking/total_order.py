@@ -1,4 +1,4 @@
-"""Order: every list has a key that no two of its items share."""
+"""Total order: every list is sorted by a key that no two of its items share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from worker.model import Candidate
 
 INTEGER_TYPES = {"smallint": 16, "integer": 32, "bigint": 64}
-"""Postgres' integer types and their bits."""
+"""Postgres' integer types, with their width in bits."""
 
 
 def id_key(database_type: str) -> Callable[[str], Any]:
-    """How ids of a Postgres type compare in Python as they do in the database.
+    """Return a sort key by which ids of a Postgres type compare in Python as in the database.
 
     Text compares by code point (``COLLATE "C"``); uuid as its lower-case hex; integers by value.
 
@@ -26,12 +26,12 @@ def id_key(database_type: str) -> Callable[[str], Any]:
 
 
 def by_similarity(candidates: Iterable[Candidate], key: Callable[[str], Any]) -> list[Candidate]:
-    """Candidates of one corpus in total order: similarity descending (unknown ones last), then chunk id."""
+    """Sort candidates of one corpus in total order: similarity descending (unknown ones last), then chunk id."""
     return sorted(candidates, key=lambda candidate: (descending(candidate.similarity), key(candidate.chunk.id)))
 
 
 def descending(score: float | None) -> float:
-    """A sort key: higher is better, unknown is last.
+    """Return a sort key: higher is better, unknown is last.
 
     >>> sorted([0.1, None, 0.9], key=descending)
     [0.9, 0.1, None]
@@ -40,7 +40,7 @@ def descending(score: float | None) -> float:
 
 
 def within_distance(candidates: Sequence[Candidate], max_distance: float | None) -> list[Candidate]:
-    """Those whose cosine distance is at most ``max_distance``; an unknown distance is within no bound."""
+    """Keep candidates whose cosine distance is at most ``max_distance``; an unknown distance is within no bound."""
     if max_distance is None:
         return list(candidates)
     return [

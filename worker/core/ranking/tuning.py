@@ -1,6 +1,6 @@
-"""Weights of the legs, proposed from feedback: a grid search for those that put first what users went on to use.
+"""Leg weights proposed from feedback: a grid search for those that rank first the chunks that users used.
 
-What it finds is the best for these examples; whether it is taken is for a reader of before and after to decide.
+The proposal is the best for these examples; whether to adopt it is up to an operator who compares before and after.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LegList:
-    """What is kept of a leg of a recorded retrieval.
+    """Recorded results of one leg of a retrieval.
 
     Attributes:
         name: the leg's name.
@@ -35,11 +35,11 @@ class LegList:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One search of a recorded retrieval, over one corpus, and what was made of it.
+    """Recorded search over one corpus, with the chunks that were used.
 
     Attributes:
         legs: in order of precedence.
-        used: ids of the chunks that were used; without any it is no evidence and counts for nothing.
+        used: ids of the used chunks; an example without any is ignored.
     """
 
     legs: tuple[LegList, ...]
@@ -61,12 +61,12 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the examples speak for.
+    """Proposed weights, with their effect.
 
     Attributes:
         weights: by leg name; the current ones where none are better.
-        before: with the current weights.
-        after: with the proposed ones, never worse.
+        before: quality with the current weights.
+        after: quality with the proposed ones, never worse.
     """
 
     weights: Mapping[str, float]
@@ -77,25 +77,25 @@ class Proposal:
 def tune(
     examples: Sequence[Example], current: Mapping[str, float], *, method: str = "weighted", k: int = 5, steps: int = 20
 ) -> Proposal:
-    """The weights with the highest mean nDCG at ``k``, of those the ones with the highest recall.
+    """Find the weights with the highest mean nDCG at ``k``; ties by the highest recall.
 
-    Tried are the current weights and all that are multiples of 1 / ``steps`` and sum to 1: with n legs
-    ``comb(steps + n - 1, n - 1)`` of them. Of equally good ones the nearest to the current ones are proposed (as
-    shares of their sum), then the lowest, leg by leg in the order of their names. So nothing is proposed that is not
-    better, and no order of examples or weights matters.
+    Candidates are the current weights and all multiples of 1 / ``steps`` that sum to 1: with n legs
+    ``comb(steps + n - 1, n - 1)`` of them. Further ties go to the weights nearest to the current ones (as shares of
+    their sum), then to the lowest, leg by leg in the order of their names. So only better weights are ever proposed,
+    and the order of examples or weights does not matter.
 
     Args:
         examples: the feedback.
         current: weights by leg name; the method's defaults where none is given.
         method: a weighted sum: ``weighted`` or ``rrf``.
-        k: how far down a user looks, 1 or more.
-        steps: how fine the grid is, 1 or more.
+        k: number of results a user looks at, 1 or more.
+        steps: resolution of the grid, 1 or more.
     """
     names = sorted({leg.name for example in examples for leg in example.legs})
     now = tuple(weight_of(method, name, current) for name in names)
     cases = [_Case.of(example, names, method) for example in examples]
 
-    # The current weights first, the grid in ascending order: of equal ones `min` takes the first.
+    # The current weights first, then the grid in ascending order: `min` takes the first of equal ones.
     options = {weights: _quality(cases, weights, k) for weights in (now, *_grid(len(names), steps))}
 
     def order(weights: tuple[float, ...]) -> tuple[float, float, float]:
@@ -107,7 +107,7 @@ def tune(
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An example made ready to be ranked again and again: (which weight, ids, what each adds) of each leg."""
+    """Example prepared for repeated ranking: (index of the weight, ids, contributions) of each leg."""
 
     legs: tuple[tuple[int, tuple[str, ...], list[float]], ...]
     used: frozenset[str]
@@ -130,7 +130,7 @@ def _quality(cases: Sequence[_Case], weights: Sequence[float], k: int) -> Qualit
 
 
 def _grid(legs: int, steps: int) -> Iterator[tuple[float, ...]]:
-    """All weights in multiples of 1 / ``steps`` that sum to 1: bars that divide a row of ``steps`` stars.
+    """Yield all weights in multiples of 1 / ``steps`` that sum to 1 (stars and bars).
 
     >>> list(_grid(2, 2))
     [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0)]
@@ -143,7 +143,7 @@ def _grid(legs: int, steps: int) -> Iterator[tuple[float, ...]]:
 
 
 def _distance(weights: Sequence[float], others: Sequence[float]) -> float:
-    """Squared distance of two sets of weights as shares; rounded, so that no rounding error chooses between equals."""
+    """Return the squared distance of two sets of weights as shares; rounded, so that rounding errors break no ties."""
     pairs = zip(_shares(weights), _shares(others), strict=True)
     return round(math.fsum((one - other) ** 2 for one, other in pairs), 12)
 

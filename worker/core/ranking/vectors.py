@@ -1,4 +1,4 @@
-"""Query embeddings: from what stands in a job to a unit vector that Postgres can compare."""
+"""Query embeddings: decoded from a job into a unit vector that Postgres can compare."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Vector = NDArray[np.float32]
 _EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
 _BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
 _LARGEST = float(np.finfo(np.float32).max)
-# Where squares add up to as much, the largest keeps all its bits in float64, and so do those that count beside it.
+# From this sum of squares on, the largest square keeps all its bits in float64, and so do those that affect the sum.
 # Every float32 but zero has a larger square: 2^-298 or more.
 _SQUARES_KEEP = 2.0**-590
 _HALVES = (384, 192, 96, 48, 24, 12)
 
 
 def decode(value: Any, path: str = "query_embedding") -> Vector:
-    """A job's embedding as a float32 vector of unit length, shape (768,).
+    """Decode a job's embedding into a float32 vector of unit length, shape (768,).
 
     Args:
         value: a JSON list of 768 numbers, or base64 of 768 little-endian float32.
         path: the field's name for error messages.
 
-    Scaled in float64, so that neither 1e-30 nor 1e20 loses the direction (cosine distance in float32 does).
+    Scaled in float64, so that the direction survives values of 1e-30 or 1e20 (in float32 it would not).
 
     Raises:
         InvalidJob: not 768 finite numbers within float32's range, or all of them zero.
@@ -58,7 +58,7 @@ def _from_base64(text: str, path: str) -> NDArray[np.float64]:
         raise InvalidJob(f"expected base64 of {DIMENSIONS} little-endian float32", path) from None
     if len(raw) != 4 * DIMENSIONS:
         raise InvalidJob(f"expected base64 of {4 * DIMENSIONS} bytes, got {len(raw)} bytes", path)
-    with np.errstate(invalid="ignore"):  # a signalling NaN is refused below, by its place
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused below, with its position
         return np.frombuffer(raw, dtype="<f4").astype(np.float64)
 
 
@@ -88,10 +88,10 @@ def _to_unit_length(numbers: NDArray[np.float64], path: str) -> Vector:
 
 
 def _to_scale(numbers: NDArray[np.float64], path: str) -> NDArray[np.float64]:
-    """Numbers whose squares are too small, multiplied by a power of two, which changes no bit of what comes out.
+    """Scale numbers whose squares are out of range by a power of two, which changes no bit of the result.
 
     Raises:
-        InvalidJob: there is none to multiply, or one that is not finite.
+        InvalidJob: all are zero, or one is not finite within float32's range.
     """
     _check_range(numbers, path)
     largest = np.abs(numbers).max()
@@ -108,7 +108,7 @@ def _check_range(numbers: NDArray[np.float64], path: str) -> None:
 
 
 def _sum_of_squares(numbers: NDArray[np.float64]) -> float:
-    """In one order, half onto half, so the last bit does not depend on how a CPU or a BLAS adds up; fsum is exact."""
+    """Sum in a fixed order, half onto half, so the last bit does not depend on the CPU or BLAS; fsum is exact."""
     squares = numbers * numbers
     for half in _HALVES:
         squares = squares[:half] + squares[half:]

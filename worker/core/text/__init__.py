@@ -1,1 +1,1 @@
-"""Text as the core compares it: words, terms, normal forms, Markdown."""
+"""Text processing for comparison: words, terms, normal forms, Markdown."""

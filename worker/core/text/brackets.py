@@ -1,7 +1,6 @@
-"""Brackets in a Markdown text, outside its code: where each begins and ends, and which text is its own.
+"""Brackets in a Markdown text, outside its code: the start and end of each, and the text directly inside it.
 
-Time is linear in the text, whatever it holds: regular expressions are possessive, and each piece of text is handed on
-at most once.
+Time is linear in any text: regular expressions are possessive, and each piece of text is passed on at most once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Span = tuple[int, int]
 """Start and end in characters of the text, end excluded."""
 
 SQUARE = "["
-"""The kind of square brackets, lenticular and tortoise-shell ones among them: one may close what another opens."""
+"""Kind of square brackets, including lenticular and tortoise-shell ones: any of them may close any other."""
 
 _KINDS = {
     SQUARE: ("[［【〔〖〘〚⟦❲﹝", "]］】〕〗〙〛⟧❳﹞"),
@@ -31,27 +30,27 @@ _KINDS = {
 _OPENING = {sign: kind for kind, (opening, _) in _KINDS.items() for sign in opening}
 _CLOSING = {sign: kind for kind, (_, closing) in _KINDS.items() for sign in closing}
 _SIGNS = re.compile(f"[{re.escape(''.join([*_OPENING, *_CLOSING]))}]")
-# A sign of comparison is no bracket.
+# A comparison sign is not a bracket.
 _COMPARES = re.compile(r"<[\s=]")
 
 _NO_SIGN = f"[^{re.escape(''.join([*_OPENING, *_CLOSING]))}`\\\\]*+"
 _CLOSED = "|".join(f"[{re.escape(opening)}]{_NO_SIGN}[{re.escape(closing)}]" for opening, closing in _KINDS.values())
 OPENED = re.compile(rf"{_CLOSED}|(?!{_COMPARES.pattern})[{re.escape(''.join(_OPENING))}].*+", re.DOTALL)
-"""What may stand in a bracket, however the text goes on: one that is closed and holds no other, nor code; else all that
-follows an opening sign."""
+"""Text that may be inside a bracket, however the text continues: a closed bracket without inner brackets or code; else
+all that follows an opening sign."""
 
 
 @dataclass(slots=True)
 class Bracket:
-    """A bracket that is closed.
+    """Closed bracket.
 
     Attributes:
-        kind: what is written for its kind in ASCII; ``「`` for the corner brackets.
-        start: where its opening sign stands.
-        end: where its closing sign ends.
-        own: the text in it that is in no bracket inside it, piece by piece.
-        interrupted: whether there is code or an escaped sign in it.
-        parent: the bracket around it, if there is one; that one may never be closed.
+        kind: the ASCII opening sign of its kind; ``「`` for corner brackets.
+        start: position of its opening sign.
+        end: position after its closing sign.
+        own: spans of the text in it that are in no inner bracket.
+        interrupted: whether it contains code or an escaped sign.
+        parent: the enclosing bracket, if there is one; it may never be closed.
     """
 
     kind: str
@@ -63,10 +62,10 @@ class Bracket:
 
 
 def find_brackets(text: str) -> Iterator[Bracket]:
-    """The brackets of a text, inner ones before outer ones.
+    """Yield the brackets of a text, inner ones before outer ones.
 
-    Not in code blocks that are fenced, not in inline code, not after a backslash, and none that reaches past its
-    paragraph. Round and other brackets close only what a square one that is open does not hold.
+    Code blocks (fenced or indented), inline code and escaped signs are skipped, and no bracket extends past its
+    paragraph. Inside an open square bracket, other brackets close only those opened inside it.
 
     >>> [(bracket.kind, bracket.start, bracket.end) for bracket in find_brackets("(a [b] `[c]`) [d")]
     [('[', 3, 6), ('(', 0, 13)]
@@ -76,16 +75,16 @@ def find_brackets(text: str) -> Iterator[Bracket]:
 
 
 class _Open:
-    """The brackets that are open at one place of a paragraph."""
+    """Open brackets at one position of a paragraph."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._stack: list[Bracket] = []
-        # How many are open of each kind, inside each square bracket that is open.
+        # Number of open brackets of each kind, inside each open square bracket.
         self._counts: list[dict[str, int]] = [{}]
 
     def close_all(self, start: int, end: int) -> Iterator[Bracket]:
-        """Read a paragraph."""
+        """Read a paragraph and yield its closed brackets."""
         after = start
         for begin, stop in _prose(self._text, start, end):
             if self._stack and begin > after:
@@ -116,7 +115,7 @@ class _Open:
             self._counts[-1][kind] = self._counts[-1].get(kind, 0) + 1
 
     def _close(self, kind: str, place: int) -> Bracket | None:
-        """Close the innermost bracket of a kind; what was opened in it and not closed is text of its own."""
+        """Close the innermost bracket of a kind; unclosed ones inside it become its own text."""
         if len(self._counts) == 1 if kind == SQUARE else not self._counts[-1].get(kind):
             return None
         unclosed: list[Bracket] = []
@@ -135,10 +134,10 @@ class _Open:
         return closed
 
 
-# --- what is not code (CommonMark 0.31) ---------------------------------------------------------
+# --- text outside code (CommonMark 0.31) --------------------------------------------------------
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
-# A fence may stand in quotes and lists, and deeper than three spaces: what is indented there is code as well.
+# A fence may be in quotes and lists, and indented more than three spaces: that is code as well.
 _FENCE = re.compile(
     r"[ \t]*+(?P<quote>(?:>[ \t]*+)*+)(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
 )
@@ -149,7 +148,7 @@ _TICKS = re.compile(r"`++")
 
 
 def _prose(text: str, start: int, end: int) -> Iterator[Span]:
-    """The pieces of a paragraph outside code, split at escaped characters as well."""
+    """Yield the pieces of a paragraph outside code, split at escaped characters as well."""
     closing: defaultdict[int, list[int]] = defaultdict(list)
     for ticks in _TICKS.finditer(text, start, end):
         closing[len(ticks[0])].append(ticks.start())
@@ -160,17 +159,115 @@ def _prose(text: str, start: int, end: int) -> Iterator[Span]:
             same = closing[len(mark[0])]
             close = bisect_left(same, position)
             if close == len(same):
-                continue  # nothing closes it: these are plain characters
+                if _runs_into_fence(text, mark[0], end):
+                    break
+                continue  # not closed: plain characters
             position = same[close] + len(mark[0])
         yield piece, mark.start()
         piece = position
-    yield piece, end
+    else:
+        yield piece, end
+        return
+    yield piece, mark.start()
+
+
+def _runs_into_fence(text: str, ticks: str, end: int) -> bool:
+    """Whether ticks that open nothing in their paragraph are as many as those of a fence right after it, never closed.
+
+    Their writer meant inline code over several lines, though CommonMark begins a block there: neither is read.
+    """
+    if len(ticks) < _FEWEST_TICKS:
+        return False
+    line = _LINE.match(text, end)
+    fence = line and _opening(line[0])
+    if not fence or fence["fence"] != ticks:
+        return False
+    return not any(_closes(after[0], fence) for after in _LINE.finditer(text, line.end() if line else end))
+
+
+_FEWEST_TICKS = 3
+
+
+class _Containers:
+    """The quotes and list items that a line stands in, as far as they tell which lines are indented code."""
+
+    def __init__(self) -> None:
+        self._quotes = 0
+        # Where the content of each item that is open begins, in columns.
+        self._items: list[int] = []
+        self._in_paragraph = False
+
+    def end_paragraph(self) -> None:
+        """Read a blank line, or the beginning of another block."""
+        self._in_paragraph = False
+
+    def is_code(self, line: str) -> bool:
+        """Whether a line that is not blank, nor a fence, is indented code.
+
+        Four columns more than what it stands in, and no line of a paragraph before it. What follows a list item may
+        belong to that.
+        """
+        if line[0] not in _MAY_CONTAIN:
+            if not self._in_paragraph:
+                self._items.clear()
+            self._quotes, self._in_paragraph = 0, True
+            return False
+        quote = _QUOTE.match(line)
+        content = line[quote.end() :] if quote else line
+        quotes = line.count(">", 0, quote.end()) if quote else 0
+        if quotes != self._quotes and (quotes or not self._in_paragraph):
+            self._quotes, self._items, self._in_paragraph = quotes, [], False
+        if not content.strip():
+            self._in_paragraph = False
+            return False
+        return self._is_code_inside(content)
+
+    def _is_code_inside(self, content: str) -> bool:
+        column = _columns(content)
+        if not self._in_paragraph:
+            while self._items and column < self._items[-1]:
+                self._items.pop()
+            if column - (self._items[-1] if self._items else 0) >= _CODE_INDENT:
+                return True
+        content = content.lstrip(" \t")
+        if _RULE.match(content):
+            self._in_paragraph = False
+            return False
+        while item := _ITEM.match(content):
+            while self._items and column < self._items[-1]:
+                self._items.pop()
+            column += len(item["marker"])
+            gap, content = _columns(" " * column + item["gap"]) - column, content[item.end() :]
+            if gap > _CODE_INDENT or not content.strip():
+                self._items.append(column + 1)
+                self._in_paragraph = False
+                return gap > _CODE_INDENT and bool(content.strip())
+            column += gap
+            self._items.append(column)
+        self._in_paragraph = not content.startswith("#")
+        return False
+
+
+_CODE_INDENT = 4
+_MAY_CONTAIN = frozenset(" \t>-*+#_=0123456789")
+_QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
+_ITEM = re.compile(r"(?P<marker>[-*+]|\d{1,9}+[.)])(?P<gap>[ \t]++|(?=[\r\n]|\Z))")
+
+
+# A thematic break, or what underlines a heading.
+_RULE = re.compile(r"(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|=++[ \t]*+)[\r\n]*+\Z")
+
+
+def _columns(text: str) -> int:
+    """How many columns the white space at the beginning of a text takes; a tab goes on to the next fourth one."""
+    return len(text[: len(text) - len(text.lstrip(" \t"))].expandtabs(_CODE_INDENT))
 
 
 def paragraphs(text: str) -> Iterator[Span]:
-    """Where the runs of lines stand that are no fenced code, not blank, and of one block."""
+    """Yield the spans of paragraphs: runs of non-blank lines of one block, outside code blocks."""
     fence: re.Match[str] | None = None
     start: int | None = None
+    containers = _Containers()
     for line in _LINE.finditer(text):
         if fence is not None:
             if _closes(line[0], fence):
@@ -178,13 +275,16 @@ def paragraphs(text: str) -> Iterator[Span]:
                 continue
             if not fence["quote"] or line[0].lstrip(" \t").startswith(">"):
                 continue
-            fence = None  # the quote that it stood in has ended
+            fence = None  # the quote that contained it has ended
         blank = not line[0].strip()
         fence = None if blank else _opening(line[0])
-        if start is not None and (blank or fence or _BLOCK.match(line[0])):
+        if blank or fence:
+            containers.end_paragraph()
+        code = not blank and not fence and containers.is_code(line[0])
+        if start is not None and (blank or fence or code or _BLOCK.match(line[0])):
             yield start, line.start()
             start = None
-        if start is None and not blank and not fence:
+        if start is None and not (blank or fence or code):
             start = line.start()
     if start is not None:
         yield start, len(text)

@@ -1,17 +1,17 @@
-"""Text of strangers on one line: nothing in it that can't be seen, and no longer than asked."""
+"""Cleaning of untrusted text: one line, visible characters only, limited length."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# They join or part letters in Persian, in Indic scripts and in emoji.
+# Join or separate letters in Persian, Indic scripts and emoji.
 _JOINERS = "\u200c\u200d"
 
 
 def one_line(text: str, most: int) -> str:
-    r"""A text without control and format characters, its white space single blanks, cut at so many characters.
+    r"""Return a text without control and format characters, with single spaces, cut to ``most`` characters.
 
-    Format characters are those that turn the direction of what follows, or that hide text from a reader.
+    Format characters change the writing direction or hide text from a reader.
 
     >>> one_line(" Kick\x00drum\n\tis\u202e low ", 40)
     'Kick drum is low'

@@ -1,4 +1,4 @@
-"""A query in the terms of the corpus: what a user calls a thing, and the words under which it is written of."""
+"""Glossary: rewrites a query's terms into the words that the corpus uses."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from worker.core.text.words import folded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# A hyphen is as good as a space ("hi-hats", "hi hats"); any other sign belongs to the term ("c++").
+# A hyphen counts as a space ("hi-hats", "hi hats"); any other sign belongs to the term ("c++").
 _TOKEN = re.compile(r"\w+|[^\w\s-]")
 
 
 class Glossary:
-    """A table of terms, each with the words it stands for.
+    """Table of terms, each with the words that replace it.
 
     Args:
         table: ``{"hi-hats": ["hi-hat", "percussion"]}``. Of terms that differ only in letter case, hyphens and
-            spaces, the first by code point counts; a term without a word or a sign is found nowhere.
+            spaces, the first by code point counts; a term without a word or a sign never matches.
     """
 
     def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
@@ -30,10 +30,10 @@ class Glossary:
         self._lengths = sorted({len(term) for term in self._expansions}, reverse=True)
 
     def expand(self, query: str) -> str:
-        """The words that the terms of a query stand for, instead of the query; without a term, the query as it is.
+        """Return the words for the terms found in a query, in place of the query; without a term, the query itself.
 
-        Terms are whole words in any letter case. Longer ones are found first, and no word belongs to two. The words of
-        several terms come in the order of the terms in the query, each once.
+        Terms match whole words in any letter case. Longer ones match first, and no word belongs to two. The words of
+        several terms are in the order of the terms in the query, each once.
 
         >>> glossary = Glossary({"hi-hats": ["hi-hat", "drums"], "hats": ["headgear"], "kick": ["bd", "drums"]})
         >>> glossary.expand("add Hi-Hats under the kick"), glossary.expand("add a pad")
@@ -44,7 +44,7 @@ class Glossary:
         return ", ".join(expansions) or query
 
     def _found(self, tokens: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Where each term stands, the longest terms first, the leftmost of equally long ones."""
+        """Yield position and tokens of each term found, the longest terms first, then the leftmost."""
         free = [True] * len(tokens)
         for length in self._lengths:
             for start in range(len(tokens) - length + 1):

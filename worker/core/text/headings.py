@@ -1,4 +1,4 @@
-"""The sections of an answer: what stands under lines that begin with ``#``."""
+"""Sections of an answer, under headings: lines that begin with ``#``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.{1,200}?)[ \t]*$", re.MULTILINE)
 
 
 class Headings:
-    """The headings of an answer, and which section each place of it is in."""
+    """Headings of an answer, with lookup of the section at a position."""
 
     def __init__(self, answer: str) -> None:
         self._answer = answer
@@ -21,12 +21,12 @@ class Headings:
         self._starts = [heading.start() for heading in self._found]
 
     def at(self, position: int) -> str | None:
-        """The section that a place of the answer is in; None before the first."""
+        """Return the heading of the section at a position of the answer; None before the first."""
         i = bisect_right(self._starts, position)
         return self._found[i - 1][1] if i else None
 
     def sections(self) -> Iterator[tuple[str | None, str]]:
-        r"""Each section's name and text, in order; what stands before the first heading has no name.
+        r"""Yield each section's name and text, in order; text before the first heading has no name.
 
         >>> [*Headings("Take one\n## Verse 1\nIt hums\n\n## Chorus\nHum").sections()]
         [(None, 'Take one'), ('Verse 1', 'It hums'), ('Chorus', 'Hum')]

@@ -1,7 +1,7 @@
-"""Keywords of what a user is working on: they widen the second search of a hybrid retrieval.
+"""Keywords of the text that a user is working on, for the contextual leg of a hybrid retrieval.
 
-Every extractor takes time in proportion to the text, whatever the text: patterns begin with a fixed text, what they
-then take can't hold that text again, and nothing that was taken is given back (possessive quantifiers).
+Every extractor takes linear time for any text: patterns begin with a fixed text, their remainder can't contain that
+text again, and they never backtrack (possessive quantifiers).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MOST = 10
-"""Keywords of one text at most: more of them would drown the query that they are added to."""
+"""Most keywords of one text: more would outweigh the query that they are added to."""
 
 _SOUND = re.compile(r'sound\("(\w++)"\)', re.ASCII)
 _NOTE = re.compile(r'note\("([^"]++)"\)')
 _CALL = re.compile(r"\.(\w++)\(", re.ASCII)
 _SCALE = re.compile(r'(?:scale|mode)\("(\w++)"\)', re.ASCII)
 
-# "isn't" is "is", "track's" is "track"; of "can't" and "won't" something is left.
+# "isn't" becomes "is", "track's" becomes "track"; "can't" and "won't" leave the fragments in `_EMPTY`.
 _CONTRACTION = re.compile(r"(?:n?['’]t|['’](?:s|d|m|re|ve|ll))\b")
 _EMPTY = STOP_WORDS | {"ca", "wo", "sha"}
 
 
 def strudel(code: str) -> list[str]:
-    """Of a Strudel pattern: its sounds, then its notes, its functions, its scales and modes; each once.
+    """Extract from a Strudel pattern its sounds, then notes, functions, scales and modes; each once.
 
     >>> strudel('sound("bd").fast(2).stack(note("c e g").slow(4))')
     ['bd', 'c', 'e', 'g', 'fast', 'stack', 'slow']
@@ -40,9 +40,9 @@ def strudel(code: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Of prose: its most frequent words, folded; equally frequent ones in the order in which they first come.
+    """Extract from prose its most frequent words, folded; ties in order of first occurrence.
 
-    Function words and words of one character are none.
+    Function words and words of one character are skipped.
 
     >>> words("The kick hits; the kick's tail doesn't. A tail like this is long.")
     ['kick', 'tail', 'hits', 'like', 'long']
@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 
 EXTRACTORS: Mapping[str, Callable[[str], list[str]]] = {"strudel": strudel, "words": words}
-"""The extractors by their name in settings: a text in, at most ten keywords out, each once."""
+"""Extractors by their name in settings; each takes a text and returns at most ten keywords, each once."""
 
 
 def _captured(pattern: re.Pattern[str], text: str) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _captured(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _first_unique(found: Iterable[str]) -> list[str]:
-    """The first ten that differ; nothing is looked for after them."""
+    """Return the first ten distinct items; searching stops there."""
     unique: dict[str, None] = {}
     for word in found:
         unique.setdefault(word)

@@ -1,7 +1,7 @@
-"""A deterministic text embedding without a model: feature hashing of words and character n-grams.
+"""Deterministic text embedding without a model: feature hashing of words and character n-grams.
 
 Lexical, not semantic: texts are near each other if they share words or parts of words, whatever they mean.
-It is the offline default (the demo, the tests); feature hashing as Weinberger et al., "Feature Hashing for
+The offline default (demo, tests); feature hashing as in Weinberger et al., "Feature Hashing for
 Large Scale Multitask Learning", ICML 2009.
 """
 
@@ -32,8 +32,8 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     """Embed texts.
 
     Returns:
-        Shape (len(texts), 768), float32, each row of unit length; a text without a word or sign gets the
-        first axis, so that no row is zero.
+        Shape (len(texts), 768), float32, each row of unit length; a text without a feature gets the first axis, so
+        that no row is zero.
     """
     rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
     for i, text in enumerate(texts):
@@ -43,7 +43,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _embed(text: str) -> NDArray[np.float64]:
     weights = [0.0] * DIMENSIONS
-    # Dictionaries keep insertion order, so that sums are the same on every machine.
+    # Dictionaries keep insertion order, so sums are the same on every machine.
     for feature, weight in _features(text).items():
         position, sign = _bucket(feature)
         weights[position] += sign * weight
@@ -54,7 +54,7 @@ def _embed(text: str) -> NDArray[np.float64]:
 
 
 def _features(text: str) -> dict[str, float]:
-    """Words with 1 + log(count), and the n-grams of each word with a smaller weight."""
+    """Return words weighted 1 + log(count), and the n-grams of each word with a smaller weight."""
     words = Counter(word for word in WORD.findall(folded(text, "NFKC")) if word not in STOP_WORDS)
     features: defaultdict[str, float] = defaultdict(float)
     for word, count in words.items():
@@ -72,7 +72,7 @@ def _ngrams(word: str) -> list[str]:
 
 
 def _bucket(feature: str) -> tuple[int, int]:
-    """Dimension and sign of a feature, by a hash that is the same in every process."""
+    """Return dimension and sign of a feature, by a hash that is the same in every process."""
     digest = hashlib.blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     number = int.from_bytes(digest, "big")
     return number % DIMENSIONS, 1 if number >> 63 else -1

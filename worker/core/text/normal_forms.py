@@ -1,4 +1,4 @@
-"""Unicode's normal forms in linear time, whatever the text."""
+"""Unicode normal forms, in linear time for any text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import unicodedata
 from typing import Literal
 
 _MOST_MARKS = 30
-"""So many in a row Unicode Standard Annex 15 allows in a stream; no word of any language has nearly as many."""
+"""Most consecutive marks in the stream-safe format (Unicode Standard Annex 15); no word of any language nears it."""
 
-# Marks are no word characters; where so many signs stand in a row, the marks among them are counted.
+# Marks are not word characters; in a run of more than this many signs, the marks are counted.
 _SIGNS = re.compile(rf"[^\w\s]{{{_MOST_MARKS + 1},}}+")
 
 
 def normal_form(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
-    r"""What `unicodedata.normalize` gives, but for longer runs of marks than any word has.
+    r"""Return what `unicodedata.normalize` does, except for runs of more than 30 marks.
 
-    Those are put in order thirty at a time: all of them at once takes quadratic time.
+    Those are ordered thirty at a time: ordering all of them at once takes quadratic time.
 
     >>> normal_form("NFC", "e\u0301"), normal_form("NFKC", "ﬁ")
     ('é', 'fi')

@@ -1,4 +1,4 @@
-"""The terms of a text: what it is about, one spelling for forms of a word."""
+"""Terms of a text: its content words, with one spelling for all forms of a word."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import lru_cache
 
 from worker.core.text.words import STOP_WORDS, folded
 
-# Of a script without spaces between words each sign is a term.
+# In scripts without spaces between words, each character is a term.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 _TERM = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]++")
 
 
 def stem(word: str) -> str:
-    """Without the endings of number and person, and of the regular past: ``needs``, ``need``; ``stopped``, ``stop``."""
+    """Strip the endings of number, person and the regular past: ``needs``, ``need``; ``stopped``, ``stop``."""
     if len(word) <= 3 or not word.isascii():  # noqa: PLR2004 -- shorter words have no endings
         return word
     if word.endswith(("ies", "ied")) and len(word) > len("ties"):
@@ -26,12 +26,12 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004 -- as above
 
 
-# Taking endings off is most of the work, and words come again; what is kept changes no answer.
+# Stemming is most of the work, and words recur; the cache changes no result.
 _stem = lru_cache(maxsize=4096)(stem)
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text but for function words: folded, without English endings; in order, repeated as they are.
+    """Return the words of a text without function words: folded, without English endings, in order, with repetitions.
 
     >>> terms("Which ribbons were RE-TENSIONED in 1958? 铝带")
     ['ribbon', 're', 'tension', '1958', '铝', '带']

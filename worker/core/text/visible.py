@@ -1,4 +1,4 @@
-r"""Foreign text for a terminal or a log: a character that could steer it, or hide from a reader, is shown as a sign.
+r"""Untrusted text for a terminal or a log: control characters and hidden characters are shown as signs.
 
 >>> visible("a\x1b]0;title\x07 b\u202e c")
 'a␛]0;title␇ b� c'
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-# Control characters but newline and tab; format characters (direction, zero width, tags); lone surrogates; separators
-# of lines and paragraphs; and letters and marks that have no width.
+# Control characters except newline and tab; format characters (direction, zero width, tags); lone surrogates; line and
+# paragraph separators; letters and marks without width.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
@@ -34,7 +34,7 @@ def visible_line(text: str) -> str:
 
 
 def _sign(found: re.Match[str]) -> str:
-    """A control character has a picture in Unicode; the others share the replacement character."""
+    """Return a control character's Unicode picture, or the replacement character for any other."""
     code = ord(found[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"  # noqa: PLR2004 -- ASCII's own
 

@@ -1,4 +1,4 @@
-"""The words of a text, for whatever compares words: folded, and told apart from those that say nothing."""
+"""Words of a text for comparison: case folding, and a list of stop words."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STOP_WORDS = frozenset(
     )
     for word in line.split()
 )
-"""Function words: they say nothing of what a text is about."""
+"""Function words, which carry no topic."""
 
 
 def folded(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
-    r"""A text without differences of letter case and of encoding, in linear time.
+    r"""Fold differences of letter case and of Unicode encoding, in linear time.
 
     >>> folded("Straße"), folded("e\u0301") == folded("É")
     ('strasse', True)

@@ -1,4 +1,4 @@
-"""`retrieve_hybrid`: what a user wants and what the user works on, searched at once, made one ranking a corpus."""
+"""`retrieve_hybrid`: searches for a query and for the user's context in parallel, fused to one ranking per corpus."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from worker.jobs.cache import CachedResult, ResultCache
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.parallel_search import LegFound, ParallelSearch
     from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.recording import Recording
@@ -54,15 +53,15 @@ class HybridRetrieval:
     """Answers `retrieve_hybrid` jobs.
 
     Args:
-        corpora: what can be searched.
-        legs: runs searches at the same time.
-        embeddings: makes vectors of queries.
-        side_calls: finds keywords, which a job can go on without.
-        transforms: what may be done to queries first.
-        caching: finds the answers of equal jobs.
+        corpora: the corpora.
+        legs: runs searches in parallel.
+        embeddings: embeds queries.
+        side_calls: runs the extraction of keywords, which is optional.
+        transforms: query transformations.
+        caching: finds results of equal jobs.
         recording: answers recorded jobs once.
         settings: the worker's settings of hybrid retrieval.
-        prices: of the models.
+        prices: prices of the models.
         clock: for the trace, and for the deadline of the legs.
     """
 
@@ -94,8 +93,8 @@ class HybridRetrieval:
         """Answer `retrieve_hybrid`.
 
         Raises:
-            InvalidJob: a corpus, filter, embedding or transformation that is not there or wrong.
-            NotAuthorised: nobody that this worker believes is asking, and a corpus is not public.
+            InvalidJob: a corpus, filter, embedding or transformation is unknown or wrong.
+            NotAuthorised: the token is missing or invalid, and a corpus is not public.
             Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
         """
         asks = asks_of(job, self._corpora, self._settings)
@@ -106,7 +105,7 @@ class HybridRetrieval:
             tracer, bill = Tracer(self._clock), Bill(self._prices)
             return self._made(job, asks, self._wording(job, tracer, bill), given, asker, tracer, bill)
 
-        # What is kept for good is made from Postgres, not from what stands in Redis.
+        # A recorded answer is made from Postgres, not from the cache.
         if job.run is None:
             return self._perhaps_cached(job, asks, given, asker)
         return self._recording.answer(TASK, job, asker, make, replay=lambda record: self._from_record(record, asker))
@@ -116,10 +115,10 @@ class HybridRetrieval:
     def _perhaps_cached(
         self, job: RetrieveHybrid, asks: Sequence[CorpusQuery], given: Vector | None, asker: Principal
     ) -> dict[str, Any]:
-        """An equal job's answer if it is kept and still true; else one made now, and kept if nothing is amiss in it."""
+        """Answer from an equal job's cached result if valid; else make an answer, and cache it if not degraded."""
         tracer, bill = Tracer(self._clock), Bill(self._prices)
         wording = self._wording(job, tracer, bill)
-        if wording.error is not None:  # without its keywords it would be taken for a job that has no context
+        if wording.error is not None:  # without its keywords it would equal a job without context
             return self._made(job, asks, wording, given, asker, tracer, bill).answer
         room = {ask.corpus.name: ask.wanted.clamped_top_k for ask in asks}
         slot = self._caching.slot(TASK, deciding(job, wording), asker, CacheBounds(room, LEGS, figures=True))
@@ -132,7 +131,7 @@ class HybridRetrieval:
             models = self._models(wording, embeds=given is None or bool(wording.keywords))
             return _from_cache(asks, wording, remembered, models, tracer, bill)
         made = self._made(job, asks, wording, given, asker, tracer, bill, cache="miss")
-        if not made.header["degraded"]:  # the next one to ask should not inherit a failure
+        if not made.header["degraded"]:  # a later job should not inherit a failure
             slot.keep(made.pins, made.header["scores"], made.header["metrics"])
         return made.answer
 
@@ -190,7 +189,7 @@ class HybridRetrieval:
             answer, recorded, pins, queries.models, b"".join(vector.astype("<f4").tobytes() for vector in searched)
         )
 
-    # --- what is searched for -------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
     def _wording(self, job: RetrieveHybrid, tracer: Tracer, bill: Bill) -> QueryWording:
         with tracer.stage("transform") as counts:
@@ -202,14 +201,14 @@ class HybridRetrieval:
         return QueryWording(transformed.text, keywords, transformed.models, budget, error)
 
     def _keywords(self, job: RetrieveHybrid, budget: TimeBudget) -> Sequence[str] | RetrievalError:
-        """What the context adds to the query, or why nothing can be added."""
+        """Return the keywords of the context, or the error of their extraction."""
         if not job.context or "contextual" not in job.legs:
             return []
         extract = EXTRACTORS[self._settings.extractor]
         return self._side_calls.start(lambda _: extract(job.context)).outcome(unbilled, budget.share())
 
     def _queries(self, wording: QueryWording, given: Vector | None, tracer: Tracer, bill: Bill) -> Queries:
-        """The vectors of the query and of its contextual variant, each of a call of its own."""
+        """Embed the query and its contextual variant, each in its own call."""
         needed = [] if given is not None else [wording.text]
         text = wording.contextual_text
         optional = {} if text is None else {"contextual": [text]}
@@ -224,7 +223,7 @@ class HybridRetrieval:
         return Queries(wording.text, primary, contextual[0], self._models(wording, embeds=True))
 
     def _models(self, wording: QueryWording, *, embeds: bool) -> Mapping[str, str]:
-        """What took part, with names and versions."""
+        """Return the models used, with names and versions."""
         return {**wording.models, **({"embedder": self._embeddings.name} if embeds else {})}
 
     # --- the legs -------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ class HybridRetrieval:
     def _search(
         self, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries: Queries, asker: Principal, budget: TimeBudget
     ) -> tuple[list[str], list[LegFound]]:
-        """The job's legs in their order of precedence, and what each found."""
+        """Run the job's legs; return their names in order of precedence, and their results."""
         legs = [leg for name in LEGS if name in job.legs and (leg := leg_of(name, job, asks, queries)) is not None]
         results = self._legs.run(asker, legs, budget.left())
         return [leg.name for leg in legs], results
@@ -240,7 +239,7 @@ class HybridRetrieval:
     def _fused(
         self, job: RetrieveHybrid, ask: CorpusQuery, index: int, names: Sequence[str], results: Sequence[LegFound]
     ) -> tuple[list[RankedLeg], list[Candidate], list[Candidate]]:
-        """One corpus: its legs, what they found together in order, and what of it is answered."""
+        """Fuse one corpus; return its legs, the fused ranking, and the part that is answered."""
         legs = [
             _ranked(name, result.found[index])
             for name, result in zip(names, results, strict=True)
@@ -253,7 +252,7 @@ class HybridRetrieval:
     # --- a record -------------------------------------------------------------------------------
 
     def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
-        """The recorded answer, authorised now: what changed or can't be seen any more is left out, and said."""
+        """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
         tracer = Tracer(self._clock)
         header = record.answer
         with tracer.stage("record") as counts:
@@ -266,7 +265,7 @@ class HybridRetrieval:
             results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
         return {
             "schema_version": header["schema_version"],
-            "degraded": header.get("degraded", []),  # records of earlier versions do not say it
+            "degraded": header.get("degraded", []),  # missing in records of earlier versions
             **{name: header[name] for name in ("transformed_query", "context_keywords")},
             "results": results,
             "metrics": {wanted["corpus"]: header["metrics"][wanted["corpus"]] for wanted in header["searches"]},
@@ -292,7 +291,7 @@ def _ranked(name: str, found: Found) -> RankedLeg:
 
 
 def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> list[Candidate]:
-    """The best ``k``; where diversity is wanted: no text twice, few of one document, little that is alike."""
+    """Return the best ``k``; with ``wanted``, without duplicate texts, with a cap per document and MMR."""
     if wanted is None:
         return list(merged[:k])
     kept = diversity.without_duplicates(merged).kept
@@ -303,7 +302,7 @@ def _refined(merged: Sequence[Candidate], k: int, wanted: Diversity | None) -> l
     return list(kept[:k])
 
 
-# --- what is said of it -------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------
 
 
 def _from_cache(
@@ -314,7 +313,7 @@ def _from_cache(
     tracer: Tracer,
     bill: Bill,
 ) -> dict[str, Any]:
-    """The answer as it was made for an equal job."""
+    """Return the answer from an equal job's cached result."""
     kept: dict[str, list[Candidate]] = {ask.corpus.name: [] for ask in asks}
     for candidate in remembered.candidates:
         kept[candidate.corpus].append(candidate)
@@ -337,13 +336,14 @@ def _contextual_state(wording: QueryWording, failed: Mapping[str, Any]) -> str:
     return "used" if wording.keywords else "skipped"
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `retrieve_hybrid`."""
-    return engine.hybrid.retrieve
+def handler(engine: Any) -> Handler:
+    """Return the handler of `retrieve_hybrid`."""
+    answer: Handler = engine.hybrid.retrieve
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Chunks of all corpora, and the status of each."""
+    """Return the number of chunks of all corpora, and a text with the status of each."""
     parts = answer["results"]
     statuses = " ".join(f"{name}={part['status']}" for name, part in parts.items())
     return sum(len(part["chunks"]) for part in parts.values()), statuses

@@ -1,4 +1,4 @@
-"""What a `retrieve_hybrid` job asks: of which corpora, in which words and vectors, by which legs."""
+"""Request of a `retrieve_hybrid` job: its corpora, query texts, vectors and legs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_EXTRA = 2
 
 @dataclass(frozen=True, slots=True)
 class CorpusQuery:
-    """One corpus of a job, with what is wanted of it."""
+    """Query of one corpus of a job."""
 
     corpus: Corpus
     wanted: HybridSearch
@@ -39,14 +39,14 @@ class CorpusQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryWording:
-    """What is searched for, in words.
+    """Text of a query.
 
     Attributes:
-        text: the query, transformed.
-        keywords: what the context adds to it.
-        models: what took part so far, and its name and version.
-        budget: the time that the legs have, from here on.
-        error: why there are no keywords though there should be.
+        text: the transformed query.
+        keywords: keywords of the context.
+        models: models used so far, with names and versions.
+        budget: time left for the legs.
+        error: why the extraction of keywords failed.
     """
 
     text: str
@@ -57,11 +57,11 @@ class QueryWording:
 
     @property
     def contextual_text(self) -> str | None:
-        """What the contextual leg looks for; None where there is no such search."""
+        """Query text of the contextual leg; None without one."""
         return " ".join([self.text, *self.keywords]) if self.keywords else None
 
     def header(self) -> dict[str, Any]:
-        """What an answer says of it."""
+        """Return the answer's fields about the query."""
         return {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
@@ -72,14 +72,14 @@ class QueryWording:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What is searched for.
+    """Vectors of a query.
 
     Attributes:
-        text: the query, transformed.
-        primary: the query's vector.
-        contextual: that of query and keywords; None where there is no such search.
-        models: what took part, and its name and version.
-        contextual_error: why there is none though there should be.
+        text: the transformed query.
+        primary: vector of the query.
+        contextual: vector of query and keywords; None without a contextual leg.
+        models: models used, with names and versions.
+        contextual_error: why the contextual leg failed.
     """
 
     text: str
@@ -90,11 +90,11 @@ class Queries:
 
 
 def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[CorpusQuery]:
-    """What a job asks of each corpus; without a word of that, what the settings say.
+    """Return a job's query of each corpus; by the settings if the job names no searches.
 
     Raises:
-        InvalidJob: a corpus or a filter that is not there.
-        SettingsError: the job names no corpora, and the settings name one that is not there.
+        InvalidJob: a corpus or a filter is unknown, or neither job nor settings name searches.
+        SettingsError: the job names no corpora, and the settings name an unknown one.
     """
     wanted = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
     if not wanted:
@@ -112,7 +112,7 @@ def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> 
 
 
 def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
-    """A search's filters; one on a column that its corpus does not map is named with the search it stands in."""
+    """Return a search's filters; an error for a column that its corpus does not map names the search."""
     filters = filter_set(search.filters)
     try:
         corpus.statements.filters.check(filters)
@@ -122,7 +122,7 @@ def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
 
 
 def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries: Queries) -> Leg | None:
-    """A leg over every corpus; None where it has nothing to search for."""
+    """Return a leg over every corpus; None if it has no query."""
     bring_vectors = job.diversity is not None
     searches: list[Search]
     if name == "sparse":
@@ -134,7 +134,7 @@ def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries:
     query = queries.primary if name == "primary" else queries.contextual
     if query is None:
         return None
-    # The primary fetches more: that, not a weight, is how much it counts where similarity decides.
+    # The primary fetches more: under fusion by similarity this replaces a weight.
     searches = [
         Nearest(
             ask.corpus,
@@ -153,9 +153,9 @@ def _fetch(ask: CorpusQuery) -> int:
 
 
 def deciding(job: RetrieveHybrid, wording: QueryWording) -> dict[str, Any]:
-    """What of a job can change its answer, but who asks.
+    """Return the parts of a job that can change its result, without the caller.
 
-    An editor's state changes with every key; what can change the answer are the words that are made of it.
+    The context, an editor's state, changes with every keystroke; only its keywords can change the result.
     """
     others = {"principal", "principal_token", "run", "query", "context", "transform"}
     return {**job.model_dump(mode="json", exclude=others), "words": wording.text, "keywords": list(wording.keywords)}

@@ -1,4 +1,4 @@
-"""What a hybrid answer and its record say of one corpus and of each leg, in the contract's words."""
+"""Report of one corpus and of each leg in a hybrid answer and its record, in the contract's form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def corpus_answer(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
-    """One corpus' answer; ``recorded`` chunks were in it when it was made."""
+    """Return one corpus's answer; ``recorded`` is its number of chunks when it was made."""
     k = wanted.clamped_top_k
     missing = "filters" if filtered else "visible_rows"
     reason = None if len(kept) == k else missing if recorded < k else "changed"
@@ -37,7 +37,7 @@ def corpus_answer(wanted: HybridSearch, kept: Sequence[Candidate], filtered: boo
 def leg_metrics(
     legs: Sequence[RankedLeg], merged: Sequence[Candidate], contextual: str, error: Exception | None
 ) -> dict[str, Any]:
-    """The figures of one corpus as the contract has them; a leg that did not run found nothing."""
+    """Return the figures of one corpus in the contract's form; a leg that did not run has count 0."""
     told = figures(legs, merged)
     counts = {leg.leg: leg.count for leg in told.legs}
     return {
@@ -53,18 +53,18 @@ def leg_metrics(
 
 
 def leg_trace(name: str, result: LegFound) -> dict[str, Any]:
-    """A leg's line in the trace: how long it took, and how each corpus was searched."""
+    """Return a leg's entry in the trace: its duration, and the search method for each corpus."""
     methods = [found.method for found in result.found or []]
     return {"leg": name, "duration_ms": round(result.duration_ms, 3), "methods": methods}
 
 
 def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
-    """What `tune` needs later: which chunks each leg found, and how it judged them."""
+    """Return the chunks and scores of each leg, which `tune` needs later."""
     return [
         {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
     ]
 
 
 def scores_of(plain: Mapping[str, Any]) -> ScoreBreakdown:
-    """Scores as they were recorded."""
+    """Restore recorded scores."""
     return ScoreBreakdown(**{**plain, "legs": tuple(LegScore(**leg) for leg in plain["legs"])})

@@ -1,11 +1,11 @@
-"""From a question to an answer that shows its sources: ``build_sources → synthesize_context → execute``.
+"""Pipeline from a question to an answer with citations: ``build_sources → synthesize_context → execute``.
 
-What to read, each importing only from those before it:
+Modules, each importing only from those before it:
 
-- `types`: the nouns, which go to JSON and back.
-- `stages`: what each stage took and left out.
+- `types`: value types, serialised to JSON and back.
+- `stages`: durations, counts and dropped candidates of each stage.
 - `queries`, `reusing`, `sources`: the first stage.
 - `synthesis`: the second.
 - `execution`: the third.
-- `serving`: the whole as a job: conversations, packages kept between stages, runs.
+- `serving`: the `run_pipeline` job: conversations, packages stored between stages, runs.
 """

@@ -1,4 +1,4 @@
-"""`execute`: the model's answer to a context, checked against the sources that it cites."""
+"""`execute`: the model's answer to a context, checked against its cited sources."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ log = logs.logger("worker.pipeline")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answerer:
-    """Who answered.
+    """Model that answered.
 
     Attributes:
-        provider: whose model.
-        name: which model.
-        response_id: the provider's name for the answer, where it can be gone on from.
+        provider: the provider.
+        name: name of the model.
+        response_id: the provider's id of the answer, if a later turn can continue from it.
     """
 
     provider: str
@@ -50,18 +50,18 @@ class Answerer:
 
 
 class Extractive:
-    """The offline default: no model, but the sources' own best sentences. See `worker.core.prompting.extractive`."""
+    """Offline default without a model: the sources' own best sentences. See `worker.core.prompting.extractive`."""
 
     provider, name = extractive.NAME, extractive.VERSION
 
 
 class Executor:
-    """Executes packages.
+    """Executor of packages.
 
     Args:
-        model: answers; None: the sources answer with their own sentences.
-        prices: of the models.
-        paths: corpus → field of its chunks' metadata that names the document for people.
+        model: the language model; None: answers are sentences of the sources.
+        prices: prices of the models.
+        paths: corpus → field of its chunks' metadata with the document's readable name.
     """
 
     def __init__(self, model: LanguageModel | None, prices: PriceTable, paths: Mapping[str, str]) -> None:
@@ -73,24 +73,24 @@ class Executor:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a language model at all."""
+        """Whether there is a language model."""
         return self._model is not None
 
     def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, Answerer]:
-        """An answer, and whose it is: the sources' own sentences where the model fails.
+        """Return the answer and its model; if the model fails, the answer is sentences of the sources.
 
         Args:
-            package: as `synthesize_context` gives it.
-            mode: whether answers have sections, and which code is quoted.
-            owner: whose prompt cache it is.
+            package: result of `synthesize_context`.
+            mode: whether answers have sections, and whether code is quoted.
+            owner: owner of the prompt cache.
 
         Raises:
             Unavailable: the model failed or refused, and the request requires it.
-            Forgotten: the model's server has no such answer to go on from any more.
+            Forgotten: the model's server no longer has the answer to continue from.
         """
         sources = labelled_sources(package)
         if not sources:
-            # Nothing to answer from: no model is asked, so none can make an answer up.
+            # Without sources no model is called, so none can invent an answer.
             return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
         bill = Bill(self._prices)
         try:
@@ -123,7 +123,7 @@ class Executor:
         return response, answerer
 
     def with_snippets(self, response: QueryResponse, package: ContextPackage) -> QueryResponse:
-        """A response that was kept without the words of its chunks, which its package has."""
+        """Restore the snippets of a response that was stored without them, from its package."""
         if response.answer is None:
             return response
         texts = {label: _text_of(found) for label, found in labelled_sources(package).items()}
@@ -160,7 +160,7 @@ class Executor:
     def _extract(
         self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings
     ) -> tuple[str, Answerer]:
-        """What the sources say themselves."""
+        """Return an answer of the sources' own sentences."""
         shown = [Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())]
         say = extractive.code_answer if mode.show_context else extractive.answer
         return say(package.request.question, shown), Answerer(Extractive.provider, Extractive.name)
@@ -172,7 +172,7 @@ class Executor:
         report: AnswerReport,
         headings: Headings | None,
     ) -> Sequence[Citation]:
-        """A cited source; one for each section that cites it, where answers have sections."""
+        """Return the citations of a source: one per section that cites it, if answers have sections."""
         citation = self._citation(cited, found)
         if headings is None:
             return [citation]
@@ -196,7 +196,7 @@ class Executor:
 
 
 def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:
-    """A package that says that its model did not answer."""
+    """Mark a package as degraded: its model did not answer."""
     log.warning("answer degraded", code=degraded.LANGUAGE_MODEL, what="synthesis", reason=error.message)
     warnings = (*package.trace.warnings, f"synthesis: {error.message}")
     return dataclasses.replace(

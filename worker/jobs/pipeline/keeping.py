@@ -1,4 +1,4 @@
-"""Packages as they are kept: pins and scores, no text of a chunk, so that rights are asked anew by whoever goes on."""
+"""Stored packages: pins and scores without chunk texts, so that permissions are checked again on each use."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def without_texts(package: ContextPackage) -> dict[str, Any]:
-    """A package as plain JSON: of each candidate where it stands, what it hashes to, and its scores.
+    """Return a package as plain JSON, with place, hash and scores of each candidate.
 
-    The context block is made of the texts, so it is left out and made again.
+    The context block contains the texts, so it is left out and built again.
     """
     bare = dataclasses.replace(package, candidates=(), context_block=None)
     pins = [
@@ -40,19 +40,19 @@ def without_texts(package: ContextPackage) -> dict[str, Any]:
 
 
 def without_snippet(citation: Citation) -> Citation:
-    """A citation without its words of a chunk; what another service found can't be read again, so those stay."""
+    """Return a citation without its chunk's text; a remote source's snippet stays, since it can't be read again."""
     return citation if citation.chunk_id is None else dataclasses.replace(citation, snippet="")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTrace:
-    """What a record tells of an answer without looking at any source.
+    """Trace of a recorded answer, without reading any source.
 
     Attributes:
         step: the run's step, ``''`` for none.
-        response: the answer; without its package.
-        package: what it rests on; without texts, so without candidates and context block.
-        candidates: of each: corpus, chunk id, similarity, scores; best first.
+        response: the answer, without its package.
+        package: the answer's package without texts, so without candidates and context block.
+        candidates: corpus, chunk id, similarity and scores of each; best first.
     """
 
     step: str
@@ -62,7 +62,7 @@ class AnswerTrace:
 
 
 def answer_trace(record: Record) -> AnswerTrace:
-    """A record of `run_pipeline`, for who wants to know how its answer came about."""
+    """Return the trace of a `run_pipeline` record."""
     content = record.answer["package"]
     return AnswerTrace(
         record.step,
@@ -73,17 +73,17 @@ def answer_trace(record: Record) -> AnswerTrace:
 
 
 def with_texts(content: Mapping[str, Any], corpora: Corpora, asker: Principal) -> tuple[ContextPackage, bool]:
-    """The package again, with the rights of now; and whether every candidate is there still, word for word."""
+    """Restore a package with current permissions; return also whether every candidate is visible and unchanged."""
     package = from_json(ContextPackage, orjson.dumps(content["package"]))
     candidates = _still_there(content["pins"], corpora, asker)
     whole = len(candidates) == len(content["pins"])
-    # Labels name what is not there any more; whoever goes on gives new ones.
+    # Labels would refer to missing candidates; the next stage assigns new ones.
     labels = package.source_labels if whole else {}
     return dataclasses.replace(package, candidates=tuple(candidates), source_labels=labels), whole
 
 
 def _still_there(pins: Sequence[Mapping[str, Any]], corpora: Corpora, asker: Principal) -> list[Candidate]:
-    """Candidates whose chunk this caller may see and whose text is the same, in their order; one query a corpus."""
+    """Return the candidates that the caller may see and whose text is unchanged, in order; one query per corpus."""
     visible: dict[tuple[str, str], Any] = {}
     for name in dict.fromkeys(pin["corpus"] for pin in pins):
         corpus = corpora.find(name)

@@ -1,4 +1,4 @@
-"""`lyrics.json`: an answer with sections, kept beside the citations of its run."""
+"""`lyrics.json`: an answer with sections, stored beside the citations of its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN_STEP = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def lyrics_name(step: str | None) -> str:
-    """The file of a run, or of one of its steps; a step that can't be part of a file's name is hashed.
+    """Return the file name for a run or one of its steps; a step that can't be part of a file name is hashed.
 
     >>> lyrics_name(None), lyrics_name("verse-1"), lyrics_name("verse 1")
     ('lyrics.json', 'lyrics-verse-1.json', 'lyrics-021f922ddf5d1032.json')
@@ -29,12 +29,12 @@ def lyrics_name(step: str | None) -> str:
 
 
 def lyrics_json(response: QueryResponse) -> bytes:
-    """The answer, its sections with the chunks that each cites, and what it takes to make it again.
+    """Return the answer, its sections with the chunks that each cites, and the parameters to reproduce it.
 
     ``digest`` is that of a replay of the run's chunks (`pinned_replay`): same chunks, same digest.
 
     Args:
-        response: with an answer, and with the texts of its sources.
+        response: has an answer, and the texts of its sources.
     """
     answer, package = response.answer or "", response.package
     hashes = {label: name["chunk_hash"] for label, name in package.source_labels.items() if "chunk_hash" in name}

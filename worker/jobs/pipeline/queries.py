@@ -1,4 +1,4 @@
-"""What is searched for: the question transformed, its hypothetical answers, its variants, all as vectors."""
+"""Queries of the pipeline: the transformed question, its hypothetical answers and its variants, as vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGEST_LINE = 1000
 DENSE = "dense"
 
 WITHOUT = {"context": degraded.CONTEXTUAL, "hyde": degraded.HYDE, "variants": degraded.LANGUAGE_MODEL}
-"""What an answer is made without where such a leg fails, by what it looks for."""
+"""Degradation code of a failed leg, by its kind of query."""
 
 _HYDE = (
     "Write a short passage, as it could stand in a technical document, that answers the question. Three sentences at "
@@ -47,12 +47,12 @@ _VARIANTS = (
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What the legs of a profile look for.
+    """Queries for the legs of a profile.
 
     Attributes:
-        text: the question, transformed.
+        text: the transformed question.
         wanted: the legs, in order of precedence.
-        budget: the time that they have, from their embedding on.
+        budget: time for the legs, their embedding included.
     """
 
     text: str
@@ -61,14 +61,14 @@ class Queries:
 
 
 class QueryMaker:
-    """Makes queries.
+    """Maker of queries.
 
     Args:
-        embeddings: makes vectors.
-        side_calls: makes the calls that a request can go on without.
-        transforms: what may be done to a question first.
-        model: writes hypothetical answers and variants; None: no profile may ask for them.
-        settings: which extractor finds keywords of a context, and how long legs may take.
+        embeddings: embeds texts.
+        side_calls: runs optional calls.
+        transforms: query transformations.
+        model: writes hypothetical answers and variants; None: no profile may use them.
+        settings: the extractor of keywords, and the deadline of the legs.
         clock: for the deadline of the legs.
     """
 
@@ -89,12 +89,12 @@ class QueryMaker:
         self._clock = clock
 
     def make(self, request: QueryRequest, profile: ProfileSettings, stages: Stages) -> Queries:
-        """The queries of a request; what fails of them but the question is told and gone on without.
+        """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
             InvalidJob: the profile needs a language model, and the settings name none.
-            Unavailable, SettingsError: the embeddings server failed, or refused; or the model did, and the request
-                can't do without it.
+            Unavailable, SettingsError: the embeddings server failed or refused; or the model did, and the request
+                requires it.
         """
         text = self._transformed(request, profile, stages)
         stages.hyde = tuple(self._samples(text, profile.hyde, stages))
@@ -115,7 +115,7 @@ class QueryMaker:
         return Queries(text, wanted, budget)
 
     def _transformed(self, request: QueryRequest, profile: ProfileSettings, stages: Stages) -> str:
-        """The question as the profile wants it; as it was asked where the model that words it anew fails."""
+        """Transform the question by the profile; return it unchanged if the rewording model fails."""
         try:
             return self._transforms.apply(profile.transform, request.question, stages.bill.of("transform")).text
         except MODEL_FAILED as error:
@@ -123,17 +123,15 @@ class QueryMaker:
             return request.question
 
     def made_of(self, request: QueryRequest, profile: ProfileSettings) -> dict[str, Any] | None:
-        """What the queries of a request are made of: equal requests have equal queries, but for what models say.
+        """Return what the queries of a request depend on, apart from the output of models; None if keywords fail.
 
-        None where that can't be told.
-
-        The glossary's terms are looked up, because a name does not tell what it says; no model is asked. An editor's
-        state changes with every key: only the words that are made of it count.
+        The glossary is applied, because its name does not identify its content; no model is called. The context, an
+        editor's state, changes with every keystroke, so only its keywords are included.
         """
         by_model = profile.transform == "llm"
         keywords = self._keywords(request, profile, TimeBudget(self._settings.deadline_seconds, self._clock))
         if isinstance(keywords, RetrievalError):
-            return None  # without them it would be taken for a request that has no context
+            return None  # without them it would equal a request without context
         return {
             "question": request.question,
             "transformed": None if by_model else self._transforms.apply(profile.transform, request.question).text,
@@ -141,7 +139,7 @@ class QueryMaker:
         }
 
     def models(self, profile: ProfileSettings) -> dict[str, str]:
-        """What takes part in making a profile's queries, with names and versions."""
+        """Return the models that make a profile's queries, with names and versions."""
         asked = {"transform": profile.transform == "llm", "hyde": profile.hyde > 0, "variants": profile.variants > 0}
         model = None if self._model is None else f"{self._model.provider} {self._model.name}"
         named = {what: model for what, is_asked in asked.items() if is_asked and model}
@@ -150,7 +148,7 @@ class QueryMaker:
     def _keywords(
         self, request: QueryRequest, profile: ProfileSettings, budget: TimeBudget
     ) -> Sequence[str] | RetrievalError:
-        """What the context adds, where the profile has a leg for it; or why nothing can be added."""
+        """Return the context's keywords if the profile has a leg for them, or the error of their extraction."""
         if not request.context or all(leg.of != "context" for leg in profile.legs):
             return []
         extract = EXTRACTORS[self._settings.extractor]
@@ -159,7 +157,7 @@ class QueryMaker:
     def _vectors(
         self, question: str, texts: Mapping[str, Sequence[str]], budget: TimeBudget, stages: Stages
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
-        """The question's vector, and those of each kind of text that could be embedded; each kind is a call."""
+        """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
         (own,), others = self._embeddings.of([question], texts, budget, stages.bill.of("embed"))
         vectors: dict[str, Sequence[Vector]] = {}
         for kind, found in others.items():
@@ -183,11 +181,11 @@ class QueryMaker:
         question: Vector,
         vectors: Mapping[str, Sequence[Vector]],
     ) -> list[LegRequest]:
-        """The legs that have something to look for; what else there is to look for is the question itself."""
+        """Return the legs that have a query; without any, a dense leg for the question."""
         asked = [leg for leg in legs if leg.of == "question"]
         made = []
         for leg in legs:
-            # Where nothing asks the question, what fails is not gone on without: there would be nothing left.
+            # Without a leg for the question, the other legs are required: otherwise nothing would be left.
             without = WITHOUT.get(leg.of, "") if asked else ""
             if leg.of == "question":
                 made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
@@ -205,10 +203,10 @@ class QueryMaker:
                 made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
         return made or [LegRequest(DENSE, "dense", text, question)]
 
-    # --- what a model writes --------------------------------------------------------------------
+    # --- model output ---------------------------------------------------------------------------
 
     def _variants(self, request: QueryRequest, text: str, n: int, stages: Stages) -> list[str]:
-        """Other wordings of a question, at most ``n``."""
+        """Return other wordings of a question, at most ``n``."""
         if not n:
             return []
         model, prompt = self._needed(), Prompt(_VARIANTS.replace("{n}", str(n)), text)
@@ -221,7 +219,7 @@ class QueryMaker:
         return list(dict.fromkeys(line for line in lines if line and line != text))[:n]
 
     def _samples(self, text: str, n: int, stages: Stages) -> list[str]:
-        """The hypothetical answers that came, of ``n`` that are asked for at the same time."""
+        """Return the successful ones of ``n`` hypothetical answers, requested in parallel."""
         if not n:
             return []
         model = self._needed()
@@ -243,15 +241,15 @@ class QueryMaker:
 
 
 def leg_names(profile: ProfileSettings) -> set[str]:
-    """The names that a profile's legs can have."""
+    """Return the names that a profile's legs can have."""
     numbered = [(leg, number) for leg in profile.legs for number in range(1, profile.variants + 1)]
     variants = {_name(leg, number) for leg, number in numbered if leg.of == "variants"}
-    # A profile whose legs have nothing to look for looks for the question.
+    # A profile whose legs have no query searches for the question.
     return {DENSE} | variants | {_name(leg, None) for leg in profile.legs if leg.of != "variants"}
 
 
 def _name(leg: LegSettings, number: int | None) -> str:
-    """A leg's name in scores: what it looks for; and how, where that is not by meaning."""
+    """Return a leg's name in scores: its kind of query, with a prefix for a sparse leg."""
     name = {"question": DENSE, "context": "context"}.get(leg.of, leg.of)
     if leg.kind == "sparse":
         name = "sparse" if leg.of == "question" else f"sparse_{name}"

@@ -1,4 +1,4 @@
-"""`RetrievalPipeline`: the three stages, pure data in and pure data out, each by itself or one after the other."""
+"""`RetrievalPipeline`: the three stages, with plain data in and out, each by itself or in sequence."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ALL_STAGES = (BUILD, SYNTHESIZE, EXECUTE)
 
 
 class RetrievalPipeline:
-    """The three stages, each by itself or one after the other.
+    """Three stages, run separately or in sequence.
 
     Args:
         builder: the first stage.
-        executor: the third.
-        paths: corpus → field of its chunks' metadata that names the document for people.
-        counter: of tokens, for the budget of a context.
+        executor: the third stage.
+        paths: corpus → field of its chunks' metadata with the document's readable name.
+        counter: counts tokens, for the budget of a context.
         clock: for durations, in seconds.
     """
 
@@ -52,30 +52,30 @@ class RetrievalPipeline:
     def build_sources(
         self, request: QueryRequest, asker: Principal, report: Report = lambda *_: None, *, reuse: bool = False
     ) -> ContextPackage:
-        """What an answer may rest on; see `worker.jobs.pipeline.sources`."""
+        """Find the sources for an answer; see `worker.jobs.pipeline.sources`."""
         return self.builder.build(request, asker, report, reuse=reuse)
 
     def synthesize_context(self, package: ContextPackage, chain: Chain | None = None) -> ContextPackage:
-        """Labels, context block and starting prompt; see `worker.jobs.pipeline.synthesis`."""
+        """Add labels, context block and starting prompt; see `worker.jobs.pipeline.synthesis`."""
         mode, _, _ = self.builder.resolve(package.request)
         chain = chain or Chain(self.setting(package.request, ""))
         started = self._clock()
         return self._timed(SYNTHESIZE, started, synthesize(package, mode, chain, self._paths, self._counter))
 
     def with_context(self, package: ContextPackage) -> ContextPackage:
-        """The same of a package that was synthesized before and kept without its texts."""
+        """Build labels and context block again, for a synthesized package that was stored without texts."""
         mode, _, _ = self.builder.resolve(package.request)
         return with_context(package, mode, self._paths, self._counter)
 
     def execute(
         self, package: ContextPackage, owner: str = "", history: Sequence[Turn] = ()
     ) -> tuple[QueryResponse, Answerer]:
-        """The answer, and whose it is; see `worker.jobs.pipeline.execution`.
+        """Return the answer and its model; see `worker.jobs.pipeline.execution`.
 
         Args:
-            package: as `synthesize_context` gives it.
-            owner: whose prompt cache it is.
-            history: what was said before, should the provider have forgotten it.
+            package: result of `synthesize_context`.
+            owner: owner of the prompt cache.
+            history: earlier turns, used if the provider no longer has them.
         """
         mode, _, _ = self.builder.resolve(package.request)
         started = self._clock()
@@ -87,20 +87,20 @@ class RetrievalPipeline:
         return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), answerer
 
     def _timed(self, stage: str, started: float, package: ContextPackage) -> ContextPackage:
-        """A package whose trace has one stage more; of one that it went through before, the last time counts."""
+        """Add a stage to a package's trace, in place of an earlier entry of the same stage."""
         earlier = [one for one in package.trace.stages if one.stage != stage]
         done = StageTrace(stage, round((self._clock() - started) * 1000, 3), {"labels": len(package.source_labels)})
         trace = dataclasses.replace(package.trace, stages=(*earlier, done))
         return dataclasses.replace(package, trace=trace)
 
     def run(self, request: QueryRequest, asker: Principal) -> QueryResponse:
-        """``build_sources → synthesize_context → execute``."""
+        """Run ``build_sources → synthesize_context → execute``."""
         return self.execute(self.synthesize_context(self.build_sources(request, asker)), asker.owner)[0]
 
     def mode(self, request: QueryRequest) -> ModeSettings:
-        """What the question is for."""
+        """Return the mode of a request."""
         return self.builder.resolve(request)[0]
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
-        """What a turn is answered with, and for whom."""
+        """Return the setting of a turn: provider, model, mode and claims."""
         return prompts.Setting(self.executor.provider, self.executor.name, request.mode, claims)

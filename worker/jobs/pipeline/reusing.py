@@ -1,7 +1,7 @@
-"""What `build_sources` found for an equal question: when it may be taken again, and what makes questions equal.
+"""Reuse of cached sources in `build_sources`: when it is allowed, and which requests are equal.
 
-Only the sources are kept, never an answer. The stages after this one run as they would have, so that each turn of a
-conversation is answered by the model, kept, and gone on from like any other.
+Only sources are cached, never an answer. The later stages run as usual, so the model answers each turn of a
+conversation, and each turn is stored and can be continued like any other.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TASK = "run_pipeline"
 
 
 class Reuse:
-    """Finds what was found before.
+    """Cache lookup for requests.
 
     Args:
-        caching: where it is kept.
-        queries: knows what the queries of a request are made of.
+        caching: the result cache.
+        queries: determines what the queries of a request depend on.
     """
 
     def __init__(self, caching: ResultCache, queries: QueryMaker) -> None:
@@ -45,21 +45,21 @@ class Reuse:
         k: int,
         asker: Principal,
     ) -> Slot | None:
-        """Where what a request finds is kept.
+        """Return the cache slot of a request's sources.
 
-        Conversation, instructions and mode are not in the key: they decide what is made of the sources, not which
-        ones they are. What a mode says of searching is, as it was resolved.
+        Conversation, instructions and mode are not part of the key: they decide how the sources are used, not which
+        ones are found. The search parameters of a mode are part of it, after they were resolved.
 
         Args:
-            request: what is asked.
-            profile: how it is searched.
+            request: the request.
+            profile: the search profile.
             searches: the corpora, with their filters.
-            k: how many sources.
-            asker: who asks.
+            k: number of sources.
+            asker: the caller.
 
         Returns:
-            None where nothing is kept: see `ResultCache.slot`; where recency counts, because that ranking is of its
-            moment; and where the context's keywords can't be had.
+            None if nothing is cached: see `ResultCache.slot`; if recency counts, because that ranking changes with
+            time; or if extracting the context's keywords failed.
 
         Raises:
             Unavailable, TimedOut: see `ResultCache.slot`.
@@ -81,6 +81,6 @@ class Reuse:
 
 
 def keep(slot: Slot, candidates: Sequence[Candidate]) -> None:
-    """Keep what was found: ids, hashes and scores."""
+    """Cache the candidates' ids, hashes and scores."""
     pins = pins_of([(candidate.corpus, candidate) for candidate in candidates])
     slot.keep(pins, [asdict(candidate.scores) for candidate in candidates], {})

@@ -1,4 +1,4 @@
-"""From a profile to candidates: its legs over several corpora at once, fused into one list."""
+"""Search of the pipeline: a profile's legs over several corpora in parallel, fused into one list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A corpus to search, and what narrows it."""
+    """Corpus to search, with filters."""
 
     corpus: Corpus
     filters: FilterSet
@@ -29,15 +29,15 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class LegRequest:
-    """A leg to run over every corpus.
+    """Leg to run over every corpus.
 
     Attributes:
         name: its name in scores and traces.
         kind: ``dense`` or ``sparse``.
-        text: what a sparse leg looks for.
-        vector: what a dense leg compares with, and a sparse leg tells the similarity to.
-        weight: how much it counts where the fusion has weights.
-        without: code of what an answer lacks without it; "" for a leg that the job can't do without.
+        text: query of a sparse leg.
+        vector: query of a dense leg; a sparse leg computes similarities to it.
+        weight: its weight in a weighted fusion.
+        without: degradation code if it fails; "" for a required leg.
     """
 
     name: str
@@ -50,11 +50,11 @@ class LegRequest:
 
 @dataclass(frozen=True, slots=True)
 class FusedResult:
-    """What the legs found.
+    """Fused result of the legs.
 
     Attributes:
-        candidates: of all corpora, best first, uncut.
-        results: each leg's outcome, as wanted.
+        candidates: candidates of all corpora, best first, uncut.
+        results: result of each leg, by name.
     """
 
     candidates: Sequence[Candidate]
@@ -75,17 +75,17 @@ def find(
     """Run legs over corpora and fuse what they find.
 
     Args:
-        legs: runs them at the same time.
-        asker: who asks.
+        legs: runs the legs in parallel.
+        asker: the caller.
         where: the corpora, in order of precedence.
         wanted: the legs, in order of precedence.
         fusion: see `worker.core.ranking.fusion.FUSIONS`.
-        fetch: candidates of each leg and corpus.
-        deadline_seconds: for all of them.
-        vectors: bring the chunks' embeddings, too.
+        fetch: number of candidates per leg and corpus.
+        deadline_seconds: deadline of all legs.
+        vectors: whether to fetch the chunks' embeddings, too.
 
     Raises:
-        RetrievalError: a leg failed that the job can't do without.
+        RetrievalError: a required leg failed.
     """
     plans = [_leg(one, where, fetch, vectors) for one in wanted]
     results = legs.run(asker, plans, deadline_seconds)

@@ -1,4 +1,4 @@
-"""`run_pipeline`: the three stages as a job, with conversations, packages kept between stages, and runs."""
+"""`run_pipeline`: the three stages as a job, with conversations, packages stored between stages, and runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.engine import Engine
     from worker.jobs.pipeline.execution import Answerer
     from worker.jobs.pipeline.keeping import AnswerTrace
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
@@ -55,10 +54,10 @@ class PipelineJobs:
 
     Args:
         pipeline: the stages.
-        corpora: what can be searched.
-        sessions: conversations and packages.
+        corpora: the corpora.
+        sessions: stored conversations and packages.
         recording: answers recorded jobs once.
-        files: where recorded answers with sections are kept.
+        files: stores recorded answers with sections.
     """
 
     def __init__(
@@ -79,9 +78,9 @@ class PipelineJobs:
         """Answer `run_pipeline`.
 
         Raises:
-            InvalidJob: a mode, profile, corpus, package or earlier answer that is not there.
-            NotAuthorised: nobody that this worker believes is asking, and a corpus is not public; or something is
-                to be kept, and the caller has no owner claim.
+            InvalidJob: a mode, profile, corpus, package or earlier answer is unknown.
+            NotAuthorised: the token is missing or invalid, and a corpus is not public; or the job names a run
+                or stored data, and the caller has no owner claim.
             RetrievalError: a search or the model failed.
         """
         if job.resume is not None:
@@ -107,7 +106,7 @@ class PipelineJobs:
         return self._recording.answer(TASK, job, asker, make, replay)
 
     def told(self, run: RunName, asker: Principal) -> list[AnswerTrace]:
-        """How the answers recorded under a run came about, step by step; with no look at any source.
+        """Return the traces of the answers recorded under a run, step by step, without reading any source.
 
         Raises:
             InvalidJob: the caller has no such run, or it holds none of this task.
@@ -129,11 +128,11 @@ class PipelineJobs:
     ) -> QueryResponse:
         chain = self._chain(request, asker, turn)
         report = context.report
-        # What is kept for good is made from Postgres, not from what stands in Redis.
+        # A recorded answer is made from Postgres, not from the cache.
         package = self._pipeline.build_sources(request, asker, report, reuse=job.run is None)
         package = dataclasses.replace(
             package,
-            # What nobody owns nobody could go on from.
+            # Without an owner, no caller could continue from it.
             conversation_id=turn.conversation_id if asker.owner else None,
             package_id=turn.package_id if asker.owner else None,
         )
@@ -149,12 +148,12 @@ class PipelineJobs:
         turn: _Turn,
         report: Report,
     ) -> QueryResponse:
-        """The stages after ``done``, up to where the job stops."""
+        """Run the stages after ``done``, up to where the job stops."""
         last = job.stop_after or EXECUTE
         found = package.candidates or package.remote_sources
         response, answerer = QueryResponse("ok" if found else "empty", package=package), None
         if ALL_STAGES.index(last) >= 1:
-            # Also for a package that has been there: its texts were read again, and so is its block.
+            # Also for an already synthesized package: its texts were read again, so its block is built again.
             package = self._pipeline.synthesize_context(package, chain)
             response = dataclasses.replace(response, package=package)
             done = SYNTHESIZE
@@ -170,10 +169,10 @@ class PipelineJobs:
         self._keep(response, done, asker, turn, answerer)
         return response
 
-    # --- what is kept ---------------------------------------------------------------------------
+    # --- stored data ----------------------------------------------------------------------------
 
     def _chain(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Chain:
-        """What this turn goes on from."""
+        """Return the chain that this turn continues."""
         now = self._pipeline.setting(request, claims_digest(asker).hex())
         if request.prior_response_id is None:
             history = self._history(request, asker, turn)
@@ -194,12 +193,12 @@ class PipelineJobs:
         )
 
     def _history(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Sequence[Turn]:
-        """What was said before: as the caller says, else as it was kept."""
+        """Return the earlier turns: the caller's, else the stored ones."""
         if request.conversation_history or request.chat_mode == "single" or not asker.owner:
             return request.conversation_history
         mode, _, _ = self._pipeline.builder.resolve(request)
         kept = self._sessions.turns(asker.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
-        # What other claims were told may be hidden from these.
+        # Answers to other claims may contain what these claims may not see.
         claims = claims_digest(asker)
         return [
             said
@@ -211,7 +210,7 @@ class PipelineJobs:
     def _keep(
         self, response: QueryResponse, stage: str, asker: Principal, turn: _Turn, answerer: Answerer | None
     ) -> None:
-        """The package, and the answer, for whoever goes on from them; nothing where nobody can."""
+        """Store the package and the answer, so that a later job can continue from them; nothing without an owner."""
         package = response.package
         if package.package_id is None:
             return
@@ -236,7 +235,7 @@ class PipelineJobs:
         self._sessions.keep(asker.owner, kept, said)
 
     def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
-        """Go on with a package that was kept: only the owner's own, and with the rights of now."""
+        """Continue with a stored package: only the owner's own, and with current permissions."""
         asker = context.caller
         owner = _owner(asker, "resume") if asker is not None else ""
         stored = self._sessions.package(owner, job.resume or "") if owner else None
@@ -248,7 +247,7 @@ class PipelineJobs:
             raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
         package, whole = with_texts(stored.content, self._corpora, asker)
         if stored.claims_sha256 != claims_digest(asker):
-            # What other claims were told may be hidden from these.
+            # Answers to other claims may contain what these claims may not see.
             request = dataclasses.replace(package.request, conversation_history=())
             package = dataclasses.replace(package, request=request)
         if job.require_model:
@@ -261,7 +260,7 @@ class PipelineJobs:
         turn = _Turn.of(job, package.request, asker, context.task_id)
         turn.conversation_id = package.conversation_id or turn.conversation_id
         chain = self._chain(package.request, asker, turn)
-        # Kept under a name of its own: the package that was looked at stays as it was.
+        # Stored under a new id: the resumed package stays unchanged.
         package = dataclasses.replace(package, package_id=turn.package_id)
         report = context.report
         return as_answer(self._go_on(job, package, stored.stage, chain, asker, turn, report))
@@ -269,14 +268,14 @@ class PipelineJobs:
     # --- a record -------------------------------------------------------------------------------
 
     def _from_record(self, record: Record, run: RunRef, asker: Principal) -> dict[str, Any]:
-        """The recorded answer, authorised now: held back where a source changed or can't be seen any more."""
+        """Return the recorded answer with current permissions; withheld if a source changed or is not visible."""
         kept = record.answer
         package, whole = with_texts(kept["package"], self._corpora, asker)
         response = from_json(QueryResponse, orjson.dumps(kept["response"]))
-        # Where it goes on from earlier turns, it may say what other claims were told in them.
+        # If it continues earlier turns, it may contain answers to other claims.
         goes_on = package.previous is not None or bool(package.request.conversation_history)
         if not whole or (goes_on and record.claims_sha256 != claims_digest(asker)):
-            # What the answer says may be what this caller must not read any more.
+            # The answer may contain text that this caller may no longer read.
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
             )
@@ -287,19 +286,19 @@ class PipelineJobs:
         if _digest(package.context_block) != kept["block_sha256"]:
             package = dataclasses.replace(package, context_block=None)
         response = dataclasses.replace(response, package=package)
-        # Once more: the worker that recorded it may have ended before it was kept.
+        # Repeated: the worker that recorded it may have died before it stored the file.
         self._keep_lyrics(run, response, asker)
         return as_answer(response)
 
     def _keep_lyrics(self, run: RunRef, response: QueryResponse, asker: Principal) -> None:
-        """Keep an answer with sections beside its run's citations."""
+        """Store an answer with sections beside its run's citations."""
         if response.answer is not None and self._pipeline.mode(response.package.request).sections:
             self._files.keep(asker.owner, run, lyrics_name(run.step), lyrics_json(response))
 
 
 @dataclasses.dataclass
 class _Turn:
-    """The names of what this turn makes: the same if the same message is delivered again."""
+    """Ids of the objects that this turn creates: the same if the same message is redelivered."""
 
     conversation_id: str
     response_id: str
@@ -319,7 +318,7 @@ _AS_GIVEN = (
 
 
 def request_of(job: RunPipeline) -> QueryRequest:
-    """A job as the pipeline's own request."""
+    """Convert a job to the pipeline's own request."""
     given = {name: getattr(job, name) for name in _AS_GIVEN}
     return QueryRequest(
         question=job.question or "",
@@ -345,7 +344,7 @@ def _owner(asker: Principal, field: str) -> str:
 
 
 def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswer:
-    """An answer, and what of it is recorded: texts of chunks are not, nor what citations quote of them."""
+    """Return an answer with its recorded part, which has no texts of chunks and no snippets of them."""
     package = response.package
     bare = dataclasses.replace(
         response, package=ContextPackage(), citations=tuple(map(without_snippet, response.citations))
@@ -363,11 +362,12 @@ def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
 
 
-def handler(engine: Engine) -> Handler:
-    """What answers `run_pipeline`."""
-    return engine.pipeline_jobs.answer
+def handler(engine: Any) -> Handler:
+    """Return the handler of `run_pipeline`."""
+    answer: Handler = engine.pipeline_jobs.answer
+    return answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:
-    """Candidates of the package, and the status."""
+    """Return the number of candidates of the package, and the status."""
     return len(answer["package"]["candidates"]), str(answer["status"])

@@ -1,4 +1,4 @@
-"""`build_sources`: from a question to the chunks, and what other services found, that an answer may rest on."""
+"""`build_sources`: from a question to the chunks and remote sources that an answer may use."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ DAY = 86_400.0
 
 
 class SourceBuilder:
-    """Builds packages.
+    """Builder of packages.
 
     Args:
         settings: profiles, modes and limits.
-        corpora: what can be searched.
-        legs: runs searches at the same time.
-        queries: makes what is searched for.
-        rerankers: by their kind in a profile; a kind that is not there can't be used.
+        corpora: the corpora.
+        legs: runs searches in parallel.
+        queries: makes the queries.
+        rerankers: rerankers by their kind in a profile; missing kinds can't be used.
         replay: finds pinned chunks.
-        remote: asks other services.
-        reuse: finds what an equal request found.
-        prices: of the models.
+        remote: queries remote sources.
+        reuse: finds cached sources of equal requests.
+        prices: prices of the models.
         clock: for durations.
         now: seconds since 1970; only recency depends on it.
     """
@@ -87,17 +87,17 @@ class SourceBuilder:
         self._now = now
 
     def build(self, request: QueryRequest, asker: Principal, report: Report, *, reuse: bool = False) -> ContextPackage:
-        """Find what an answer may rest on.
+        """Find the sources for an answer.
 
         Args:
-            request: what is asked.
-            asker: who asks.
-            report: told of each stage.
-            reuse: take what an equal request found, if that is kept; and keep this for the next. Other services are
-                asked in any case: nobody here knows when they change.
+            request: the request.
+            asker: the caller.
+            report: called at each stage.
+            reuse: whether to use cached sources of an equal request, and cache new ones. Remote sources are queried in
+                any case: their changes can't be tracked.
 
         Raises:
-            InvalidJob: a mode, profile, corpus or filter that is not there.
+            InvalidJob: a mode, profile, corpus or filter is unknown.
             RetrievalError: the search failed; see `worker.jobs.pipeline.search.find`.
         """
         mode, name, profile = self.resolve(request)
@@ -108,7 +108,7 @@ class SourceBuilder:
         stages.models = self._models(profile)
         if slot is None or not _found_before(slot, stages):
             self._find(request, profile, searches, k, asker, stages)
-            # The next one to ask should not inherit a failure.
+            # A later request should not inherit a failure.
             if slot is not None and not stages.warnings:
                 keep(slot, stages.sources)
         with stages.stage("remote") as counts:
@@ -175,11 +175,11 @@ class SourceBuilder:
             stages.keep("cut", diversity.cut(stages.candidates, max(0, k - len(stages.pinned))))
 
     def resolve(self, request: QueryRequest) -> tuple[ModeSettings, str, ProfileSettings]:
-        """The mode and profile of a request.
+        """Return the mode, the profile's name and the profile of a request.
 
         Raises:
             InvalidJob: the settings have no such mode or profile.
-            SettingsError: they have no mode at all.
+            SettingsError: the settings have no mode at all.
         """
         mode = self._settings.modes.get(request.mode)
         if mode is None and not self._settings.modes:
@@ -195,21 +195,21 @@ class SourceBuilder:
         return mode, name, self._settings.profiles[name]
 
     def searches(self, request: QueryRequest, mode: ModeSettings) -> list[CorpusSearch]:
-        """The corpora of a request: its own, else the mode's; a corpus' own filters outrank those of all."""
+        """Return the searches of a request, else the mode's; a corpus's own filters override the common ones."""
         own = request.searches or tuple(CorpusSearch(corpus, top_k) for corpus, top_k in mode.corpora.items())
         return [
             search if search.filters.given else dataclasses.replace(search, filters=request.filters) for search in own
         ]
 
     def _models(self, profile: ProfileSettings) -> dict[str, str]:
-        """What takes part, with names and versions."""
+        """Return the models used, with names and versions."""
         reranker = self._rerankers.get(profile.rerank)
         return {**self._queries.models(profile), **({} if reranker is None else {"rerank": reranker.name})}
 
     # --- stages ---------------------------------------------------------------------------------
 
     def _near_enough(self, candidates: Sequence[Candidate]) -> Selection:
-        """Without those farther than their corpus allows; a chunk that only its words found has no such bound."""
+        """Drop candidates beyond their corpus's maximum distance; one without a distance has no such bound."""
         bounds = {corpus.name: corpus.settings.max_distance for corpus in self._corpora.all()}
 
         def near(candidate: Candidate) -> bool:
@@ -234,7 +234,7 @@ class SourceBuilder:
         scored = [
             _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, scores, strict=True)
         ]
-        # Sorting keeps the fused order of those that are judged alike.
+        # A stable sort keeps the fused order of equal scores.
         stages.candidates = sorted(scored, key=lambda candidate: descending(candidate.scores.rerank))
 
     def _prefer_recent(self, profile: ProfileSettings, stages: Stages) -> None:
@@ -255,7 +255,7 @@ class SourceBuilder:
         stages.candidates = [one for one, _ in sorted(scored, key=lambda pair: descending(pair[1]))]
 
     def _pin(self, request: QueryRequest, searches: Sequence[CorpusSearch], asker: Principal, stages: Stages) -> None:
-        """Put the chunks that were asked for by their hash before all others."""
+        """Put the chunks that the request pins by hash before all others."""
         if not request.pinned_chunks:
             return
         left = unique(bare(request.pinned_chunks))
@@ -275,7 +275,7 @@ class SourceBuilder:
 
 
 def _found_before(slot: Slot, stages: Stages) -> bool:
-    """Go on with what an equal request found, if it is kept and still true."""
+    """Use the cached sources of an equal request, if they are still valid; return whether there were any."""
     with stages.stage(REUSE) as counts:
         remembered = slot.find()
         counts |= {"found": int(remembered is not None)}
@@ -286,7 +286,7 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
 
 
 def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:
-    """Where a profile wants it: no text twice, few of one document, little that is alike."""
+    """Remove duplicates, apply MMR and cap chunks per document, if the profile has diversity settings."""
     if wanted is None:
         return
     unlike = diversity.without_duplicates(stages.sources)
@@ -300,7 +300,7 @@ def _refine(wanted: DiversitySettings | None, stages: Stages) -> None:
 
 
 def _cap(searches: Sequence[CorpusSearch], stages: Stages) -> None:
-    """At most as many chunks of a corpus as were asked of it; 0 asks for no bound."""
+    """Keep at most ``top_k`` chunks of each corpus; 0 means no bound."""
     most = {search.corpus: search.top_k for search in searches}
     seen: Counter[str] = Counter()
     kept, dropped = [], []
@@ -323,7 +323,7 @@ def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:
 
 
 def _seconds(value: Any) -> float | None:
-    """A date of a chunk's metadata as seconds since 1970; None for what is no date. Without a zone it is UTC."""
+    """Return a date of a chunk's metadata as seconds since 1970; None if it is not a date. The default zone is UTC."""
     if not isinstance(value, str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The notebook of a package: what each stage took, what it counted, which candidates it left, and why."""
+"""Stages of a package: their durations, counts, and dropped candidates with reasons."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     Report = Callable[[str, int, int], None]
 
 MODEL_FAILED = (Unavailable, SettingsError)
-"""A model's server is away or broken, is late, or refuses."""
+"""Errors of a model's server that is unavailable, broken or late, or refuses."""
 
 log = logs.logger("worker.pipeline")
 
 
 class Stages:
-    """Keeps count while a package is made.
+    """State and trace of a package while it is built.
 
     Args:
         clock: for durations, in seconds.
-        names: the stages that there will be, in order.
-        report: told the name of each stage as it begins, how many are done, and how many there are.
-        bill: where calls of models are noted.
+        names: names of all stages, in order.
+        report: called as each stage begins, with its name, the number done and the total.
+        bill: records calls of models.
 
     Attributes:
-        pinned: chunks that were asked for by their hash: they stay, whatever is refined or cut.
+        pinned: chunks that the request pins by hash; never dropped.
         candidates: the others, best first.
     """
 
@@ -63,12 +63,12 @@ class Stages:
 
     @property
     def sources(self) -> tuple[Candidate, ...]:
-        """Pinned ones before all others."""
+        """All sources, pinned ones first."""
         return (*self.pinned, *self.candidates)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
-        """Time a stage; what is put into the yielded dictionary stands beside it."""
+        """Time a stage; entries added to the yielded dictionary become its counts."""
         self._report(name, self._names.index(name), len(self._names))
         counts: dict[str, int] = {}
         started = self._clock()
@@ -80,32 +80,32 @@ class Stages:
         self._stages.append(StageTrace(name, duration, counts, *self._after))
 
     def degrade(self, code: str, what: str, reason: str) -> None:
-        """Go on without something, and note what and why."""
+        """Record that something failed and why; the job continues without it."""
         self.degraded.append(code)
         self.warnings.append(f"{what}: {reason}")
         log.warning("answer degraded", code=code, what=what, reason=reason)
 
     def go_on_without_model(self, request: QueryRequest, what: str, error: RetrievalError) -> None:
-        """The same of a language model that failed, where the request can do without it.
+        """Degrade after a failure of the language model, unless the request requires it.
 
         Raises:
-            Unavailable: it can't.
+            Unavailable: the request requires it.
         """
         if request.require_model:
             raise Unavailable(error.message) from None
         self.degrade(LANGUAGE_MODEL, what, error.message)
 
     def keep(self, stage: str, selection: Selection) -> None:
-        """Go on with what a step kept, and note why the rest left."""
+        """Continue with the candidates that a step kept, and record why the others were dropped."""
         self.candidates = selection.kept
         self.leave(stage, ((dropped.candidate, dropped.reason) for dropped in selection.dropped))
 
     def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
-        """Note why candidates left."""
+        """Record why candidates were dropped."""
         self._left += [DroppedCandidate(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
 
     def trace(self) -> RetrievalTrace:
-        """All of it; what left before it was pinned has not left."""
+        """Return the trace; candidates dropped before they were pinned do not count as dropped."""
         stayed = {*map(identity, self.pinned)}
         return RetrievalTrace(
             stages=tuple(self._stages),
@@ -120,6 +120,6 @@ class Stages:
 
 
 def relevance(candidate: Candidate) -> float | None:
-    """What the last step that judged a candidate made of it."""
+    """Return a candidate's score by the last step that scored it."""
     scores = candidate.scores
     return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)

@@ -1,4 +1,4 @@
-"""`synthesize_context`: labels, the context block, and what the model is to start from. Pure."""
+"""`synthesize_context`: labels, context block and starting prompt. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chain:
-    """What a turn goes on from.
+    """Chain of turns that a turn continues.
 
     Attributes:
-        now: what this turn is answered with.
-        previous: the turn before; None for the first.
-        provider_response_id: the provider's name of its answer.
-        history: what was said before, oldest first.
+        now: setting of this turn.
+        previous: the previous turn; None for the first.
+        provider_response_id: the provider's id of the previous answer.
+        history: earlier turns, oldest first.
     """
 
     now: prompts.Setting
@@ -43,23 +43,23 @@ def synthesize(
     paths: Mapping[str, str],
     counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
-    """A package with labels, context block and starting prompt.
+    """Add labels, context block and starting prompt to a package.
 
     Args:
-        package: as `build_sources` gives it.
-        mode: instructions, budget, and what the block holds besides sources.
-        chain: what this turn goes on from.
-        paths: corpus → field of its chunks' metadata that names the document for people, where there is one.
-        counter: of tokens; the estimate where the model has none.
+        package: result of `build_sources`.
+        mode: instructions, budget, and parts of the block besides sources.
+        chain: the chain that this turn continues.
+        paths: corpus → field of its chunks' metadata with the document's readable name, where there is one.
+        counter: counts tokens; the estimate if the model has no counter.
     """
     request = package.request
     start = starting_prompt(
         request.starting_prompt, chain.previous, mode.instructions.strip(), chain.now, request.chat_mode
     )
-    # A provider that goes on from its own answer knows what was said.
+    # A provider that continues from its own answer has the history.
     previous = chain.provider_response_id if start.continues else None
     said = () if previous is not None else _latest(chain.history, mode.history_turns)
-    # Each once: a package that was kept after this stage comes through it again.
+    # Each once: a package stored after this stage passes it again.
     warnings = dict.fromkeys([*package.trace.warnings, *(f"chain: reset, another {one}" for one in start.reset)])
     package = dataclasses.replace(
         package,
@@ -81,16 +81,16 @@ def without_chain(
     paths: Mapping[str, str],
     counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
-    """A package whose provider has forgotten what it goes on from: what was said before stands in the block instead.
+    """Break the chain of a package whose provider no longer has the previous answer; put the history into the block.
 
-    The starting prompt stays: nothing that it depends on is another.
+    The starting prompt stays, as nothing that it depends on has changed.
 
     Args:
-        package: as `synthesize` gave it.
-        mode: as there.
-        history: what was said before, oldest first.
-        paths: as there.
-        counter: as there.
+        package: result of `synthesize`.
+        mode: as for `synthesize`.
+        history: earlier turns, oldest first.
+        paths: as for `synthesize`.
+        counter: as for `synthesize`.
     """
     request = dataclasses.replace(package.request, conversation_history=tuple(_latest(history, mode.history_turns)))
     trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, FORGOTTEN))
@@ -104,7 +104,7 @@ def with_context(
     paths: Mapping[str, str],
     counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
-    """A package with labels and context block, made of itself alone: the same package, the same bytes."""
+    """Add labels and context block to a package; the same package always gives the same bytes."""
     found: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
     sources = [source_of(one, paths) for one in found]
     before, after = _before(mode), _after(package, mode)
@@ -129,7 +129,7 @@ def with_context(
 
 
 def labelled_sources(package: ContextPackage) -> dict[str, Candidate | RemoteSource]:
-    """What each label of a package stands for."""
+    """Return the source of each label of a package."""
     chunks = {(one.corpus, one.chunk.id): one for one in package.candidates}
     remote = {(one.provider, one.url): one for one in package.remote_sources}
     return {
@@ -139,7 +139,7 @@ def labelled_sources(package: ContextPackage) -> dict[str, Candidate | RemoteSou
 
 
 def source_of(found: Candidate | RemoteSource, paths: Mapping[str, str]) -> Source:
-    """A chunk, or what another service found, as a model is shown it."""
+    """Convert a chunk or a remote source to a `Source` for the model."""
     if not isinstance(found, Candidate):
         return Source(found.snippet, title=found.title or None, url=found.url or None, corpus=found.provider)
     chunk = found.chunk
@@ -155,7 +155,7 @@ def source_of(found: Candidate | RemoteSource, paths: Mapping[str, str]) -> Sour
 
 
 def path_of(candidate: Candidate, paths: Mapping[str, str]) -> str:
-    """What a reader calls the document: the field that the settings name, else its id."""
+    """Return a document's readable name: the metadata field that the settings name, else its id."""
     named = candidate.chunk.metadata.get(paths.get(candidate.corpus, ""))
     return named if isinstance(named, str) and named else candidate.chunk.document_id
 
@@ -169,12 +169,12 @@ def _remote_name(found: RemoteSource) -> dict[str, str]:
 
 
 def _before(mode: ModeSettings) -> str:
-    """What is the same in every question of a mode comes first: providers keep the beginning of a prompt."""
+    """Return the part that all questions of a mode share; it is first, because providers cache a prompt's beginning."""
     return f"Cheatsheet:\n{mode.cheatsheet.strip()}\n\n" if mode.cheatsheet else ""
 
 
 def _after(package: ContextPackage, mode: ModeSettings) -> str:
-    """What the user works on, what was said, what is asked."""
+    """Return the context, the history and the question."""
     parts = []
     if mode.show_context and package.request.context.strip():
         parts.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
@@ -186,7 +186,7 @@ def _after(package: ContextPackage, mode: ModeSettings) -> str:
 
 
 def _fenced(code: str) -> str:
-    """Code in a fence that is longer than any in it."""
+    """Return code in a fence that is longer than any in it."""
     text = readable(code).strip("\n")
     fence = "```"
     while fence in text:

@@ -1,4 +1,4 @@
-"""The nouns of the pipeline: plain values between its stages, which go to JSON and back without loss."""
+"""Types of the pipeline: plain values between its stages, serialised to JSON and back without loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _strict = ConfigDict(extra="forbid")
 
 @typed(frozen=True, config=_strict)
 class Turn:
-    """What was said in a conversation."""
+    """Message of a conversation."""
 
     role: Literal["user", "assistant"] = "user"
     content: str = ""
@@ -30,7 +30,7 @@ class Turn:
 
 @typed(frozen=True, config=_strict)
 class CorpusSearch:
-    """A corpus to ask, how many chunks of it are wanted, and what narrows it."""
+    """Corpus to search, with the number of chunks wanted and filters."""
 
     corpus: str = ""
     top_k: int = 5
@@ -39,25 +39,25 @@ class CorpusSearch:
 
 @typed(frozen=True, config=_strict)
 class QueryRequest:
-    """What a caller asks.
+    """Request to the pipeline.
 
     Attributes:
         question: the question.
-        mode: what for; a name of the settings.
-        profile: how to search; None: the mode's.
-        filters: what to narrow every corpus to.
-        k: how many sources; None: the mode's.
+        mode: name of a mode in the settings.
+        profile: name of a search profile; None: the mode's.
+        filters: filters for every corpus without its own.
+        k: number of sources; None: the mode's.
         starting_prompt: instructions in place of the mode's.
-        conversation_id: goes on with this conversation.
-        prior_response_id: goes on from this answer.
-        conversation_history: what was said before, where the caller keeps it.
-        chat_mode: ``single``: every question by itself; ``chat``: answers go on from each other.
+        conversation_id: the conversation to continue.
+        prior_response_id: the answer to continue from.
+        conversation_history: earlier turns, if the caller keeps them.
+        chat_mode: ``single``: every question is independent; ``chat``: answers continue from each other.
         pinned_chunks: hashes of chunks that come first.
-        context: what the user is working on.
-        searches: corpora to ask instead of the mode's.
-        seed: of the model that answers.
-        temperature: likewise.
-        require_model: fail where the language model does, rather than answer without it.
+        context: the text that the user is working on.
+        searches: corpora to search instead of the mode's.
+        seed: seed of the answering model.
+        temperature: temperature of the answering model.
+        require_model: whether to fail if the language model does, rather than answer without it.
     """
 
     question: str = ""
@@ -80,7 +80,7 @@ class QueryRequest:
 
 @typed(frozen=True, config=_strict)
 class DroppedCandidate:
-    """A candidate that left, at which stage, and why."""
+    """Dropped candidate, with stage and reason."""
 
     corpus: str = ""
     chunk_id: str = ""
@@ -90,14 +90,14 @@ class DroppedCandidate:
 
 @typed(frozen=True, config=_strict)
 class StageTrace:
-    """One step: how long it took, what it counted, and what was there after it.
+    """Trace of one stage.
 
     Attributes:
-        stage: its name.
-        duration_ms: how long it took.
-        counts: what it counted.
-        candidates: corpus and chunk id of those left, best first.
-        scores: of each of them, as the last step that judged it did; None where none has.
+        stage: name of the stage.
+        duration_ms: its duration.
+        counts: its counts.
+        candidates: corpus and chunk id of the remaining candidates, best first.
+        scores: score of each by the last step that scored it; None if none has.
     """
 
     stage: str = ""
@@ -109,18 +109,18 @@ class StageTrace:
 
 @typed(frozen=True, config=_strict)
 class RetrievalTrace:
-    """How a package came about.
+    """Trace of a package.
 
     Attributes:
-        stages: in order.
-        left: candidates that are not in the package.
-        queries: what was searched for, by leg.
-        legs: milliseconds of each leg; they run at the same time.
+        stages: the stages, in order.
+        left: dropped candidates.
+        queries: query text of each leg.
+        legs: milliseconds of each leg; they run in parallel.
         hyde: hypothetical documents that a model wrote.
-        models: what took part, with names and versions.
-        cache: ``hit`` where an equal request's sources were taken, read anew; ``miss`` where there were none; None
-            where none were looked for.
-        warnings: what failed and was gone on without.
+        models: models used, with names and versions.
+        cache: ``hit`` if an equal request's sources were used, read again; ``miss`` if there were none; None if the
+            cache was not used.
+        warnings: failures that the job continued without, and reasons of a broken chain.
     """
 
     stages: tuple[StageTrace, ...] = ()
@@ -150,7 +150,7 @@ def _candidate(value: Any) -> Candidate:
     return Candidate(Chunk(**value["chunk"]), value["similarity"], ScoreBreakdown(legs, **scores), value["corpus"])
 
 
-# A candidate as JSON is everything but its vector, which only a refinement needs. Any: pydantic need not look inside.
+# A candidate as JSON has no vector, which only refinement needs. Any: pydantic need not validate the content.
 if TYPE_CHECKING:
     PlainCandidate = Candidate
 else:
@@ -159,22 +159,22 @@ else:
 
 @typed(frozen=True, config=_strict)
 class ContextPackage:
-    """What was found, and what a model is to be told of it.
+    """Sources of an answer, and the context for the model.
 
     Attributes:
-        package_id: the server's name for it.
-        request: what was asked.
-        profile: how it was searched.
+        package_id: the worker's id for it.
+        request: the request.
+        profile: name of the search profile.
         candidates: the sources, best first (pinned ones before all).
-        remote_sources: what other services found.
+        remote_sources: results of remote sources.
         source_labels: label → corpus and chunk id, or provider and URL.
         context_block: the labelled sources as text.
         starting_prompt: the model's instructions.
-        conversation_id: the conversation that it is part of.
-        previous: the provider's name of the answer that this one goes on from.
-        costs: of every call of a model.
-        degraded: codes of what it was made without; see `worker.core.degraded`.
-        trace: how it came about.
+        conversation_id: its conversation.
+        previous: the provider's id of the answer that this one continues from.
+        costs: cost of every model call.
+        degraded: degradation codes; see `worker.core.degraded`.
+        trace: its trace.
     """
 
     package_id: str | None = None
@@ -194,18 +194,18 @@ class ContextPackage:
 
 @typed(frozen=True, config=_strict)
 class Citation:
-    """What an answer rests on.
+    """Citation of a source in an answer.
 
     Attributes:
-        label: as it stands in the answer.
+        label: its label in the answer.
         chunk_id: the chunk; None for a remote source.
         source_path: its document's path or id.
-        heading: the section it stands under.
+        heading: heading of its section.
         page_number: its page.
-        url_or_doi: where it can be read.
+        url_or_doi: its URL or DOI.
         snippet: the words of the source that the answer uses most.
-        quote: what the quote checker says of the sentence that cites it.
-        section: the part of the answer that cites it.
+        quote: the quote checker's verdict on the sentence that cites it.
+        section: the section of the answer that cites it.
     """
 
     label: str = ""
@@ -221,18 +221,18 @@ class Citation:
 
 @typed(frozen=True, config=_strict)
 class QueryResponse:
-    """An answer that shows its sources.
+    """Answer with its citations.
 
     Attributes:
-        status: ``ok``, or ``empty`` where nothing was found and no model was asked.
-        answer: None where there is none.
+        status: ``ok``, or ``empty`` if nothing was found and no model was called.
+        answer: None if there is none.
         citations: in the order of their labels in the answer.
-        supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0 for
+        supported: for each sentence of the answer, the share of its wording that its cited sources have, 0-1; 0 for
             one without label, None for one without words.
-        unknown_labels: labels in the answer that stand for nothing.
-        unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
-        package: what it rests on.
-        conversation_id, response_id: to go on from.
+        unknown_labels: labels in the answer without a source.
+        unreadable_labels: brackets in the answer that look like a list of labels but could not be fully parsed.
+        package: its sources and context.
+        conversation_id, response_id: ids to continue from.
     """
 
     status: Literal["ok", "empty"] = "empty"
@@ -247,14 +247,14 @@ class QueryResponse:
 
 
 def to_json(value: Any) -> bytes:
-    """Any of the types above as JSON."""
+    """Serialise a value of any of these types to JSON."""
     return TypeAdapter(type(value)).dump_json(value)
 
 
 def from_json(kind: type[T], content: bytes) -> T:
-    """The way back: equal to what `to_json` was given.
+    """Parse a value that equals the one given to `to_json`.
 
     Raises:
-        pydantic.ValidationError: it is no such value.
+        pydantic.ValidationError: the content is not such a value.
     """
     return TypeAdapter(kind).validate_json(content)

@@ -1,4 +1,4 @@
-"""A pipeline's response as the contract has it."""
+"""Responses of the pipeline in the contract's form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def as_answer(response: QueryResponse) -> dict[str, Any]:
-    """A response as the contract has it."""
+    """Return a response in the contract's form."""
     package = response.package
     return {
         "schema_version": SCHEMA_VERSION,

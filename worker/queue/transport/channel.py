@@ -1,4 +1,4 @@
-"""Kombu's Redis channel, over claims: what becomes of each message that is taken."""
+"""Kombu's Redis channel on top of claims: delivery, requeueing and dead-lettering of each claimed message."""
 
 from __future__ import annotations
 
@@ -37,45 +37,45 @@ if TYPE_CHECKING:
 log = logs.logger("worker.transport")
 
 AT_A_STRETCH = 256
-"""So many messages are taken before the event loop has its turn again: however many are refused, a worker hears of the
-jobs that end, and of being told to end itself."""
+"""Most messages taken per iteration of the event loop, so that even a flood of refused messages does not keep a worker
+from noticing ended jobs or its own shutdown."""
 
 PROMOTE_SECONDS = 0.25
-"""How often a worker looks for messages whose time has come."""
+"""Interval between checks for messages that are due."""
 
 MAINTENANCE_SECONDS = 2.0
-"""How often a worker looks for what the dead and the late hold; for the first time when it begins to claim."""
+"""Interval between checks for the messages of dead workers; the first is when a worker begins to claim."""
 
 OVERDUE_SECONDS = 1.0
-"""How often it looks for deliveries that are overdue, and lets messages back that were put off."""
+"""Interval between checks for overdue deliveries, and between requeues of deferred messages."""
 
 OVERDUE_AT_ONCE = 64
 LET_BACK_A_PROCESS = 2
-"""So many that were put off a worker lets back to a queue at a time, for each message that it may hold at once."""
+"""Deferred messages that a worker requeues to an idle queue at a time, per message of its prefetch count."""
 
 OTHERS_BETWEEN = 400
-"""While others wait in the queue, it lets one back for so many that it has delivered from there."""
+"""Deliveries from a busy queue per deferred message that is requeued to it."""
 
 SILENCE_SECONDS = 3.0
-"""How long an answer may be overdue before its connection counts as half-open."""
+"""Time after which an overdue reply means that its connection is half-open."""
 
 FANOUT_BYTES = 2_097_152
-"""Longer messages of remote control or events are ignored."""
+"""Most bytes of a message of remote control or events; longer ones are ignored."""
 
 PUBLISHED_SECONDS = 0.02
-"""So long an event loop listens to remote control and events at a time; jobs have their turn, however many come."""
+"""Time per iteration of the event loop for remote control and events, so that a flood of them does not block jobs."""
 
 PAUSE_SECONDS = 1.0
-"""How long nothing is claimed after failures could not be told to their senders."""
+"""Pause of claiming after failures could not be stored for their senders."""
 
 
 class Channel(kombu_redis.Channel):
-    """A channel that claims.
+    """Channel that claims messages.
 
     Attributes:
-        rules: what a message must be; the transport option ``rules``.
-        is_left: its connection is lost, and its worker goes on.
-        has_published: there may be more of remote control and events than one turn of the event loop is for.
+        rules: limits for a message; the transport option ``rules``.
+        is_left: whether its connection is lost while its worker continues.
+        has_published: whether messages of remote control or events may be left over for the next loop iteration.
     """
 
     QoS = QoS
@@ -85,7 +85,7 @@ class Channel(kombu_redis.Channel):
         "rules",
     )
     priority_steps = [0]  # noqa: RUF012 -- kombu's form: one list a queue
-    max_connections = 64  # one for each queue, and those of all threads
+    max_connections = 64  # one per queue, and those of all threads
     rules = Rules()
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -104,13 +104,13 @@ class Channel(kombu_redis.Channel):
     # --- connections --------------------------------------------------------------------------------
 
     def conn_or_acquire(self, client: redis.Redis | None = None) -> Any:
-        """A client for commands that do not wait.
+        """Return a client for non-blocking commands, as a context manager.
 
-        Kombu makes a new one each time. One may be kept: it holds no connection but takes one from its pool, which is
-        safe between threads, for each command; and a fork takes the pool away, and the client with it.
+        Kombu creates one each time. It can be kept: it takes a connection from its pool, which is thread-safe, for each
+        command; and a fork discards the pool, and the client with it.
         """
         if client is None:
-            if self.connection is None or self.is_left:  # a job ended after its channel did: Redis is told later
+            if self.connection is None or self.is_left:  # a job ended after its channel: Redis gets it later
                 raise redis.ConnectionError("the channel is closed")
             pool = self.pool
             if self._kept is None or self._kept.connection_pool is not pool:
@@ -119,14 +119,14 @@ class Channel(kombu_redis.Channel):
         return contextlib.nullcontext(client)
 
     def suspect_connections(self) -> None:
-        """Have all connect again: where one connection was silent, each of the others would be, too, for as long."""
+        """Reconnect everything: if one connection was silent, each of the others would block as long."""
         for claim in self._claims.values():
             claim.drop()
         if self.connection is not None and self._pool is not None:
             self._pool.disconnect(inuse_connections=False)
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
-        """Kombu's parameters of a connection; of what is polled, its poller is told before it closes."""
+        """Return kombu's connection parameters; the poller is notified before a polled connection closes."""
         parameters = super()._connparams()
         before_close = self._on_connection_disconnect if asynchronous else _ignore
         parameters["connection_class"] = connections.announced(parameters["connection_class"], before_close)
@@ -139,7 +139,7 @@ class Channel(kombu_redis.Channel):
             self.connection.cycle.unwatch(connection)
 
     def _once_client(self) -> redis.Redis:
-        """A client that tries a command once: several tries take longer than an owner may be silent."""
+        """Return a client without retries: they take longer than an owner may be silent."""
         parameters = self._connparams() | {"health_check_interval": 0}
         return self.Client(connection_pool=redis.ConnectionPool(**parameters))  # type: ignore[no-any-return] # kombu has no types
 
@@ -156,7 +156,7 @@ class Channel(kombu_redis.Channel):
         return consumed
 
     def _take_over(self) -> None:
-        """Go on with what this worker was delivered on a connection that it has lost."""
+        """Take over this worker's deliveries from a lost connection."""
         before = self.connection.deliveries
         if before is None:
             self.connection.deliveries = self.qos
@@ -171,7 +171,7 @@ class Channel(kombu_redis.Channel):
         return self.qos.heart  # type: ignore[no-any-return] # kombu has no types
 
     def leave(self) -> None:
-        """Give up the connections and nothing else: jobs go on, and the next channel tells Redis how they end."""
+        """Drop the connections only: jobs continue, and the next channel settles their deliveries."""
         for claim in self._claims.values():
             claim.drop()
         self._claims.clear()
@@ -191,28 +191,28 @@ class Channel(kombu_redis.Channel):
         with self.conn_or_acquire() as client:
             for taken in [one for one in self._taken if one.claim is claim]:
                 self._taken.remove(taken)
-                with contextlib.suppress(*BROKEN):  # it is put back as a dead owner's
+                with contextlib.suppress(*BROKEN):  # requeued later as a dead owner's
                     unacked.requeue(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
             self._let_go(client)
 
     def _let_go(self, client: redis.Redis) -> None:
-        with contextlib.suppress(*BROKEN):  # they die
+        with contextlib.suppress(*BROKEN):  # the owners expire
             self._heart.let_go(client, self.qos.holders)
 
     # --- claims -------------------------------------------------------------------------------------
 
     @property
     def on_hand(self) -> int:
-        """Messages that were taken and not looked at yet."""
+        """Number of claimed messages that were not inspected yet."""
         return len(self._taken)
 
     def acknowledge(self, done: unacked.Acknowledgement) -> None:
-        """Forget a delivery; where there is room and nothing waits for a message, the next one comes with it."""
+        """Acknowledge a delivery; if there is room and no blocking claim, take the next message in the same step."""
         claims = list(self._claims.values())
         usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
         if claims and usual and self._may_claim():
-            self._take_next(claims, done)  # where that breaks, the claim is dropped, and `QoS` says it again
+            self._take_next(claims, done)  # on failure the claim is dropped, and `QoS` acknowledges again
             return
         with self.conn_or_acquire() as client:
             unacked.acknowledge(client, done)
@@ -226,12 +226,12 @@ class Channel(kombu_redis.Channel):
             self._taken.append(taken)
 
     def _hand_over(self, client: redis.Redis) -> None:
-        """What becomes of messages that came with acknowledgements."""
+        """Settle the messages that were taken together with acknowledgements."""
         while self._taken:
             self._settle_one(self._taken.popleft(), client)
 
     def _settle_one(self, taken: ClaimedMessage, client: redis.Redis) -> None:
-        """Look at a message that is written down, and hand it on; where Redis goes away meanwhile, it goes back."""
+        """Inspect a message that is recorded as unacknowledged, and pass it on; requeue it if Redis fails meanwhile."""
         try:
             found = self._look(taken.raw, taken.count, client)
             gone = self._hand_on(taken, found, client)
@@ -242,14 +242,14 @@ class Channel(kombu_redis.Channel):
         taken.claim.settled(1, int(gone))
 
     def _look(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
-        """What a message is, and whether it was delivered too often.
+        """Inspect a message, and check how often it was delivered.
 
         Args:
             raw: the message.
-            count: how often it was delivered, with this time.
-            client: of the broker.
+            count: number of its deliveries, this one included.
+            client: client of the broker.
         """
-        if count > self.rules.max_deliveries + 1:  # whoever should have given it up has died of reading it
+        if count > self.rules.max_deliveries + 1:  # the worker that should have dead-lettered it died of reading it
             return Refusal("max_deliveries", _too_often(count), inspection.glimpse_id(raw, self.rules))
         found = inspection.inspect(raw, self.rules, self._clock.read(client))
         if isinstance(found, Delivery) and count > self.rules.max_deliveries:
@@ -257,10 +257,10 @@ class Channel(kombu_redis.Channel):
         return found
 
     def _hand_on(self, taken: ClaimedMessage, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
-        """Deliver a message that is written down, or have it wait for its time, or give it up.
+        """Deliver, delay or dead-letter a message that is recorded as unacknowledged.
 
         Returns:
-            Whether another one may come in its place.
+            Whether its place is free for another message.
         """
         queue = taken.claim.queue
         if isinstance(found, Later):
@@ -277,7 +277,7 @@ class Channel(kombu_redis.Channel):
         return False
 
     def claim_more(self) -> None:
-        """Take what is there while there is room, in turns; then wait at every queue."""
+        """Take available messages while there is room, queue by queue in turn; then wait on every queue."""
         if self._taken:
             with self.conn_or_acquire() as client:
                 self._hand_over(client)
@@ -301,9 +301,9 @@ class Channel(kombu_redis.Channel):
         return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
 
     def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
-        """Where several queues have messages, each is next in its turn.
+        """Take messages from several queues in turn.
 
-        None is taken that would have to go back, unless many are refused: then so many that one of them may be good.
+        No more are taken than there is room for, unless many are refused: then enough that about one is deliverable.
         """
         empty = taken = 0
         while empty < len(claims) and taken < AT_A_STRETCH and self._may_claim():
@@ -315,7 +315,7 @@ class Channel(kombu_redis.Channel):
             self._settle(claim, messages, client)
 
     def on_claim(self, claim: Claim) -> bool:
-        """A claim was answered; whether with a message."""
+        """Read a claim's reply; return whether it was a message."""
         raw = claim.read()
         if raw is None:
             return False
@@ -324,7 +324,7 @@ class Channel(kombu_redis.Channel):
         return True
 
     def _settle(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
-        """What becomes of messages that were just taken: good ones are delivered while there is room."""
+        """Settle messages that were just taken: valid ones are delivered while there is room."""
         if not claim.reliable:
             for raw in taken:
                 self._deliver_plain(claim.queue, raw)
@@ -334,20 +334,20 @@ class Channel(kombu_redis.Channel):
                 self._settle_many(claim, taken, client)
             elif taken and self._may_claim():
                 self._settle_written(claim, taken[0], client)
-            elif taken:  # another message came first
+            elif taken:  # another message took the last place
                 claim.give_back(client, taken)
         except BROKEN:
-            claim.drop()  # whether Redis has heard the last command is not known
+            claim.drop()  # it is not known whether Redis received the last command
             raise
 
     def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
-        """Count a message before it is looked at: it may kill whoever looks."""
+        """Count a message before it is inspected: inspecting it may kill the worker."""
         written = self._write_down(claim, raw, client)
         if written is not None:
             self._settle_one(written, client)
 
     def _settle_many(self, claim: Claim, taken: list[bytes], client: redis.Redis) -> None:
-        """The same of a burst, most of which is refused: that goes to the dead letters in one round trip."""
+        """Settle a burst, most of which is refused and dead-lettered in one round trip."""
         no_room: list[bytes] = []
         refused: list[tuple[bytes, Refusal]] = []
         later = buried = 0
@@ -377,7 +377,7 @@ class Channel(kombu_redis.Channel):
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
     def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> ClaimedMessage | None:
-        """Note a delivery; None if its message was taken back meanwhile."""
+        """Record a message as unacknowledged; None if it was requeued meanwhile."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         place = keys.inflight(claim.queue, claim.owner)
@@ -385,7 +385,7 @@ class Channel(kombu_redis.Channel):
         return ClaimedMessage(claim, raw, tag, count) if count else None
 
     def _deliver(self, taken: ClaimedMessage, found: Delivery, client: redis.Redis) -> None:
-        """Hand on a delivery that is written down."""
+        """Deliver a message that is recorded as unacknowledged."""
         claimed = unacked.UnackedMessage(taken.claim.queue, taken.raw)
         ahead = (self._clock.read(client) - _now()).total_seconds()
         try:
@@ -402,7 +402,7 @@ class Channel(kombu_redis.Channel):
     # --- dead letters -------------------------------------------------------------------------------
 
     def _answer(self, refusals: Sequence[Refusal]) -> bool:
-        """Tell senders, before their messages are removed; whether that is done."""
+        """Store failures for the senders, before their messages are removed; return whether that succeeded."""
         answer: Answer | None = self.connection.answer
         failures = [(refusal.id, refusal.error) for refusal in refusals if refusal.id is not None]
         if answer is None or not failures:
@@ -416,7 +416,7 @@ class Channel(kombu_redis.Channel):
         return True
 
     def _is_answered(self, task_id: str | None) -> bool:
-        """Whether a job that was delivered too often was answered, and only its acknowledgement was lost each time."""
+        """Return whether a job that was delivered too often has a result, and only its acknowledgements were lost."""
         is_answered: IsAnswered | None = self.connection.is_answered
         try:
             return bool(is_answered and task_id and is_answered(task_id))
@@ -425,17 +425,17 @@ class Channel(kombu_redis.Channel):
             return False
 
     def _forget(self, taken: ClaimedMessage, client: redis.Redis) -> None:
-        """Acknowledge a job that was answered."""
+        """Acknowledge a job that has a result."""
         with client.pipeline() as pipe:
             unacked.forget(pipe, taken.tag, taken.claim.queue, keys.digest(taken.raw))
             pipe.execute()
         log.warning("message of an answered job forgotten", queue=taken.claim.queue, deliveries=taken.count)
 
     def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
-        """From this owner's list to the dead letters; to the end of the queue if their senders can't be told now.
+        """Dead-letter messages of this owner's list; requeue them at the end if their failures can't be stored now.
 
         Returns:
-            How many were buried.
+            Number of dead-lettered messages.
         """
         if not self._answer([refusal for _, refusal in refused]):
             claim.give_back(client, [raw for raw, _ in refused], last=True)
@@ -452,7 +452,7 @@ class Channel(kombu_redis.Channel):
         return len(refused)
 
     def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> bool:
-        """From the unacknowledged to the dead letters (then true), or to the end of the queue."""
+        """Dead-letter an unacknowledged message and return True; requeue it last if its failure can't be stored."""
         told = self._answer([refusal])
         if told:
             self.bury_delivered(tag, refusal, count)
@@ -461,12 +461,12 @@ class Channel(kombu_redis.Channel):
         return told
 
     def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
-        """From the unacknowledged to the dead letters, in one step; its failure is stored already.
+        """Dead-letter an unacknowledged message atomically; its failure is stored already.
 
         Args:
-            tag: the delivery.
-            refusal: why.
-            count: how often the message was delivered; default what is written down.
+            tag: delivery tag.
+            refusal: the reason.
+            count: number of its deliveries; default: the recorded number.
         """
         with self.conn_or_acquire() as client:
             message = unacked.held(client, tag)
@@ -495,10 +495,10 @@ class Channel(kombu_redis.Channel):
             deliveries=count,
         )
 
-    # --- the dead and the late ----------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Put back what is due, what was put off, and what dead workers and late deliveries hold; by every worker."""
+        """Requeue due and deferred messages, and those of dead workers; defer overdue ones. Every worker does this."""
         if not self._reliable:
             return
         now = time.monotonic()
@@ -527,7 +527,7 @@ class Channel(kombu_redis.Channel):
         return [claim for claim in self._claims.values() if claim.reliable]
 
     def _promote(self, client: redis.Redis) -> None:
-        """Put messages whose time has come back on their queues; if there are many, the rest at the next turn."""
+        """Move due messages to their queues; if there are many, the rest in the next iteration."""
         if sum(delayed.promote(client, claim.queue) for claim in self._reliable):
             self._promoted = float("-inf")
 
@@ -543,7 +543,7 @@ class Channel(kombu_redis.Channel):
             self._refuse_priorities(claim.queue, client)
 
     def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
-        """Tell senders of messages with a priority that there is none; what has no priority after all is requeued."""
+        """Refuse messages with a priority and report it to their senders; requeue those without one after all."""
         refused = []
         for one in priorities.look(client, queue, self.rules.max_bytes):
             found = inspection.inspect(one.raw, self.rules, self._clock.read(client))
@@ -567,9 +567,9 @@ class Channel(kombu_redis.Channel):
         )
 
     def _put_back_unread(self, client: redis.Redis) -> None:
-        """Put back what this worker's own lost connections have taken and nobody has read; it does not count.
+        """Requeue, uncounted, messages that this worker's lost connections took and that were never read.
 
-        Redis may hear a lost connection's last command late: so it is looked for several times.
+        Redis may execute a lost connection's last command late, so the check is repeated several times.
         """
         for owner, left in self._heart.left.items():
             _say_put_back(owners.requeue_owned(client, left.queue, owner))
@@ -578,7 +578,7 @@ class Channel(kombu_redis.Channel):
         self._heart.let_go(client, self.qos.holders)
 
     def _put_off_overdue(self, client: redis.Redis) -> None:
-        """Take overdue deliveries from whoever has forgotten them; each queue has its own turn with its own."""
+        """Defer overdue deliveries to their queue's list of deferred messages."""
         late = unacked.overdue(client, self.visibility_timeout, OVERDUE_AT_ONCE)
         for tag, queue in zip(late, unacked.queues_of(client, late), strict=True):
             if queue is None:
@@ -587,7 +587,7 @@ class Channel(kombu_redis.Channel):
                 log.warning("delivery overdue", queue=queue)
 
     def _give_back_foreign(self, tag: str, client: redis.Redis) -> None:
-        """Give back a stock worker's delivery, or forget one that is gone."""
+        """Requeue a stock worker's delivery, or drop the index entry of one that is gone."""
         try:
             kombu_redis.QoS.restore_by_tag(self.qos, tag, client)
         except (ValueError, TypeError, LookupError):
@@ -595,10 +595,10 @@ class Channel(kombu_redis.Channel):
             client.zrem(keys.UNACKED_INDEX, tag)
 
     def _let_back(self, client: redis.Redis) -> None:
-        """Put some messages that were put off back, behind those that wait in their queues.
+        """Requeue some deferred messages, behind those that wait in their queues.
 
-        They may kill whoever runs them, and a process costs as much as many jobs: without a bound a few such jobs would
-        take the workers' time from all others. Where none waits, nobody is kept from anything.
+        They may kill the process that runs them, and a new process costs as much as many jobs: without a bound a few
+        such jobs would take the workers' time from all others. In an idle queue they delay no other job.
         """
         idle = LET_BACK_A_PROCESS * (self.qos.prefetch_count or 1)
         for claim in self._reliable:
@@ -606,7 +606,7 @@ class Channel(kombu_redis.Channel):
             _say_put_back(delayed.let_back(client, claim.queue, idle, earned))
 
     def _receive(self) -> bool:
-        """Messages of remote control and events; in an event loop some at a time, because each costs milliseconds."""
+        """Receive messages of remote control and events; in an event loop some at a time: each takes milliseconds."""
         until = time.monotonic() + PUBLISHED_SECONDS if self.connection.cycle.is_driven else float("inf")
         received = self.has_published = False
         with contextlib.suppress(Empty):
@@ -616,15 +616,15 @@ class Channel(kombu_redis.Channel):
         return received
 
     def listen_again(self) -> None:
-        """Go on with what was left over at the last turn."""
+        """Continue with messages left over from the last iteration."""
         if self.connection is not None and self.has_published:
             self._receive()
 
     def _receive_one(self, c: Any) -> Any:
-        """A message of remote control, if there is one.
+        """Receive a message of remote control or events, if there is one.
 
-        Kombu reads without any time limit. Where a dead connection was replaced between the poll and this, or died
-        within a message, the worker would stand still for good.
+        Kombu reads without a time limit. If a dead connection was replaced between the poll and the read, or died
+        within a message, the worker would block forever.
         """
         try:
             if c.connection is None or not c.connection.can_read(timeout=0):
@@ -640,7 +640,7 @@ class Channel(kombu_redis.Channel):
         return self._deliver_fanout(bytes_to_str(said["channel"]), said["data"])
 
     def _deliver_fanout(self, place: str, data: bytes) -> bool:
-        """Hand on what was published; what can't be read is ignored, because an exception would end the worker."""
+        """Deliver a published message; ignore one that can't be read, because an exception would end the worker."""
         exchange = place.partition(".")[2].split("/", 1)[0]
         try:
             message = kombu_json.loads(data.decode()) if len(data) <= FANOUT_BYTES else None
@@ -650,13 +650,13 @@ class Channel(kombu_redis.Channel):
             reason = "too long, empty or compressed"
         except BROKEN:
             raise
-        except Exception as error:  # noqa: BLE001 -- of whatever somebody published
+        except Exception as error:  # noqa: BLE001 -- any published content may be wrong
             reason = type(error).__name__
         log.warning("published message ignored", reason=reason, bytes=len(data))
         return True
 
     def drop_silent_claims(self) -> None:
-        """Give up connections that should have answered."""
+        """Drop connections whose reply is overdue."""
         now = time.monotonic()
         for claim in self._claims.values():
             if claim.since is not None and now - claim.since > WAIT_SECONDS + SILENCE_SECONDS:
@@ -666,16 +666,16 @@ class Channel(kombu_redis.Channel):
     # --- not claimed --------------------------------------------------------------------------------
 
     def _purge(self, queue: str) -> int:
-        """Delete what waits on a queue, and what waits to be there; how many."""
+        """Delete a queue's waiting and delayed messages; return their number."""
         with self.conn_or_acquire() as client:
             return super()._purge(queue) + delayed.purge(client, queue)  # type: ignore[no-any-return] # kombu has no types
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:
-        """Kombu's `basic_get`, which takes a message before it is written down."""
+        """Refuse kombu's `basic_get`, which takes a message before it is recorded as unacknowledged."""
         raise NotImplementedError("this transport has no basic_get: consume the queue")
 
     def close(self) -> None:
-        """Give back all that is not acknowledged, and stop; a channel that was left has nothing to give back."""
+        """Requeue all unacknowledged messages and stop; a channel that was left has none."""
         if not self.closed and not self.is_left:
             for claim in self._claims.values():
                 self._close_claim(claim)
@@ -702,13 +702,13 @@ def _too_often(count: int) -> DeadLettered:
 
 
 def _process_name() -> str:
-    """This process, as part of its owners' names."""
+    """Return this process's part of its owners' names."""
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:48]
     return f"{host}-{os.getpid()}"
 
 
 def _ignore(connection: Any) -> None:
-    """Nobody polls it."""
+    """Do nothing: the connection is not polled."""
 
 
 def _now() -> datetime:

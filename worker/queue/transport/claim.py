@@ -1,8 +1,8 @@
-"""One queue's way into the worker: a connection that waits for a message and moves it to this owner's list.
+"""Claims: a connection that waits for a message of one queue and moves it to this owner's list.
 
-The message is then in Redis twice known to be taken, and never only in this process. Whenever a connection breaks with
-an answer on the way, its owner is abandoned: the next connection is another owner, so that what an old command may
-still move arrives in a list that is recognised as a dead one's.
+A message is thus never in this process only. If a connection breaks with a reply outstanding, its owner is abandoned:
+the next connection is another owner, so that a message which the old command may still move arrives in a list that is
+recognised as a dead owner's.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ log = logs.logger("worker.transport")
 
 BURST = 64
 BURST_BYTES = 1_048_576
-"""Most that is taken at a time; one message more than so many bytes."""
+"""Limits of one batch; the message that exceeds the bytes is still included."""
 
-# Messages, the next one first.
+# Returns messages, the next one first.
 _TAKE = (
     excerpts.SHORTEN
     + """
@@ -49,7 +49,7 @@ return taken
 """
 )
 
-# Only what is still there: its owner may have counted as dead meanwhile, or the command may be a repeated one.
+# Only messages still in the list: the owner may have been declared dead meanwhile, or the command may be a repetition.
 GIVE_BACK = """
 for number = 2, #ARGV do
     if redis.call('LREM', KEYS[1], 1, ARGV[number]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[number]) end
@@ -57,20 +57,20 @@ end
 """
 
 WAIT_SECONDS = 1
-"""How long Redis holds an unanswered claim."""
+"""Time that Redis blocks a claim on an empty queue."""
 
 _FIRST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimedMessage:
-    """A message that is written down as delivered, and was not looked at yet.
+    """Message that is recorded as unacknowledged, and not inspected yet.
 
     Attributes:
-        claim: by which.
+        claim: the claim that took it.
         raw: the message.
-        tag: of its delivery.
-        count: how often it was delivered, with this time.
+        tag: its delivery tag.
+        count: number of its deliveries, this one included.
     """
 
     claim: Claim
@@ -80,22 +80,22 @@ class ClaimedMessage:
 
 
 class Claim:
-    """Takes messages off one queue, one at a time; of a flood of messages that are refused, many.
+    """Claim on one queue: takes messages one at a time, or in bursts if many are refused.
 
     Args:
-        queue: its name.
-        client: whose pool gives the connection that waits.
+        queue: name of the queue.
+        client: its pool provides the blocking connection.
         heart: keeps the owner alive.
         clock: monotonic seconds.
-        longest: bytes of a message; of a longer one only an excerpt is taken.
+        longest: most bytes of a message; only an excerpt of a longer one is taken.
 
     Attributes:
-        connection: of the command that waits; None until `connect`.
-        owner: of what it takes.
-        since: when the waiting command was sent; None while none waits.
-        burst: how many to take at a time, so that about one of them is fit to be delivered: one more than were not of
-            the last ones.
-        deliveries: how many were delivered since one was last let back that had been put off.
+        connection: connection of the blocking command; None until `connect`.
+        owner: owner of the messages it takes.
+        since: when the blocking command was sent; None while there is none.
+        burst: number of messages to take at a time, so that about one of them is deliverable: one more than were not
+            deliverable last time.
+        deliveries: number of deliveries since a deferred message was last requeued.
     """
 
     reliable = True
@@ -122,19 +122,19 @@ class Claim:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a connection."""
+        """Whether it is connected."""
         return self.connection is not None and self.connection._sock is not None  # noqa: SLF001 -- kombu's own way
 
     @property
     def idle(self) -> bool:
-        """Whether there is a connection on which nothing waits."""
+        """Whether it is connected, without a blocking command."""
         return self.ready and self.since is None
 
     def connect(self, client: redis.Redis) -> None:
         """Connect, as a new owner.
 
         Args:
-            client: for all that does not wait.
+            client: client for non-blocking commands.
         """
         self.drop()
         if self.connection is None:
@@ -146,14 +146,14 @@ class Claim:
         self.owner = self._heart.add(client, self.queue)
 
     def start(self) -> None:
-        """Send the command that waits for a message."""
+        """Send the blocking command that takes a message."""
         place = keys.inflight(self.queue, self.owner)
         self.connection.send_command("BLMOVE", self.queue, place, "RIGHT", "LEFT", WAIT_SECONDS)
         self.since = self._clock()
 
     def read(self) -> bytes | None:
-        """The waiting command's answer: a message that this owner has now, or none in time."""
-        if self.since is None:  # nothing is expected: the server has closed an idle connection
+        """Read the blocking command's reply: a message that this owner has now, or None after the timeout."""
+        if self.since is None:  # no reply is expected: the server has closed an idle connection
             self.drop()
             return None
         try:
@@ -171,7 +171,7 @@ class Claim:
         return answer  # type: ignore[no-any-return] # bytes or None
 
     def _announced_bytes(self) -> int:
-        """How long the waiting command's answer is going to be, once its first line has come."""
+        """Return the length of the blocking command's reply in bytes, from its first line."""
         start = b""
         while b"\r\n" not in start:
             part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
@@ -182,25 +182,25 @@ class Claim:
         return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
 
     def _refuse_too_long(self) -> None:
-        """Put the message back as an excerpt; what is still to come of it is not read."""
+        """Requeue the message as an excerpt; the rest of it is not read."""
         owner = self.owner
         self.drop()
         log.warning("message too long: an excerpt takes its place", queue=self.queue)
         place = keys.inflight(self.queue, owner)
-        with contextlib.suppress(redis.RedisError, OSError):  # whoever takes it next tries again
+        with contextlib.suppress(redis.RedisError, OSError):  # the next claim tries again
             self._client.eval(excerpts.SHORTEN_LIST, 1, place, self._longest)
             self._heart.release(self._client, self.queue, owner)
 
     def take_now(self) -> list[bytes]:
-        """Up to `burst` messages that are there already, the next one first."""
+        """Take up to `burst` available messages without waiting, the next one first."""
         place = keys.inflight(self.queue, self.owner)
         return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES, self._longest) or []
 
     def take_next(self, number: int, done: unacked.Acknowledgement) -> ClaimedMessage | None:
-        """The next message, if there is one, written down as delivered; a delivery is acknowledged in the same step.
+        """Take the next message, if any, record it as unacknowledged, and acknowledge another delivery, atomically.
 
         Args:
-            number: of the delivery; another one each time that a message was taken.
+            number: number of the delivery, unique for each message taken.
             done: the delivery to acknowledge.
         """
         tag = self._unread = keys.tag(self.owner, number)
@@ -209,7 +209,7 @@ class Claim:
         return None if answer is None else ClaimedMessage(self, answer[0], tag, answer[1])
 
     def _ask(self, *command: str | float) -> Any:
-        """Send a command once: a client would repeat it if the answer is lost, and so take a second message."""
+        """Send a command once: a client would repeat it if the reply is lost, and so take a second message."""
         try:
             self.connection.send_command(*command)
             return self._client.parse_response(self.connection, str(command[0]))
@@ -218,21 +218,21 @@ class Claim:
             raise
 
     def settled(self, taken: int, refused: int) -> None:
-        """Note how many of the messages just taken were not delivered: refused, or to run later.
+        """Adapt `burst` to how many of the messages just taken were not delivered: refused or delayed.
 
-        If none was delivered, no fewer are taken next time.
+        If none was delivered, `burst` does not decrease.
         """
         least = self.burst if refused == taken else 1
         self.burst = min(max(1 + refused, least), BURST)
 
     def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
-        """Put messages just taken back on the queue, as the next ones in their order, or as the last."""
+        """Requeue messages just taken, as the next ones in their order, or as the last."""
         place = keys.inflight(self.queue, self.owner)
         side, order = ("LPUSH", taken) if last else ("RPUSH", taken[::-1])
         client.eval(GIVE_BACK, 2, place, self.queue, side, *order)
 
     def drop(self) -> None:
-        """Give up the connection and its owner; what the owner holds is put back as a dead one's."""
+        """Drop the connection and its owner; the owner's messages are requeued as a dead owner's."""
         self.since = None
         if self.owner:
             self._heart.abandon(self.queue, self.owner, self._unread)
@@ -241,7 +241,7 @@ class Claim:
             self.connection.disconnect()
 
     def close(self, client: redis.Redis) -> None:
-        """Stop waiting; what still came goes back."""
+        """Stop waiting; requeue a message that still arrived."""
         owner = self.owner
         try:
             if self.ready and self.since is not None:
@@ -252,7 +252,7 @@ class Claim:
             if self.ready and owner:
                 self._heart.release(client, self.queue, owner)
         except (redis.RedisError, OSError):
-            pass  # its list is put back as a dead owner's
+            pass  # its list is requeued as a dead owner's
         finally:
             self.drop()
             if self.connection is not None:
@@ -261,31 +261,31 @@ class Claim:
 
 
 class Pop(Claim):
-    """Takes messages that are lost if they are not read: what a consumer without acknowledgements asks for."""
+    """Claim for a consumer without acknowledgements; a message that is not read is lost."""
 
     reliable = False
 
     def _announced_bytes(self) -> int:
-        """Replies are not looked at: they come from this worker's own results and remote control."""
+        """Return 0, without a check: messages come from this worker's own results and remote control."""
         return 0
 
     def _own(self, client: redis.Redis) -> None:
-        """Nobody owns what is gone once it is read."""
+        """Do nothing: a message is gone from Redis once read, so it has no owner."""
 
     def start(self) -> None:
-        """Send the command that waits for a message."""
+        """Send the blocking command that takes a message."""
         self.connection.send_command("BRPOP", self.queue, WAIT_SECONDS)
         self.since = self._clock()
 
     def read(self) -> bytes | None:
-        """The message, if one came in time."""
+        """Return the message; None after the timeout."""
         answer: Any = super().read()
         return answer[1] if answer else None
 
     def take_now(self) -> list[bytes]:
-        """A message that is there already."""
+        """Take an available message without waiting."""
         raw = self._ask("RPOP", self.queue)
         return [] if raw is None else [raw]
 
     def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
-        """Put messages just read back: nobody has them any more."""
+        """Do nothing: messages that were read are gone from Redis."""

@@ -1,4 +1,4 @@
-"""Redis' time, by which everything is judged that more than one worker looks at: their own clocks may differ."""
+"""Redis' clock, used for all times that several workers compare: their own clocks may differ."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ redis.replicate_commands()
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 """
-"""How a script begins that needs the time: Unix time, as a score. (Redis 6 wants to be told that it may write then.)"""
+"""Start of a Lua script that needs the time: Unix time, as a score. (Redis 6 needs the first line to allow writes.)"""
 
 AGAIN_SECONDS = 2.0
 
 
 class ServerClock:
-    """Redis' time as a worker knows it, without asking for each message: never ahead, and never far behind.
+    """Estimate of Redis' time without a query per message: never ahead, and never far behind.
 
-    Between two questions it goes on with the machine's monotonic clock, which nobody sets.
+    Between queries it advances with the machine's monotonic clock, which is never set.
 
     Args:
         monotonic: seconds.
@@ -35,7 +35,7 @@ class ServerClock:
         self._ahead = 0.0
 
     def read(self, client: redis.Redis) -> datetime:
-        """The time, with its zone."""
+        """Return the time, with its zone."""
         if self._monotonic() - self._asked >= AGAIN_SECONDS:
             answer: Any = client.time()
             self._asked = self._monotonic()

@@ -1,7 +1,7 @@
-"""Connections to the broker whose end is known everywhere: to the poller before it comes, and to forked processes.
+"""Broker connections that notify the poller before they close, and that forked processes close.
 
-A poller knows a socket by its number and by the open socket behind it. If a pool process still holds a copy when the
-main process closes its own, the poller reports the dead socket for ever, under a number that the next one gets.
+A poller identifies a socket by its number and the open socket behind it. If a pool process still holds a copy when the
+main process closes its own, the poller reports the dead socket forever, under a number that the next socket gets.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def announced(connection_class: Any, before_close: Callable[[Any], object]) -> type[Any]:
-    """A class of connections that say so before they close, and that a forked process closes at once.
+    """Return a connection class that calls back before it closes, and that a forked process closes at once.
 
     Args:
         connection_class: redis-py's.
-        before_close: called with the connection while its socket is open.
+        before_close: called with the connection while its socket is still open.
     """
     base: Any = probed(connection_class)
 

@@ -1,6 +1,6 @@
-"""Messages that can't be run, kept in a Redis stream per queue: why, since when, and what was sent.
+"""Dead letters: messages that can't be run, in a Redis stream per queue, with reason, time and original.
 
-Tokens are cut out of what is kept. Nothing else of a message is read out again: lists and views show what it is about.
+Tokens are removed from the stored original. The original itself is never shown: lists and views show its description.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _CUT = b"cut"
 _NAME = b"principal_token"
 
-# Each of these passes over a message once, whatever it holds: what a pattern has run over is not run over again, from
-# no other start (possessive quantifiers, and starts only where a run begins).
+# Each pattern takes linear time for any message: no part of it is scanned again from another start (possessive
+# quantifiers, and matches start only at the beginning of a run).
 _TOKEN = re.compile(rb"eyJ[\w-]{8}[\w.-]*+")
 _BEFORE_VALUE = rb"""\\*+["'](?:\s++|\\++[nrt])*+:(?:\s++|\\++[nrt])*+(\\*+)(["'])"""
 _FIELD = re.compile(_NAME + _BEFORE_VALUE)
@@ -36,17 +36,17 @@ _ESCAPED_FIELD = re.compile(
 )
 _BASE64 = re.compile(rb"[A-Za-z0-9+/\\](?<![A-Za-z0-9+/\\]{2})[A-Za-z0-9+/\\]{63,}+={0,2}")
 
-# A quote inside another string has 1, 3, 7, ... backslashes before it, by how deep it stands.
+# A quote inside another string has 1, 3, 7, ... backslashes before it, by its depth.
 _DEPTHS = (0, 1, 3, 7, 15)
 _END_OF_VALUE = {
     (depth, quote): re.compile(rb"(?<!\\)\\{0,%d}%b" % (depth, quote)) for depth in _DEPTHS for quote in (b'"', b"'")
 }
 
 MOST_CUTS = 1000
-"""Places of one message that are looked at closely. One with more is no job: only its length and digest are kept."""
+"""Most places of one message that are examined. One with more is not a job: only its length and digest are kept."""
 
-# One step that may be repeated. A message that is not in its owner's list any more is on its queue again, or buried: no
-# second letter is left of it.
+# Atomic and safe to repeat. A message that is no longer in its owner's list was requeued or dead-lettered: its second
+# entry is removed.
 _BURY = """
 local count = tonumber(redis.call('HGET', KEYS[3], ARGV[2]) or 0)
 local entry = redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'deliveries', count, unpack(ARGV, 4))
@@ -67,20 +67,20 @@ return 1
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A dead letter as it is shown.
+    """Dead letter as shown to operators.
 
     Attributes:
         entry: its id in the stream.
-        queue: where the message was.
-        at: when it was given up, in ISO 8601.
+        queue: the message's queue.
+        at: when it was dead-lettered, in ISO 8601.
         reason: the code; see `worker.queue.transport.inspection.Reason`.
-        error: the class of the failure that its sender was told.
-        message: the sentence that its sender was told.
-        task: its name; where the worker has no such task, cut and escaped.
-        task_id: if one could be read.
-        deliveries: how often it was delivered.
-        digest: ``sha256:`` of the message as it was sent; empty of one that was too long to be read.
-        bytes: how long that was.
+        error: class of the error that its sender got.
+        message: message of that error.
+        task: name of the task; cut and escaped if the worker has no such task.
+        task_id: the task id, if one could be read.
+        deliveries: number of deliveries.
+        digest: ``sha256:`` of the message as sent; empty if it was too long to be read.
+        bytes: length of the message as sent.
         kept: ``whole``; ``cut``: without a token; ``start``: only its beginning. Only a whole one can be sent again.
     """
 
@@ -98,12 +98,12 @@ class DeadLetter:
     kept: str
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return it as plain data."""
         return asdict(self)
 
 
 def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[str, Any]:
-    """The fields of a stream's entry, but for how often the message was delivered."""
+    """Return the fields of a stream entry, except the number of deliveries."""
     original, kept = _keepable(raw, rules.dead_bytes)
     return {
         "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
@@ -122,15 +122,15 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
 def dead_letter(
     pipe: redis.client.Pipeline, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
 ) -> None:
-    """Write an entry and remove its message, with its count, from an owner's list: in one step that may be repeated.
+    """Write an entry and remove its message, with its count, from an owner's list; atomic and safe to repeat.
 
     Args:
-        pipe: is answered with how often the message was delivered; None if it was not in the list any more.
-        queue: where the message is from.
+        pipe: gets the number of deliveries as reply; None if the message was no longer in the list.
+        queue: the message's queue.
         place: the owner's list.
         raw: the message.
-        fields: what `compose` says.
-        rules: how many are kept.
+        fields: result of `compose`.
+        rules: number of entries to keep.
     """
     digest = keys.digest(raw)
     places = (place, keys.dead(queue), keys.deliveries(queue))
@@ -139,17 +139,17 @@ def dead_letter(
 
 
 def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:
-    """Write an entry, as a part of the transaction that removes the message from where it was."""
+    """Write an entry, as part of the transaction that removes the message from its place."""
     entry: Any = {**fields, "deliveries": deliveries}
     pipe.xadd(keys.dead(queue), entry, maxlen=rules.dead_entries, approximate=True)
 
 
 class _TooManyCuts(Exception):
-    """A message has more places where a token may be than any job has."""
+    """Message with more possible tokens than any job has."""
 
 
 def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
-    """What is kept of a message, and whether that is all of it."""
+    """Return the part of a message to keep, and its `DeadLetter.kept` code."""
     start = raw[:limit]
     try:
         safe = _Cutter().cut(start)
@@ -160,28 +160,28 @@ def _keepable(raw: bytes, limit: int) -> tuple[bytes, str]:
 
 
 class _Cutter:
-    """Cuts tokens out of one message: what a field of that name says, and what looks like a signed token.
+    """Remover of tokens from one message: values of the token field, and anything that looks like a signed token.
 
-    It reads bytes, not JSON: so it cuts the same out of a message that is broken, or kept only in part. Where it can't
-    tell where a token ends, it cuts more.
+    It works on bytes, not JSON, so it also handles broken or partial messages. If the end of a token is unclear, it
+    removes more.
     """
 
     def __init__(self) -> None:
         self._left = MOST_CUTS
 
     def cut(self, message: bytes) -> bytes:
-        """A message without tokens, also those inside of base64."""
+        """Return a message without tokens, including those inside base64."""
         return self._cut_plain(_BASE64.sub(self._cut_encoded, message))
 
     def _cut_plain(self, text: bytes) -> bytes:
-        if b"\\u00" in text:  # a name may be spelled in escapes; looking for these takes longer
+        if b"\\u00" in text:  # a name may be spelled in escapes; searching for these takes longer
             text = self._cut_fields(text, _ESCAPED_FIELD)
         elif _NAME in text:
             text = self._cut_fields(text, _FIELD)
         return _TOKEN.sub(self._cut_token, text)
 
     def _cut_token(self, found: re.Match[bytes]) -> bytes:
-        """A token has a dot: base64 without one may be an embedding, and no more than a token's header."""
+        """Cut a token. A token has a dot; base64 without one may be an embedding, or at most a token's header."""
         self._count()
         return _CUT if b"." in found[0] else found[0]
 
@@ -196,16 +196,16 @@ class _Cutter:
         return b"".join((*parts, text[at:])) if parts else text
 
     def _cut_encoded(self, run: re.Match[bytes]) -> bytes:
-        """A run of base64 without what it hides."""
+        """Return a run of base64 without the tokens encoded in it."""
         whole = run[0]
         encoded = whole
-        if b"\\" in whole:  # the ends of lines
+        if b"\\" in whole:  # escaped line ends
             encoded = whole.replace(rb"\n", b"").replace(rb"\r", b"").translate(None, b"\\")
         if not _HINT.search(encoded):
             return whole
         self._count()
         encoded = encoded.rstrip(b"=")
-        # Where a byte was lost on the way, the rest is shifted, and can't be written again.
+        # If a byte was lost in transit, the rest is shifted and can't be encoded again.
         for shift in (1, 2, 3):
             inside = _decode(encoded[shift:])
             if self._cut_plain(inside) != inside:
@@ -221,13 +221,13 @@ class _Cutter:
 
 
 def _decode(encoded: bytes) -> bytes:
-    """The whole bytes of some base64, from its first character."""
+    """Decode the complete bytes of some base64, from its first character."""
     spare = len(encoded) % 4
     return base64.b64decode(encoded + b"=" * (4 - spare) if spare > 1 else encoded[: len(encoded) - spare])
 
 
 def _in_base64(text: bytes) -> Iterator[bytes]:
-    """The characters by which base64 shows that it holds a text, at each of the three places where it can begin."""
+    """Yield the base64 characters of a text at each of the three alignments."""
     for before in range(3):
         first, end = -(-before * 8 // 6), (before + len(text)) * 8 // 6
         yield base64.b64encode(bytes(before) + text)[first:end]
@@ -248,7 +248,7 @@ def _read(queue: str, entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
 
 
 def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterator[DeadLetter]:
-    """A queue's dead letters, the newest first."""
+    """Yield a queue's dead letters, newest first."""
     last, left = "+", newest
     while left is None or left > 0:
         page: Any = client.xrevrange(keys.dead(queue), max=last, count=min(100, left or 100))
@@ -260,7 +260,7 @@ def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterato
 
 
 def one(client: redis.Redis, queue: str, entry: str) -> tuple[DeadLetter, bytes] | None:
-    """A dead letter and what is kept of its message; None if there is none."""
+    """Return a dead letter and the stored part of its message; None if there is none."""
     if not re.fullmatch(r"\d{1,20}-\d{1,20}", entry):
         return None
     page: Any = client.xrange(keys.dead(queue), min=entry, max=entry)
@@ -271,10 +271,10 @@ def one(client: redis.Redis, queue: str, entry: str) -> tuple[DeadLetter, bytes]
 
 
 def retry(client: redis.Redis, queue: str, entry: str) -> bool:
-    """Send a message again, byte for byte; its count went when it was given up. False if it is gone.
+    """Send a message again, byte for byte; its delivery count starts at 0. Return False if the entry is gone.
 
     Raises:
-        InvalidJob: it can't be sent again; the message says why.
+        InvalidJob: it can't be sent again; the error gives the reason.
     """
     found = one(client, queue, entry)
     if found is None:
@@ -290,19 +290,19 @@ def retry(client: redis.Redis, queue: str, entry: str) -> bool:
 
 
 def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
-    """Delete dead letters; how many were there."""
+    """Delete dead letters; return how many existed."""
     return int(client.xdel(keys.dead(queue), *entries)) if entries else 0
 
 
 @dataclass(frozen=True)
 class Depth:
-    """What a queue has beside what waits in it.
+    """Counts of a queue's dead letters and delayed messages.
 
     Attributes:
-        queue: its name.
-        letters: dead letters.
-        oldest_seconds: how old the oldest of them is; 0 without any, None: not looked at.
-        delayed: messages that wait for their time or their turn.
+        queue: name of the queue.
+        letters: number of dead letters.
+        oldest_seconds: age of the oldest dead letter; 0 without any, None: not read.
+        delayed: number of messages that wait for their due time or their turn.
     """
 
     queue: str
@@ -312,7 +312,7 @@ class Depth:
 
 
 def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float], *, ages: bool) -> list[Depth]:
-    """How many dead letters and delayed messages there are, queue by queue; see `watcher`."""
+    """Count dead letters and delayed messages of each queue; see `watcher`."""
     found = []
     for queue in queues:
         letters: Any = client.xlen(keys.dead(queue))
@@ -329,14 +329,14 @@ def _oldest_seconds(client: redis.Redis, queue: str, clock: Callable[[], float])
 def watcher(
     url: str, queues: Iterable[str], clock: Callable[[], float], *, ages: bool = True
 ) -> Callable[[], list[Depth]]:
-    """What tells the depths of queues again and again; nothing while Redis is away.
+    """Return a function that reads the depths of queues; it returns an empty list while Redis is unavailable.
 
     Args:
-        url: of the broker.
-        queues: which.
+        url: URL of the broker.
+        queues: names of the queues.
         clock: Unix time.
-        ages: how old the oldest is, too. Redis tells it only with what the dead letter holds, which not every user
-            may read.
+        ages: whether to read the age of the oldest as well. Redis returns it only with the dead letter's content, which
+            not every user may read.
     """
 
     def look() -> list[Depth]:

@@ -1,6 +1,7 @@
-"""Messages that wait for their time (``eta``, Celery's retries), or, if a process died of them, for their turn.
+"""Delayed messages, waiting for their due time (``eta``, Celery's retries), and deferred ones, waiting for their turn.
 
-They are in Redis only, each queue's by themselves: no worker holds them, so none has to survive for them.
+A message is deferred if a process died running it, or its delivery is overdue. They are in Redis only, per queue: no
+worker holds them, so they survive any worker.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64
 AT_ONCE_BYTES = 4_194_304
-"""Most that goes back to its queue in one step; one message more than so many bytes."""
+"""Limits of one step back to the queue; the message that exceeds the bytes is still included."""
 
-# As `unacked.give_back`, but for the place; that a message waits for its time is no delivery.
+# As `unacked._GIVE_BACK`, except for the place; a message that was not due does not count as delivered.
 _DELAY = """
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
@@ -31,7 +32,7 @@ if redis.call('HINCRBY', KEYS[3], digest, -1) <= 0 then redis.call('HDEL', KEYS[
 return 1
 """
 
-# Takes away first, because a full Redis refuses to begin with what adds.
+# Removes first, because a full Redis refuses a script that begins with a write that adds.
 _PROMOTE = (
     NOW
     + """
@@ -62,13 +63,13 @@ return most
 
 
 def delay(client: redis.Redis, tag: str, queue: str, due: float) -> None:
-    """Have a delivered message wait for its time, in one step that may be repeated.
+    """Delay a delivered message until it is due; atomic and safe to repeat.
 
     Args:
-        client: of the broker.
-        tag: the delivery, which does not count.
-        queue: where its message is from.
-        due: when it goes back there, by Redis' time (Unix).
+        client: client of the broker.
+        tag: delivery tag; the delivery does not count.
+        queue: the message's queue.
+        due: when it is requeued, by Redis' time (Unix).
     """
     places = (
         keys.UNACKED,
@@ -81,33 +82,33 @@ def delay(client: redis.Redis, tag: str, queue: str, due: float) -> None:
 
 
 def promote(client: redis.Redis, queue: str) -> bool:
-    """Put messages whose time has come back on their queue, behind all that wait; whether more are due."""
+    """Requeue due messages, behind all that wait; return whether more are due."""
     places = (keys.delayed(queue), keys.delayed_messages(queue), queue)
     return bool(client.eval(_PROMOTE, len(places), *places, AT_ONCE, AT_ONCE_BYTES))
 
 
 def let_back(client: redis.Redis, queue: str, idle: int, busy: int) -> int:
-    """Put messages that were put off back on their queue, behind all that wait; how many.
+    """Requeue deferred messages, behind all that wait; return how many.
 
     Args:
-        client: of the broker.
-        queue: which.
-        idle: how many, if nothing waits there: it costs nobody anything.
-        busy: how many otherwise.
+        client: client of the broker.
+        queue: name of the queue.
+        idle: how many to requeue if the queue is empty, when they delay no other job.
+        busy: how many to requeue otherwise.
     """
     moved: Any = client.eval(_LET_BACK, 2, keys.put_off(queue), queue, idle, busy)
     return int(moved)
 
 
 def depth(client: redis.Redis, queue: str) -> int:
-    """How many messages of a queue wait for their time or their turn."""
+    """Return the number of a queue's delayed and deferred messages."""
     waiting: Any = client.zcard(keys.delayed(queue))
     put_off: Any = client.llen(keys.put_off(queue))
     return int(waiting + put_off)
 
 
 def purge(client: redis.Redis, queue: str) -> int:
-    """Delete all messages of a queue that wait for their time or their turn; how many."""
+    """Delete all delayed and deferred messages of a queue; return how many."""
     with client.pipeline() as pipe:
         pipe.zcard(keys.delayed(queue))
         pipe.llen(keys.put_off(queue))

@@ -1,7 +1,7 @@
-"""Messages that are too long: Redis looks at the length, and only an excerpt of one ever reaches a worker.
+"""Excerpts of messages that are too long: Redis checks the length, and only an excerpt ever reaches a worker.
 
-An excerpt stands in the message's place, wherever that is, and is refused like any other malformed message. So the
-message is dead-lettered once, its sender is told, and its bytes are not sent from one place to the next.
+An excerpt replaces the message in place and is refused like any other malformed message. So the message is
+dead-lettered once, its sender gets an error, and its bytes are never transferred.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 PART_BYTES = 16_384
-"""So much of the beginning and of the end: a message's id stands in one of them."""
+"""Bytes kept of the beginning and of the end: a message's id is in one of them."""
 
 SHORTEN = f"""
 local function shorten(message, longest)
@@ -18,7 +18,7 @@ local function shorten(message, longest)
         .. string.sub(message, -{PART_BYTES})
 end
 """
-"""Lua: a message as it is, or an excerpt if it is longer than it may be."""
+"""Lua function: returns a message, or an excerpt of one that is longer than allowed."""
 
 _HEAD = re.compile(rb"too long: (\d{1,15}) bytes\n")
 
@@ -33,16 +33,16 @@ for place = 0, redis.call('LLEN', KEYS[1]) - 1 do
 end
 """
 )
-"""Lua: puts excerpts into a list, in place of messages that are longer than they may be."""
+"""Lua script: replaces messages of a list that are longer than allowed with excerpts."""
 
 
 def is_excerpt(raw: bytes) -> bool:
-    """Whether this stands in a longer message's place."""
+    """Return whether this is an excerpt of a longer message."""
     return _HEAD.match(raw) is not None
 
 
 def sent_bytes(raw: bytes) -> int:
-    r"""How long a message was when it was sent.
+    r"""Return the length of a message as sent, in bytes.
 
     >>> sent_bytes(b"{}"), sent_bytes(b'too long: 314572800 bytes\n{"body": "')
     (2, 314572800)

@@ -1,7 +1,7 @@
-"""What a message must be before Celery sees it: one that isn't ends as a dead letter, and its sender is told.
+"""Inspection of messages before Celery gets them; a refused one is dead-lettered, and its sender gets an error.
 
-Pure: bytes and a clock's reading in, a delivery or a refusal out. Celery gets only what was checked here: headers that
-it does not need, or that a sender could steer the worker with, are left out.
+Pure: takes bytes and the current time, returns a delivery or a refusal. Celery gets only what was checked here: headers
+that it does not need, or by which a sender could control the worker, are removed.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ Reason: TypeAlias = Literal[
     "retries_exhausted",
     "unforeseen",
 ]
-"""Why a message is a dead letter."""
+"""Reason why a message is a dead letter."""
 
 ONE_JOB = "expected the job object as the only positional argument, and no keyword arguments"
 
 OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
-"""For how long a job was put off because something was away, as it says itself when it comes again."""
+"""Header of a retried job with the sum of its pauses during an outage, and its maximum."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a worker takes; plain data, because `inspect stats` shows it.
+    """Limits for messages; plain data, because `inspect stats` shows it.
 
     Attributes:
         tasks: names of the tasks that may be called; None: any.
-        max_bytes: of a whole message; a longer one is not parsed.
-        max_values: of a message, about: its commas, colons and opening brackets are counted, braces twice, those in
-            texts, too.
-        max_id: characters of a task id, and of any other header.
-        max_deliveries: how often a message may be delivered; the next time it is a dead letter.
+        max_bytes: most bytes of a whole message; a longer one is not parsed.
+        max_values: most values of a message, estimated: commas, colons and opening brackets count once, opening braces
+            twice, also inside strings.
+        max_id: most characters of a task id, and of any other header.
+        max_deliveries: most deliveries of a message; the next one makes it a dead letter.
         callbacks: whether a message may name further tasks (link, chain, chord).
-        dead_entries: dead letters that are kept of a queue; the oldest go first.
-        dead_bytes: how much of an original is kept.
+        dead_entries: dead letters kept per queue; the oldest are removed first.
+        dead_bytes: most bytes kept of an original.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -67,13 +67,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message that may be delivered.
+    """Message that may be delivered.
 
     Attributes:
-        id: of the task.
-        headers: those that Celery needs, checked.
-        body: as it was sent, without its transport encoding.
-        content: the body, decoded: arguments, keyword arguments, further tasks.
+        id: the task id.
+        headers: the headers that Celery needs, checked.
+        body: the body as sent, without its transport encoding.
+        content: the decoded body: arguments, keyword arguments, further tasks.
     """
 
     id: str
@@ -84,14 +84,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A message that may not.
+    """Message that may not be delivered.
 
     Attributes:
-        reason: the code that dead letters are told apart by.
-        error: what its sender is told.
-        id: of the task, if one could be read.
-        task: its name, if this worker has it.
-        called: the name of a task that this worker does not have, as it may be shown.
+        reason: the dead letter's reason code.
+        error: the error for its sender.
+        id: the task id, if one could be read.
+        task: name of the task, if this worker has it.
+        called: name of a task that this worker does not have, in printable form.
     """
 
     reason: Reason
@@ -103,25 +103,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A message whose time has not come; its body was not looked at.
+    """Message that is not due yet; its body was not inspected.
 
     Attributes:
-        due: when it comes (Unix time).
+        due: when it is due (Unix time).
     """
 
     due: float
 
 
 class _Expired(Exception):
-    """The message's time is over, or will be before it may run."""
+    """Message that has expired, or will have before it is due."""
 
 
 def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refusal:
-    """Read one entry of a queue.
+    """Inspect one entry of a queue.
 
     Args:
         raw: the entry.
-        rules: what this worker takes.
+        rules: limits for messages.
         now: Redis' time, with its zone.
     """
     try:
@@ -161,7 +161,7 @@ def shown_name(task: Any) -> str:
 def _task_message(
     envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
 ) -> Delivery | Later:
-    """A message for a task that this worker has; of one whose time has not come the body is left alone."""
+    """Check a message for a task that this worker has; if it is not due, its body is not inspected."""
     _check_priority(envelope)
     checked = _headers(headers, rules)
     due = _due(headers, now)
@@ -175,7 +175,7 @@ def _task_message(
 
 
 def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A message and its headers."""
+    """Parse a message and return it with its headers."""
     if sent_bytes(raw) > rules.max_bytes:
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
     _check_values(raw, rules)
@@ -190,8 +190,8 @@ def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _check_values(text: bytes, rules: Rules) -> None:
-    """Refuse what would take far more memory than it is long, before it does: an empty list is 80 bytes."""
-    if len(text) * 2 <= rules.max_values:  # of nothing but braces
+    """Refuse text that would take far more memory than its length, before parsing: an empty list takes 80 bytes."""
+    if len(text) * 2 <= rules.max_values:  # within the limit even if all are braces
         return
     if len(text) - len(text.translate(None, b",:[{")) + text.count(b"{") > rules.max_values:
         raise InvalidJob(f"expected at most {rules.max_values} values in a message")
@@ -202,7 +202,7 @@ _GLIMPSE_BYTES = 16_384
 
 
 def glimpse_id(raw: bytes, rules: Rules) -> str | None:
-    r"""The task id of a message that can't be parsed, so that its sender hears of it; None if it is not plain.
+    r"""Find the task id of a message that can't be parsed, so that its sender gets an error; None if not found.
 
     >>> glimpse_id(rb'{"body": "[[{\"id\": \"no\"}', Rules()), glimpse_id(b'{"headers": {"id": "a-1", "tas', Rules())
     (None, 'a-1')
@@ -215,7 +215,7 @@ def glimpse_id(raw: bytes, rules: Rules) -> str | None:
 
 
 def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
-    """Whether a value can name a task: printable, and not too long."""
+    """Return whether a value is a valid task id: printable, and not too long."""
     return isinstance(value, str) and 0 < len(value) <= rules.max_id and value.isprintable()
 
 
@@ -223,7 +223,7 @@ def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
 
 
 def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """The headers that Celery needs, checked; all others are left out, also ``eta``, which Celery would wait for."""
+    """Check and return the headers that Celery needs; others are dropped, also ``eta``, which Celery would wait for."""
     check_limits(headers)
     checked: dict[str, Any] = {}
     for name in ("root_id", "parent_id", "group", "origin", "lang"):
@@ -265,14 +265,14 @@ def check_limits(headers: Mapping[str, Any]) -> None:
     Raises:
         InvalidJob: there is one.
     """
-    if headers.get("timelimit") not in (None, [None, None]):  # the nulls that Celery itself sends
+    if headers.get("timelimit") not in (None, [None, None]):  # Celery itself sends the nulls
         raise InvalidJob("expected no such header", "timelimit")
     if headers.get("compression") is not None:
         raise InvalidJob("expected no such header", "compression")
 
 
 def _check_priority(envelope: Mapping[str, Any]) -> None:
-    """Refuse a priority, which no queue here has; kombu writes 0 into every message."""
+    """Refuse a priority other than 0, which kombu writes into every message: queues here have none."""
     properties = envelope.get("properties")
     priority = properties.get("priority") if isinstance(properties, dict) else None
     if priority is not None and (isinstance(priority, bool) or priority != 0):
@@ -280,10 +280,10 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
 
 
 def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
-    """When a message may run; None: now.
+    """Return when a message is due; None: now.
 
     Raises:
-        _Expired: never, because its time is over then, or is now.
+        _Expired: it has expired, or will have when it is due.
     """
     eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
     due = eta if eta is not None and eta > now else None
@@ -307,7 +307,7 @@ def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def _body(envelope: dict[str, Any]) -> bytes:
-    """The body's bytes, without its transport encoding; taken out, so that a large one is not held twice."""
+    """Return the body's bytes without transport encoding; removed from the envelope, so that memory holds it once."""
     body, properties = envelope.pop("body", None), envelope.get("properties")
     if not isinstance(body, str):
         raise InvalidJob("expected a string", "body")
@@ -323,13 +323,13 @@ def _body(envelope: dict[str, Any]) -> bytes:
         raise InvalidJob("expected base64", "body") from None
     except UnicodeEncodeError:
         raise InvalidJob(UNDECODABLE) from None
-    except ValueError:  # base64 that is no ASCII
+    except ValueError:  # base64 with non-ASCII characters
         raise InvalidJob("expected base64", "body") from None
     raise InvalidJob("expected base64, utf-8 or nothing", "properties.body_encoding")
 
 
 def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
-    """The body as JSON, and nothing else."""
+    """Decode the body, which must be JSON."""
     if envelope.get("content-type") != "application/json":
         raise InvalidJob("expected application/json", "content-type")
     encoding = envelope.get("content-encoding")
@@ -342,7 +342,7 @@ def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
 
 
 def arguments(raw: bytes) -> Any:
-    """The arguments of a message, for a summary; None of one that has none."""
+    """Return the arguments of a message, for a summary; None if it has none."""
     try:
         envelope = parse(raw)
         return loads(_body(envelope))[0]
@@ -351,10 +351,10 @@ def arguments(raw: bytes) -> Any:
 
 
 def check_content(content: Any, *, callbacks: bool) -> None:
-    """Whether a decoded body is a task's: arguments, keyword arguments, further tasks.
+    """Check that a decoded body is a task's: arguments, keyword arguments, further tasks.
 
     Raises:
-        InvalidJob: it is not, or names further tasks where that is not allowed.
+        InvalidJob: it is not, or it names further tasks where they are not allowed.
     """
     if not (isinstance(content, list) and [*map(type, content)] in ([list, dict, dict], [list, dict, NoneType])):
         raise InvalidJob("the body could not be decoded as JSON of [[job], {}, {}]")

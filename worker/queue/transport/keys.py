@@ -1,36 +1,36 @@
-"""The places in Redis where a message can be, by name."""
+"""Redis keys of the places where a message can be."""
 
 from __future__ import annotations
 
 import hashlib
 
 OWNERS = "retrieval-worker.owners"
-"""Sorted set of the in-flight lists that may hold something, by when their owner was last seen (Redis' time)."""
+"""Sorted set of the in-flight lists that may hold messages, by when their owner was last seen (Redis' time)."""
 
 UNACKED = "unacked"
-"""Hash of delivered messages by delivery tag; kombu's name and form, so that a stock worker can give them back."""
+"""Hash of unacknowledged messages by delivery tag; kombu's name and form, so that a stock worker can requeue them."""
 
 UNACKED_INDEX = "unacked_index"
-"""Sorted set of delivery tags by time of delivery (Redis' time); kombu's."""
+"""Sorted set of delivery tags by time of delivery (Redis' time); kombu's name and form."""
 
 WAITING = "retrieval-worker.waiting"
-"""Set of the tags of deliveries that no process of their worker could take yet."""
+"""Set of the tags of deliveries that wait for an idle process of their worker."""
 
 _INFLIGHT = ".inflight."
 
 
 def owner_key(owner: str) -> str:
-    """Exists while the owner is alive."""
+    """Return the key that exists while an owner is alive."""
     return f"retrieval-worker.owner.{owner}"
 
 
 def inflight(queue: str, owner: str) -> str:
-    """List of what an owner has taken off a queue and not written down yet."""
+    """Return the key of the list of messages that an owner took and has not recorded as unacknowledged yet."""
     return f"{queue}{_INFLIGHT}{owner}"
 
 
 def parse_inflight(key: str) -> tuple[str, str]:
-    """Queue and owner of an in-flight list.
+    """Return queue and owner of an in-flight list.
 
     >>> parse_inflight(inflight("retrieval", "host-1-ab"))
     ('retrieval', 'host-1-ab')
@@ -40,45 +40,45 @@ def parse_inflight(key: str) -> tuple[str, str]:
 
 
 def dead(queue: str) -> str:
-    """Stream of a queue's dead letters."""
+    """Return the key of the stream of a queue's dead letters."""
     return f"{queue}.dead"
 
 
 def delayed(queue: str) -> str:
-    """Sorted set of a queue's messages that wait for their time, by when they are due; named by a delivery's tag."""
+    """Return the key of the sorted set of a queue's delayed messages: delivery tags by due time."""
     return f"{queue}.delayed"
 
 
 def delayed_messages(queue: str) -> str:
-    """Hash of these messages, byte for byte, by the same names."""
+    """Return the key of the hash of these messages, byte for byte, by the same tags."""
     return f"{queue}.delayed.messages"
 
 
 def put_off(queue: str) -> str:
-    """List of a queue's messages that a process died of, or that are overdue: they go back in their turn."""
+    """Return the key of the list of a queue's deferred messages: a process died of them, or they are overdue."""
     return f"{queue}.delayed.put_off"
 
 
 def deliveries(queue: str) -> str:
-    """Hash of how often unanswered messages were delivered, by `digest`."""
+    """Return the key of the hash of delivery counts of unacknowledged messages, by `digest`."""
     return f"{queue}.deliveries"
 
 
 def digest(raw: bytes) -> str:
-    """What a message is counted under: two that were sent under one task id are two messages.
+    """Return the digest under which a message's deliveries are counted; two messages may share a task id.
 
-    SHA-1, because Redis' scripts know no other. Whoever makes two messages with one digest has them counted together.
+    SHA-1, because Redis scripts have no other hash. Two messages made to collide are counted together, nothing worse.
     """
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()
 
 
 def tag(owner: str, number: int) -> str:
-    """A delivery tag: the worker's own, because senders may give all of their messages the same."""
+    """Return a delivery tag: the worker's own, because senders may give all their messages the same one."""
     return f"{owner}:{number}"
 
 
 def owner_of(tag: str) -> str:
-    """Who holds a delivery; of a stock worker's tag nobody that is known.
+    """Return the owner of a delivery; for a stock worker's tag, no known owner.
 
     >>> owner_of(tag("host-1-ab", 7))
     'host-1-ab'

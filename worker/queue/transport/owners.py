@@ -1,8 +1,8 @@
-"""Who takes messages off queues, who of them is alive, and what becomes of the others' lists.
+"""Owners of claimed messages: their liveness, and requeueing of dead owners' messages.
 
 An owner is one connection that claims from a queue. Its key in Redis is renewed every few seconds by a thread, because
-the main process may be busy for longer than that; the thread ends with the process, and stands still with it. Whose key
-has gone counts as dead: its list goes back to the queue, and its deliveries too. A job may run twice, but is not lost.
+the main process may be busy for longer; the thread ends and freezes with the process. An owner whose key has expired
+counts as dead: its list and its deliveries are requeued. A job may run twice, but is not lost.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ log = logs.logger("worker.transport")
 
 BEAT_SECONDS = 3.0
 AGAIN_SECONDS = 0.5
-"""How soon a renewal that failed is tried again: it fails within its time limit of 3 s, so three fit into a life."""
+"""Pause before a failed renewal is retried: it fails within its time limit of 3 s, so three fit into `LIFE_SECONDS`."""
 
 LIFE_SECONDS = 12
-"""How long an owner that is not heard of counts as alive. Whoever stands still for longer, or can't reach Redis, counts
-as dead: what it had runs twice, nothing is lost."""
+"""Lifetime of an owner's key. An owner that is frozen or can't reach Redis for longer counts as dead: its jobs run
+twice, and none is lost."""
 
 FORGET_SECONDS = 900.0
-"""How long a dead owner's list is looked at: a command of its last connection may arrive late."""
+"""Time for which a dead owner's list is checked: a command of its last connection may arrive late."""
 
 
 _SEEN = (
@@ -42,8 +42,8 @@ for _, place in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, place) end
 """
 )
 
-# In the order in which the messages were taken; a bounded number. Takes away first, because a full Redis refuses to
-# begin with what adds.
+# In the order in which the messages were taken; a bounded number. Removes first, because a full Redis refuses a script
+# that begins with a write that adds.
 _PUT_BACK = """
 for moved = 0, tonumber(ARGV[1]) - 1 do
     local message = redis.call('LPOP', KEYS[1])
@@ -57,17 +57,17 @@ _PUT_BACK_AT_ONCE = 64
 
 
 LOOKS = 5
-"""How often a worker looks, at its maintenance, for what a command of a connection it lost may still have moved."""
+"""Number of maintenance runs that check for messages which a lost connection's command may still have moved."""
 
 
 @dataclass
 class DisconnectedOwner:
-    """An owner without a connection.
+    """Owner without a connection.
 
     Attributes:
-        queue: it has claimed from.
-        unread: the delivery that its last command may have made, and nobody has read; or nothing.
-        looks: how often to look for what its last command moved; None: it was heard to the end.
+        queue: the queue that it claimed from.
+        unread: tag of the delivery that its last command may have made and that was never read; or empty.
+        looks: remaining checks for messages that its last command moved; None: that command was completed.
     """
 
     queue: str
@@ -76,11 +76,11 @@ class DisconnectedOwner:
 
 
 class Heart:
-    """Keeps the owners of one worker alive: those that claim, and those whose connection has gone and that hold a job.
+    """Heartbeat of one worker's owners: those that claim, and those without a connection that hold a job.
 
     Args:
-        client: one of its own, because the thread must share nothing with the main one; it tries commands once.
-        name: of this process; owners' names begin with it.
+        client: a client of its own, because the thread must share nothing with the main one; without retries.
+        name: name of this process; owners' names begin with it.
 
     Attributes:
         left: owners without a connection.
@@ -96,7 +96,7 @@ class Heart:
         self._thread: threading.Thread | None = None
 
     def add(self, client: redis.Redis, queue: str) -> str:
-        """A new owner, known before it claims anything; its name."""
+        """Add an owner, registered before it claims anything; return its name."""
         owner = f"{self._name}-{uuid.uuid4().hex[:12]}"
         place = keys.inflight(queue, owner)
         self._beat(client, {owner: place})
@@ -108,19 +108,19 @@ class Heart:
         return owner
 
     def abandon(self, queue: str, owner: str, unread: str = "") -> None:
-        """Note that an owner's connection broke, and that what it has claimed is not known."""
+        """Record that an owner's connection broke, and that it is not known what it claimed."""
         if owner in self._lists:
             self.left.setdefault(owner, DisconnectedOwner(queue, unread))
 
     def release(self, client: redis.Redis, queue: str, owner: str) -> None:
-        """Take back what an owner claimed: its connection was closed with nothing on the way."""
+        """Requeue the messages that an owner claimed; its connection was closed with no command outstanding."""
         requeue_owned(client, queue, owner)
         self.left[owner] = DisconnectedOwner(queue, looks=None)
 
     def let_go(self, client: redis.Redis, holders: Container[str]) -> None:
-        """Forget owners without a connection that hold nothing.
+        """Drop owners without a connection that hold nothing.
 
-        Where it is not known what they claimed, they are looked at some more, and then left to die.
+        If it is not known what they claimed, they are checked some more times, and then left to expire.
         """
         for owner, left in list(self.left.items()):
             if owner in holders:
@@ -136,13 +136,13 @@ class Heart:
                 client.zrem(keys.OWNERS, place)
 
     def renew(self, client: redis.Redis) -> None:
-        """Say now that all owners live: after a silence nobody may take this worker's own for dead, itself included."""
+        """Renew all owners now: after a pause no worker, this one included, may take them for dead."""
         with self._lock:
             lists = dict(self._lists)
         self._beat(client, lists)
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(BEAT_SECONDS)
@@ -169,13 +169,13 @@ class Heart:
 
 
 def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
-    """Move an owner's list back, to where it was taken from and in that order; how many there were.
+    """Requeue an owner's list, at the front and in order; return how many messages there were.
 
     Args:
-        client: of the broker.
-        queue: where the messages are from.
-        owner: who took them.
-        counted: each counts as delivered, because its owner died: it may have died of one of them.
+        client: client of the broker.
+        queue: the messages' queue.
+        owner: the owner.
+        counted: whether each counts as delivered, because its owner died, possibly of one of them.
     """
     places = (keys.inflight(queue, owner), queue, keys.deliveries(queue))
     moved = 0
@@ -187,10 +187,10 @@ def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool 
 
 
 def bury(client: redis.Redis) -> list[str]:
-    """Put the lists of dead owners back on their queues.
+    """Requeue the lists of dead owners.
 
     Returns:
-        The dead whose deliveries may still be unanswered.
+        The dead owners, whose deliveries may still be unacknowledged.
     """
     known, now = _known(client)
     lists = [(place.decode(), seen) for place, seen in known]
@@ -214,7 +214,7 @@ def bury(client: redis.Redis) -> list[str]:
 
 
 def _known(client: redis.Redis) -> tuple[Any, float]:
-    """The lists that may hold something, by when their owners were last seen; and Redis' time."""
+    """Return the lists that may hold messages, by when their owners were last seen; and Redis' time."""
     with client.pipeline() as pipe:
         pipe.zrange(keys.OWNERS, 0, -1, withscores=True)
         pipe.time()

@@ -1,4 +1,4 @@
-"""Kombu's poller of Redis connections, with claims in place of ``BRPOP``."""
+"""Poller of Redis connections: kombu's, with claims in place of ``BRPOP``."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class ClaimingPoller(MultiChannelPoller):
-    """Lets each channel claim while it has room, and hands it what came.
+    """Poller that lets each channel claim while it has room, and passes it the replies.
 
     Attributes:
-        is_driven: by an event loop, which comes back to what is left over.
+        is_driven: whether an event loop drives it, which continues later with what is left over.
     """
 
     is_driven = False
 
     def on_poll_start(self) -> None:
-        """Before the event loop waits.
+        """Run due maintenance and claim, before the event loop waits.
 
-        Who has just begun looks at once for what the dead hold: where all were killed, nobody else does. And a timer
-        that comes a moment too early is no reason to look only the next time it comes.
+        A worker that has just started checks for dead workers' messages at once: if all were killed, no other does. It
+        also makes up for a timer that fires a moment too early.
         """
         for channel in list(self._channels):
             channel.maintain()
@@ -37,7 +37,7 @@ class ClaimingPoller(MultiChannelPoller):
                 self._register_LISTEN(channel)
 
     def watch(self, channel: Channel, claim: Claim) -> None:
-        """Have a claim's connection polled."""
+        """Poll a claim's connection."""
         sock = claim.connection._sock  # noqa: SLF001 -- kombu's own way
         if self._chan_to_sock.get((channel, claim, claim)) is sock:
             return
@@ -54,7 +54,7 @@ class ClaimingPoller(MultiChannelPoller):
                 self._unregister_from_poll(sock.fileno())
 
     def on_tick(self, loop: Any, on_readable: Callable[[int], Any]) -> None:
-        """Before each turn of an event loop: kombu registers all connections again, here it is those that are new."""
+        """Prepare each iteration of an event loop: kombu registers all connections again, here only new ones."""
         self.is_driven = True
         self.on_poll_start()
         for fileno in self._fd_to_chan:
@@ -63,19 +63,19 @@ class ClaimingPoller(MultiChannelPoller):
         for channel in list(self._channels):
             if channel.has_published:
                 loop.call_soon(channel.listen_again)
-        # A job has ended in this process (Celery's solo pool): its acknowledgement must not wait for the next event.
-        if loop._ready:  # noqa: SLF001 -- nothing public tells it
+        # If a job ended in this process (Celery's solo pool), its acknowledgement must not wait for the next event.
+        if loop._ready:  # noqa: SLF001 -- no public API
             loop._waker.wake()  # noqa: SLF001 -- the same
 
     def on_readable(self, fileno: int) -> Any:
-        """A connection has something to say."""
+        """Read a connection that is readable."""
         channel, claim = self._fd_to_chan.get(fileno, (None, None))
         if isinstance(claim, Claim):
             return channel.on_claim(claim)
         return super().on_readable(fileno)
 
     def handle_event(self, fileno: int, event: int) -> Any:
-        """The same, where there is no event loop but somebody who drains events, and waits on if there was none."""
+        """Do the same without an event loop, for a caller that drains events; raise `Empty` if there was no message."""
         if isinstance(self._fd_to_chan.get(fileno, (None, None))[1], Claim):
             if not self.on_readable(fileno):
                 raise Empty
@@ -83,15 +83,15 @@ class ClaimingPoller(MultiChannelPoller):
         return super().handle_event(fileno, event)
 
     def maybe_restore_messages(self) -> None:
-        """Put back what the dead and the late hold."""
+        """Run the channels' maintenance; see `Channel.maintain`."""
         for channel in list(self._channels):
             channel.maintain()
 
     def on_poll_init(self, poller: Any) -> None:
-        """The event loop's poller takes over."""
+        """Use the event loop's poller."""
         self.poller = poller
 
     def maybe_check_brpop_health(self) -> None:
-        """Drop connections whose answer is overdue: half-open ones never say so."""
+        """Drop connections whose reply is overdue: half-open ones report no error."""
         for channel in list(self._channels):
             channel.drop_silent_claims()

@@ -1,7 +1,7 @@
-"""Messages that were sent with a priority: stock kombu keeps them in lists of their own, which nobody here consumes.
+"""Messages with a priority: stock kombu puts them into separate lists, which no worker here consumes.
 
-They are refused where they are, some at a time, and their senders told. However many there are, jobs do not wait for
-them, and they take at most half of the places for dead letters.
+They are refused in place, some at a time, and their senders get an error. However many there are, they do not delay
+jobs, and they take at most half of the dead-letter entries.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 A_TURN = 100
 A_TURN_BYTES = 1_048_576
-"""Most that are looked at in one turn; one message more than so many bytes."""
+"""Limits of one check; the message that exceeds the bytes is still included."""
 
 _STEPS = (3, 6, 9)
 
-# The last that came: so none need be searched for in a long list when they are removed.
+# The latest ones, so that removing them needs no search through a long list.
 _LOOK = (
     excerpts.SHORTEN
     + """
@@ -46,19 +46,19 @@ return found
 
 
 class Prioritised(NamedTuple):
-    """A message with a priority, and the list that it is in."""
+    """Message with a priority, and the list that contains it."""
 
     place: str
     raw: bytes
 
 
 def look(client: redis.Redis, queue: str, longest: int) -> list[Prioritised]:
-    """Some of a queue's messages with a priority.
+    """Return some of a queue's messages with a priority.
 
     Args:
-        client: of the broker.
-        queue: its name.
-        longest: bytes of a message; a longer one is made an excerpt.
+        client: client of the broker.
+        queue: name of the queue.
+        longest: most bytes of a message; a longer one is replaced with an excerpt.
     """
     lists = [f"{queue}{Channel.sep}{step}" for step in _STEPS]
     found: Any = client.eval(_LOOK, len(lists), *lists, A_TURN, A_TURN_BYTES, longest)

@@ -1,4 +1,4 @@
-"""What was delivered and is not acknowledged, as kombu's consumers see it."""
+"""Unacknowledged deliveries, as kombu's consumers see them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logs.logger("worker.transport")
 
 BROKEN = (redis.RedisError, OSError)
-"""After these it is not known what Redis has heard."""
+"""Errors after which it is not known what Redis has executed."""
 
 
 class Message(virtual.Message):
-    """A delivered message, its body decoded already."""
+    """Delivered message with a decoded body."""
 
     def __init__(self, payload: dict[str, Any], channel: Any = None, **options: Any) -> None:
         super().__init__(payload, channel=channel, **options)
@@ -39,13 +39,13 @@ class Message(virtual.Message):
 
 
 class QoS(kombu_redis.QoS):
-    """What was delivered and not acknowledged: in Redis since the claim, here by tag.
+    """Unacknowledged deliveries: in Redis since the claim, here by tag.
 
-    It is the worker's, not a connection's: a channel that begins to consume takes it over from one that was left.
-    Whatever Redis does not hear, or refuses, is owed, and said again at the next maintenance.
+    It belongs to the worker, not to a connection: a channel that begins to consume takes it over from a lost one.
+    Commands that Redis does not receive, or refuses, are kept and sent again at the next maintenance.
 
     Attributes:
-        channel: through which Redis is told.
+        channel: channel for commands to Redis.
         heart: keeps the owners of the deliveries alive; None until the first claim.
     """
 
@@ -60,32 +60,32 @@ class QoS(kombu_redis.QoS):
         self._waiting: set[str] = set()
 
     def append(self, message: Message, delivery_tag: str) -> None:
-        """Note a delivery; `Channel` has written it down already."""
+        """Add a delivery that `Channel` has recorded as unacknowledged already."""
         virtual.QoS.append(self, message, delivery_tag)
 
     def condemn(self, delivery_tag: str, refusal: Refusal) -> None:
-        """Have a message end as a dead letter when it is acknowledged."""
+        """Dead-letter a message when it is acknowledged."""
         self._condemned[delivery_tag] = refusal
 
     def blame(self, delivery_tag: str) -> None:
-        """Have a delivery count when the message is given back: its job began, and its process died unasked."""
+        """Count a delivery when the message is requeued: its job began, and its process died unrequested."""
         self._blamed.add(delivery_tag)
 
     def mark_waiting(self, delivery_tag: str) -> None:
-        """Note that no idle process could take a job: if this worker dies meanwhile, the delivery does not count."""
+        """Mark a job that waits for an idle process: if this worker dies meanwhile, the delivery does not count."""
         if delivery_tag not in self._delivered or delivery_tag in self._waiting:
             return
         self._waiting.add(delivery_tag)
         self._tell("a waiting job", unacked.mark_waiting, delivery_tag)
 
     def mark_begun(self, delivery_tag: str) -> None:
-        """Note that a process takes a job now; nothing is asked of Redis for one that did not have to wait."""
+        """Mark a job that a process begins; no command is sent for a job that did not have to wait."""
         if delivery_tag in self._waiting:
             self._waiting.discard(delivery_tag)
             self._tell("a job that begins", unacked.mark_begun, delivery_tag)
 
     def _tell(self, what: str, mark: Callable[[redis.Redis, str], None], delivery_tag: str) -> None:
-        """Mark a delivery, if Redis is there: a lost mark costs no more than a wrong count."""
+        """Mark a delivery if Redis is available: a lost mark only makes the count wrong."""
         try:
             with self.channel.conn_or_acquire() as client:
                 mark(client, delivery_tag)
@@ -96,22 +96,22 @@ class QoS(kombu_redis.QoS):
 
     @property
     def held(self) -> set[str]:
-        """Tags of the deliveries that this worker works on, or has not told Redis of the end of."""
+        """Tags of the deliveries that this worker is running, or has not settled in Redis yet."""
         return (self._delivered.keys() - self._dirty) | self._owed.keys()
 
     @property
     def holders(self) -> set[str]:
-        """The owners of those."""
+        """Owners of the held deliveries."""
         return {keys.owner_of(tag) for tag in self.held}
 
     def move_to(self, channel: Channel) -> None:
-        """Go on over a channel that has just begun."""
+        """Continue on a new channel."""
         new = channel.qos
         new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to give back at the end what it holds
         self.prefetch_count, self.channel = new.prefetch_count, channel
 
     def requeue(self, delivery_tags: Iterable[str]) -> None:
-        """Have deliveries go back as the next ones, uncounted, at the next maintenance: nobody has begun with them."""
+        """Requeue deliveries that have not begun, at the front and uncounted, at the next maintenance."""
         for delivery_tag in delivery_tags:
             queue = self._queue_of(delivery_tag)
             if queue is not None:
@@ -119,18 +119,18 @@ class QoS(kombu_redis.QoS):
             self._forget(delivery_tag)
 
     def owe_requeue(self, delivery_tag: str, queue: str) -> None:
-        """Have a delivery that nobody has looked at go back, too."""
+        """Requeue a delivery that was not inspected yet, at the next maintenance."""
         self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
 
     def settle_owed(self) -> None:
-        """Say again what Redis has not heard, or has refused."""
+        """Repeat commands that Redis has not received, or has refused."""
         for delivery_tag, say in list(self._owed.items()):
             with contextlib.suppress(redis.ResponseError):  # refused; another may not be
                 say()
                 del self._owed[delivery_tag]
 
     def _settle(self, delivery_tag: str, say: Callable[[], object]) -> None:
-        """Tell Redis how a delivery ended, now or later; its place is free, also for a message in the same step."""
+        """Settle a delivery in Redis, now or later; its place is free at once, also for the message taken with it."""
         self._forget(delivery_tag)
         try:
             say()
@@ -148,12 +148,12 @@ class QoS(kombu_redis.QoS):
     # --- how deliveries end -------------------------------------------------------------------------
 
     def can_consume(self) -> bool:
-        """Whether there is room for one more message."""
+        """Return whether there is room for one more message."""
         held = len(self._delivered) - len(self._dirty) + self.channel.on_hand
         return not self.prefetch_count or held < self.prefetch_count
 
     def ack(self, delivery_tag: str) -> None:
-        """Forget a message: its result is stored."""
+        """Acknowledge a message whose result is stored, or dead-letter it if it is condemned."""
         self.mark_begun(delivery_tag)
         refusal, done = self._condemned.get(delivery_tag), self._done(delivery_tag)
         if refusal is not None:
@@ -164,9 +164,9 @@ class QoS(kombu_redis.QoS):
             self._forget(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Give a message back behind all others, uncounted, or forget it.
+        """Requeue a message behind all others, uncounted, or acknowledge it.
 
-        One that is blamed for the death of a process counts, is put off, and goes back in its turn; see
+        One that is blamed for the death of a process counts, is deferred, and is requeued in its turn; see
         `Channel.maintain`.
         """
         if not requeue:
@@ -189,7 +189,7 @@ class QoS(kombu_redis.QoS):
             unacked.requeue(client, delivery_tag, queue, side, uncounted=True)
 
     def restore_unacked_once(self, stderr: Any = None) -> None:
-        """Give back what is not acknowledged, at the end of the worker; not at that of a connection that was lost."""
+        """Requeue unacknowledged messages at the end of the worker, not at the loss of a connection."""
         if self.channel.is_left:
             return
         if self._owed:
@@ -197,7 +197,7 @@ class QoS(kombu_redis.QoS):
         super().restore_unacked_once(stderr)
 
     def restore_unacked(self, client: Any = None) -> list[Any]:
-        """Give back what nobody has begun with, or what this worker was told to end; it counts as not delivered."""
+        """Requeue, uncounted, messages that have not begun or whose job this worker was asked to stop."""
         del client
         self._flush()
         self.requeue(reversed(self._delivered))
@@ -210,15 +210,15 @@ class QoS(kombu_redis.QoS):
         return []
 
     def restore_visible(self, *_: Any, **__: Any) -> None:
-        """Give back deliveries of dead workers, and those that are overdue; see `Channel.maintain`."""
+        """Do nothing: `Channel.maintain` requeues the deliveries of dead workers and defers overdue ones."""
 
     def _queue_of(self, delivery_tag: str) -> str | None:
-        """Where a delivery of this channel is from; None if it is none."""
+        """Return the queue of a delivery; None if it is not a delivery of this channel."""
         message = self._delivered.get(delivery_tag)
         return None if message is None else message.properties.get("queue")
 
     def _done(self, delivery_tag: str) -> unacked.Acknowledgement | None:
-        """What is known of a delivery of this channel."""
+        """Return the acknowledgement of a delivery; None if it is not a delivery of this channel."""
         message = self._delivered.get(delivery_tag)
         if message is None or "queue" not in message.properties:
             return None
@@ -226,14 +226,14 @@ class QoS(kombu_redis.QoS):
 
 
 def payload(found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahead: float) -> dict[str, Any]:
-    """A delivery in kombu's form.
+    """Return a delivery in kombu's form.
 
     Args:
-        found: the message, checked.
+        found: the checked message.
         claimed: its queue and bytes.
-        tag: the delivery.
-        count: how often it was delivered, with this time.
-        ahead: by how many seconds Redis' clock is ahead of this machine's.
+        tag: delivery tag.
+        count: number of its deliveries, this one included.
+        ahead: seconds by which Redis' clock is ahead of this machine's.
     """
     return {
         "body": found.body,

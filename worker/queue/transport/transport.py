@@ -1,4 +1,4 @@
-"""The transport itself: which channel, which poller, and what an event loop does now and then."""
+"""Transport: its channel, its poller, and its timers in an event loop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Transport(kombu_redis.Transport):
     """Kombu's Redis transport, over claims.
 
     Attributes:
-        answer: stores failures, each under its task's id; set by whoever consumes.
-        is_answered: whether a task has ended already; set by whoever consumes.
-        deliveries: what its consumer was delivered; set by whoever connects again after `leave`.
+        answer: stores failures, each under its task id; set by the consumer.
+        is_answered: returns whether a task has ended already; set by the consumer.
+        deliveries: its consumer's deliveries; set by the consumer that reconnects after `leave`.
     """
 
     Channel = Channel
@@ -35,19 +35,19 @@ class Transport(kombu_redis.Transport):
         self._timers: list[Any] = []
 
     def leave(self) -> QoS | None:
-        """Give up a lost connection, and nothing that was delivered on it; what was, for the next one."""
+        """Drop a lost connection, and return its deliveries for the next one."""
         for channel in self.channels:
             channel.leave()
         return self.deliveries
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
-        """Have an event loop drive the claims."""
+        """Let an event loop drive the claims."""
         others = {*loop.on_tick}
         super().register_with_event_loop(connection, loop)
         cycle: Any = self.cycle
         loop.on_tick &= others
         loop.on_tick.add(partial(cycle.on_tick, loop, self.on_readable))
-        # Kombu's own timers are set by options made for other purposes; these two are what the holds are built on.
+        # Kombu sets its own timers by options meant for other purposes; liveness depends on these two.
         for timer in self._timers:
             timer.cancel()
         works = ((PROMOTE_SECONDS, cycle.maybe_restore_messages), (OVERDUE_SECONDS, cycle.maybe_check_brpop_health))
@@ -55,4 +55,4 @@ class Transport(kombu_redis.Transport):
 
 
 class SecureTransport(Transport):
-    """The same over TLS, for URLs that begin with ``rediss``; kombu shows them as such."""
+    """Transport over TLS, for URLs that begin with ``rediss``; kombu shows them as such."""

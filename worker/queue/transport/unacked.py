@@ -1,7 +1,7 @@
-"""What was delivered and is not answered yet, and how it goes back to its queue.
+"""Unacknowledged messages in Redis: recording, acknowledging and requeueing them.
 
-An entry is ``[message,"","queue"]``: what kombu writes, but with the message byte for byte as it was sent. So a stock
-worker can give back what a reliable one held, and the other way round.
+An entry is ``[message,"","queue"]``, as in kombu, but with the message byte for byte as sent. So a stock worker can
+requeue what a reliable one held, and vice versa.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _END = re.compile(rb',"",("(?:[^"\\]|\\.)*")\]$')
 _END_BYTES = 2048
 
-# Gives back only what is still there: an acknowledgement, or somebody else who gives it back, may come between. What
-# was marked as waiting had not begun, and so does not count. Takes away first, because a full Redis refuses to begin
-# with what adds.
+# Requeues only an entry that still exists: an acknowledgement, or another worker's requeue, may come first. A message
+# marked as waiting had not begun, and so does not count. Removes first, because a full Redis refuses a script that
+# begins with a write that adds.
 _GIVE_BACK = """
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
@@ -40,13 +40,13 @@ end
 return 1
 """
 
-# Marks only what is delivered: a mark of what has gone would stay.
+# Marks only an existing delivery: any other mark would never be removed.
 _MARK_WAITING = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) end
 """
 
-# Writes down only what is still in its owner's list: a client that missed the answer sends the whole again, and must be
-# told the same.
+# Records only a message that is still in its owner's list: a client that missed the reply sends the command again and
+# must get the same reply.
 _WRITE_DOWN = (
     NOW
     + """
@@ -60,7 +60,7 @@ return redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
 """
 )
 
-# Only of what is still there: a late one must not forget the count of a message that somebody else has now.
+# Only an existing entry: a late acknowledgement must not delete the count of a message that another worker has now.
 _ACKNOWLEDGE = """
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
     redis.call('ZREM', KEYS[2], ARGV[1])
@@ -68,7 +68,7 @@ if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
 end
 """
 
-# Leaves the queue last: a step that fails before has taken nothing.
+# Removes from the queue last: a script that fails earlier has taken nothing.
 _TAKE = (
     excerpts.SHORTEN
     + """
@@ -90,7 +90,7 @@ return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. tonumber(now) - tonum
 """
 )
 
-# The ends of entries: these may be long, and where they are from stands last.
+# Returns the ends of entries: entries may be long, and their queue is at the end.
 _ENDS = """
 local ends = {}
 for number = 2, #ARGV do
@@ -102,14 +102,14 @@ return ends
 
 @dataclass(frozen=True, slots=True)
 class UnackedMessage:
-    """A delivered message: the queue it is from, and its bytes."""
+    """Unacknowledged message: its queue and its bytes."""
 
     queue: str
     raw: bytes
 
 
 class Acknowledgement(NamedTuple):
-    """A delivery whose result is stored: its tag, its message's queue and digest."""
+    """Acknowledgement of a delivery whose result is stored: its tag, its message's queue and digest."""
 
     tag: str
     queue: str
@@ -120,22 +120,22 @@ NOTHING = Acknowledgement("", "", "")
 
 
 def pack(queue: str, raw: bytes) -> bytes:
-    """An entry of the hash.
+    """Return an entry of the hash.
 
     Args:
-        queue: where the message is from.
+        queue: the message's queue.
         raw: the message; JSON.
     """
     return b"[" + raw + end(queue)
 
 
 def end(queue: str) -> bytes:
-    """What follows the message in an entry."""
+    """Return the part of an entry after the message."""
     return b',"",' + json.dumps(queue).encode() + b"]"
 
 
 def unpack(entry: bytes) -> UnackedMessage | None:
-    """The message of an entry; None if a stock worker wrote it.
+    """Return the message of an entry; None if a stock worker wrote it.
 
     >>> unpack(pack("retrieval", b'{"body": ""}'))
     UnackedMessage(queue='retrieval', raw=b'{"body": ""}')
@@ -148,17 +148,17 @@ def unpack(entry: bytes) -> UnackedMessage | None:
 
 
 def write_down(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> int:
-    """From an owner's list to the unacknowledged, in one step that may be repeated.
+    """Record a message of an owner's list as unacknowledged; atomic and safe to repeat.
 
     Args:
-        client: of the broker.
-        tag: the delivery.
+        client: client of the broker.
+        tag: delivery tag.
         claimed: the message.
         place: the owner's list.
 
     Returns:
-        How often the message was delivered, with this time; 0 if it was not in the list any more: it was taken back
-        from its owner, which counted as dead, and so must not be delivered by it.
+        Number of the message's deliveries, this one included; 0 if it was no longer in the list: its owner counted as
+        dead, so it was requeued and must not be delivered by that owner.
     """
     places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
     arguments = (tag, claimed.raw, end(claimed.queue), keys.digest(claimed.raw))
@@ -166,37 +166,38 @@ def write_down(client: redis.Redis, tag: str, claimed: UnackedMessage, place: st
 
 
 def held(client: redis.Redis, tag: str) -> UnackedMessage | None:
-    """A delivered message by its tag; None if it is gone, or a stock worker's."""
+    """Return an unacknowledged message by its tag; None if it is gone, or a stock worker's."""
     entry: Any = client.hget(keys.UNACKED, tag)
     return unpack(entry) if entry else None
 
 
 def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
-    """Where deliveries are from, by their tags; None of one that is gone, or a stock worker's."""
+    """Return the queues of deliveries by their tags; None for one that is gone, or a stock worker's."""
     ends: Any = client.eval(_ENDS, 1, keys.UNACKED, _END_BYTES, *tags) if tags else []
     return [json.loads(found[1]) if (found := _END.search(entry)) else None for entry in ends]
 
 
 def acknowledge(client: redis.Redis, done: Acknowledgement) -> None:
-    """Remove a delivery and its message's count, in one step that may be repeated."""
+    """Remove a delivery and its message's count; atomic and safe to repeat."""
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue))
     client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
 
 
 def taking(queue: str, tag: str, done: Acknowledgement = NOTHING, *, longest: int = 2**31) -> tuple[Any, ...]:
-    """The command that moves a queue's next message to the unacknowledged, and forgets a delivery before, in one step.
+    """Return the command that acknowledges a delivery and records a queue's next message as unacknowledged, atomically.
 
-    It must not be repeated: each time it takes another message. What a late one took is its owner's, and goes back
-    when that owner counts as dead.
+    It must not be repeated: each time it takes another message. A message taken by a late command belongs to its owner
+    and is requeued when that owner counts as dead.
 
     Args:
-        queue: where the message is from.
-        tag: of its delivery.
-        done: the delivery to forget.
-        longest: bytes of a message; of a longer one an excerpt is delivered.
+        queue: the queue to take from.
+        tag: delivery tag of the message.
+        done: the delivery to acknowledge.
+        longest: most bytes of a message; an excerpt of a longer one is delivered.
 
     Returns:
-        The command. Its answer is the message and how often it was delivered, with this time; None: the queue is empty.
+        The command. Its reply is the message and the number of its deliveries, this one included; None: the queue is
+        empty.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue or queue), queue, keys.deliveries(queue))
     script = NOW + _ACKNOWLEDGE + _TAKE
@@ -204,7 +205,7 @@ def taking(queue: str, tag: str, done: Acknowledgement = NOTHING, *, longest: in
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
-    """The same as a part of a larger step: it is a dead letter now, or was answered."""
+    """Do the same as part of a larger transaction, for a message that was dead-lettered or has a result."""
     pipe.zrem(keys.UNACKED_INDEX, tag)
     pipe.hdel(keys.UNACKED, tag)
     pipe.hdel(keys.deliveries(queue), digest)
@@ -213,45 +214,45 @@ def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> No
 def requeue(
     client: redis.Redis, tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: bool = False
 ) -> bool:
-    """Put a delivery back on its queue, in one step that may be repeated, if it is still there.
+    """Requeue a delivery if it still exists; atomic and safe to repeat.
 
     Args:
-        client: of the broker.
-        tag: the delivery.
-        queue: where its message is from.
-        side: ``RPUSH``: it comes next; ``LPUSH``: after all that wait.
-        uncounted: the delivery is not to count. One that is marked as waiting never does.
+        client: client of the broker.
+        tag: delivery tag.
+        queue: the message's queue.
+        side: ``RPUSH``: it is next; ``LPUSH``: after all that wait.
+        uncounted: whether the delivery does not count. One that is marked as waiting never does.
 
     Returns:
-        Whether it was put back.
+        Whether it was requeued.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
     return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), side, "uncounted" if uncounted else ""))
 
 
 def mark_waiting(client: redis.Redis, tag: str) -> None:
-    """Note that no process could take a delivery yet: if its worker dies, it does not count."""
+    """Mark a delivery as waiting for a process: if its worker dies, it does not count."""
     client.eval(_MARK_WAITING, 2, keys.UNACKED, keys.WAITING, tag)
 
 
 def mark_begun(client: redis.Redis, tag: str) -> None:
-    """Take such a mark away."""
+    """Remove the mark of a waiting delivery."""
     client.srem(keys.WAITING, tag)
 
 
 def delay(client: redis.Redis, tag: str, queue: str) -> bool:
-    """Have a delivered message go back to its queue when it is its turn (`delayed.let_back`), in one step as above."""
+    """Defer a delivered message until its turn to be requeued (`delayed.let_back`); atomic and safe to repeat."""
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, keys.put_off(queue), keys.deliveries(queue))
     return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), "LPUSH", ""))
 
 
 def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
-    """Tags of the deliveries to some owners, the latest first."""
+    """Return the tags of the deliveries to some owners, latest first."""
     every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1) if owners else []
     return [tag for tag in (tag.decode() for tag in reversed(every)) if keys.owner_of(tag) in owners]
 
 
 def overdue(client: redis.Redis, seconds: float, most: int) -> list[str]:
-    """Tags of the deliveries of more than so many seconds ago, the oldest first."""
+    """Return the tags of deliveries older than ``seconds``, oldest first."""
     late: Any = client.eval(_OVERDUE, 1, keys.UNACKED_INDEX, seconds, most)
     return [tag.decode() for tag in late]

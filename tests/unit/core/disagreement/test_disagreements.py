@@ -83,7 +83,7 @@ def differing(one: str, other: str) -> tuple[str, list[str], list[str]] | None:
 
 @pytest.fixture(scope="module")
 def sample() -> list[CitationRecord]:
-    documents = json.loads((files("worker") / "sample" / "documents.json").read_text())["documents"]
+    documents = json.loads((files("worker.cli") / "sample" / "documents.json").read_text())["documents"]
     return [
         CitationRecord("sha256:…", document["id"], chunk["text"], 1.0, chunk_id=chunk["id"])
         for document in documents

@@ -175,6 +175,65 @@ def test_neighbours(text: str, quote: str) -> None:
     assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "normalised"
 
 
+VARIABLES = [
+    ("where n is the count and N the sum", "N is the count and N the sum"),
+    ("where n is the count and N the sum", "[N] is the count and N the sum"),
+    ("where n is the count and N the sum", "where [N] is the count and N the sum"),
+    ("where n is the count and N the sum", "N is the count"),
+    ("N is the count and n the sum of it", "n is the count and n the sum of it"),
+    ("price m is in EUR; M is the mass.", "M is in EUR"),
+    ("price m is in EUR; M is the mass.", "m is the mass"),
+    ("the sum is k. K is the count of it", "k is the count of it"),
+    ("the x axis of the plot is here", "X axis of the plot is here"),
+    ("the T cell of the mouse is here", "t cell of the mouse is here"),
+    ("let v be the speed of the wheel", "V be the speed of the wheel"),
+    ("sei n die Zahl der Räder und das", "N die Zahl der Räder und das"),
+    ("où n est le nombre de roues du moulin", "N est le nombre de roues du moulin"),
+    ("donde n es el número de la rueda y de", "N es el número de la rueda y de"),
+    ("где x это число колёс, и оно мало", "X это число колёс, и оно мало"),
+    ("όπου n είναι ο αριθμός των τροχών", "N είναι ο αριθμός των τροχών"),
+    ("gdzie n to liczba kół tego młyna", "N to liczba kół tego młyna"),
+    ("ahol n az a szám, amely az adott", "N az a szám, amely az adott"),
+    ("the s of the wheel is the space of it", "S of the wheel is the space of it"),
+]
+ONE_LETTER_WORDS = [
+    ("so a pump of the mill failed", "A pump of the mill failed"),
+    ("A pump of the mill failed", "a pump of the mill failed"),
+    ("and then I said it to them", "i said it to them"),
+    ("la bomba y la rueda del molino", "Y la rueda del molino"),
+    ("la pompa e le ruote del mulino", "E le ruote del mulino"),
+    ("disse que o moinho da serra", "O moinho da serra"),
+    ("il va à la ville et au moulin", "À la ville et au moulin"),
+    ("насос и колесо в этом доме", "И колесо в этом доме"),
+    ("насос и колесо в этом доме", "В этом доме"),
+    ("η αντλία και ο τροχός του μύλου", "Ο τροχός του μύλου"),
+    ("pompa i koło są w tym domu", "I koło są w tym domu"),
+    ("čerpadlo a kolo jsou v tom domě", "V tom domě"),
+    ("azt mondta a malom ura az este", "A malom ura az este"),
+    ("насос і колесо в цьому домі", "І колесо в цьому домі"),
+    ("pumpen og hjulet i det huset", "I det huset"),
+]
+
+
+@pytest.mark.parametrize(("text", "quote"), VARIABLES)
+def test_a_variable_at_the_beginning(text: str, quote: str) -> None:
+    """The case of a single letter is its meaning where a quote or a sentence begins, and in brackets, too."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+
+
+@pytest.mark.parametrize(("text", "quote"), ONE_LETTER_WORDS)
+def test_a_word_of_one_letter_at_the_beginning(text: str, quote: str) -> None:
+    """It may begin a sentence of the writer's."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "normalised"
+
+
+def test_an_article_in_brackets() -> None:
+    """As a writer begins a sentence with it."""
+    text = "so a pump of the mill failed in the night"
+    finding = check_quote("[A] pump of the mill failed in the night", "own", [QuotedChunk.of("own", text)])
+    assert finding.verdict == "elided"
+
+
 def test_the_texts_are_as_many_as_the_classes_need() -> None:
     """Texts of twenty kinds and eight languages at least."""
     assert len(TEXTS) >= 20

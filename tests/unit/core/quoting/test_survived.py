@@ -410,10 +410,12 @@ def with_a_number_cut(rng: random.Random, text: Text) -> Made | None:
 
 
 def with_a_number_over_lines(rng: random.Random, text: Text) -> Made | None:
-    """The whole number, in one line or in two."""
+    """The whole number, in two lines or, of a chunk that has it in one, in one."""
     head, tail = rng.choice(NUMBERS)
-    chunk, before, after = plant(rng, text, f"some {head}{rng.choice(BREAKS)}{tail} of them")
-    return Made(f"{before}some {head}{rng.choice([' ', *BREAKS])}{tail} of them{after}", chunk)
+    space = rng.choice([" ", *BREAKS])
+    chunk, before, after = plant(rng, text, f"some {head}{space}{tail} of them")
+    spaces = [" ", "\u00a0", *BREAKS] if space == " " else BREAKS
+    return Made(f"{before}some {head}{rng.choice(spaces)}{tail} of them{after}", chunk)
 
 
 # --- columns that look like one number ----------------------------------------------------------

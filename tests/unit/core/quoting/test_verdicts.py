@@ -57,7 +57,8 @@ def test_a_short_quote_may_be_verbatim_but_not_normalised() -> None:
     text = "Take a B flat."
     assert check("B", text).verdict == "verbatim"
     assert check("b", text).verdict == "not_found"
-    assert check("b flat", text).verdict == "normalised"
+    assert check("b flat", text).verdict == "not_found"
+    assert check("A B flat", text).verdict == "normalised"
     assert check("FLAT", text).verdict == "normalised"
 
 

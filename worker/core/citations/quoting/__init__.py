@@ -23,7 +23,7 @@ The verdict is the first of these that holds, in the chunk named:
 
 A quote, and each part, begins and ends where words and numbers do, verbatim too: ``5 dB`` is not in ``15 dB``,
 ``toxic`` not in ``non-toxic``, ``5`` not in ``-5`` (`Prepared.cuts`). In scripts without spaces between words it may
-begin and end at any sign.
+begin and end at any sign, but not between a prefix that denies and its word, nor inside a unit (`attached`).
 
 Time is linear in the lengths of quote and chunks, whatever they are: searching is `str.find`, which is linear, and
 Knuth-Morris-Pratt where that would have to start again too often. Candidates are compared in full for as long as that
@@ -34,6 +34,7 @@ What to read, each importing only from those before it:
 - `budget`: how much work searching may take.
 - `characters`, `units`: what a character is, and which units letter case alone tells apart.
 - `word_lists`, `limits`: words by language, as data; what denies, limits or counts.
+- `columns`: which digits are one number; `attached`: what else belongs to a number, a word or a name in code.
 - `forms`: a text folded, with the way back to its own characters.
 - `letter_case`: where letter case is the meaning.
 - `differences`: how two texts that fold to the same differ.

@@ -213,7 +213,7 @@ _SIGNS = {
     **dict.fromkeys("/\\", "/"),
     **dict.fromkeys("^*&@", "*"),
     **dict.fromkeys("×·⋅÷", "x"),
-    **dict.fromkeys("+±∓<>≤≥=≠~≈√", "+"),
+    **dict.fromkeys("+±∓<>≤≥=≠~≈√≦≧≪≫⩽⩾≲≳∼≃≅≉≮≯≰≱", "+"),
     **dict.fromkeys("%‰‱°′″℃℉\u066a", "%"),
     **dict.fromkeys("#♯♭", "#"),
     "_": "L",

@@ -26,6 +26,8 @@ class Columns:
         of which a row can't be one number.
         """
         gap = self._text[start:stop]
+        if gap == "\t":
+            return False
         if self._text[stop].isdecimal() and int(self._text[stop]) == 0:
             return True  # no number begins with a zero
         if gap[0] in ".,":
@@ -33,7 +35,7 @@ class Columns:
         breaks = sum(c in LINE_BREAKS for c in gap.replace("\r\n", "\n"))
         if breaks:
             return breaks == 1 and not self._is_list_item(stop) and not _within(self._columns, start, stop)
-        return gap != "\t" and not (gap == " " and _within(self._tables, start, stop))
+        return not (gap == " " and _within(self._tables, start, stop))
 
     def _is_list_item(self, place: int) -> bool:
         """Whether the number at a place counts the items of a list: ``101. Turn left``."""
@@ -59,6 +61,47 @@ class Columns:
         return tables
 
 
+def may_stand_for(gap: str, own: str) -> bool:
+    r"""Whether white space of a quote between two groups of digits may stand for that of the chunk.
+
+    The groups may be one number or two, and only the white space says which. One space may become several, or the end
+    of a line; columns may be divided by a tab or by spaces. Nothing else is the same.
+
+    >>> may_stand_for(" ", "\t"), may_stand_for(" ", "\n"), may_stand_for("\n", " "), may_stand_for("\n", "\r\n")
+    (False, False, True, True)
+    """
+    kind, own_kind = _gap_kind(gap), _gap_kind(own)
+    return kind == own_kind or (own_kind, kind) in _SAME_GAPS
+
+
+_SAME_GAPS = frozenset({("space", "spaces"), ("space", "line"), ("spaces", "tab"), ("tab", "spaces")})
+
+
+def _gap_kind(gap: str) -> str:
+    breaks = sum(c in LINE_BREAKS for c in gap.replace("\r\n", "\n"))
+    if breaks:
+        return "line" if breaks == 1 and "\u2029" not in gap else "paragraph"
+    if "\t" in gap:
+        return "tab"
+    return "space" if len(gap) == 1 else "spaces"
+
+
+def reads_as_one_number(text: str, place: int) -> bool:
+    """Whether the digits on both sides of white space at a place would be one number with a single space there.
+
+    >>> [reads_as_one_number(text, text.index(" ")) for text in ("25 000", "2019 500", "1 1/2", "12.5 350", "7 12")]
+    [True, False, True, False, False]
+    """
+    before, after = text[max(0, place - _GROUP - 2) : place], text[place + 1 : place + _GROUP + 3]
+    if _FRACTION_AFTER.match(after):
+        return before[-1:].isdecimal()
+    return _GROUP_AFTER.match(after) is not None and _GROUP_BEFORE.search(before) is not None
+
+
+_GROUP = 3
+_GROUP_AFTER, _FRACTION_AFTER = re.compile(r"\d{3}(?!\d)"), re.compile(r" ?\d{1,3}/\d")
+# Decimals are grouped in threes as well.
+_GROUP_BEFORE = re.compile(r"(?:(?<!\d)(?<!\d[.,])|(?<=\d[.,])(?=\d{3}))\d{1,3}\Z")
 _ITEM = re.compile(r"\d+[.)]\s")
 _NUMBER = r"[-−+]?\d++(?:[.,]\d++)*+%?"
 _LINES_OF_NUMBERS = re.compile(rf"(?m)(?:^[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++\n){{1,}}[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++$")

@@ -29,6 +29,7 @@ from worker.core.citations.quoting.characters import (
     lower_case,
     without_formatting,
 )
+from worker.core.citations.quoting.columns import may_stand_for, reads_as_one_number
 from worker.core.citations.quoting.letter_case import is_meant
 from worker.core.text.normal_forms import normal_form
 
@@ -70,6 +71,8 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
     for start, stop in _differing(quote, chunk):
         # Long passages repeat the same few differences.
         pieces = quote.core(start, stop), chunk.core(start, stop), quote.tail(stop), chunk.tail(stop)
+        if quote.form.text[start] == " " and _joins_or_divides(quote.form.text, start, *pieces[:2]):
+            return None
         kinds = known.get(pieces)
         if kinds is None:
             kinds = _piece_kinds(*pieces)
@@ -86,6 +89,14 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
     if "accents" in kinds and _are_letters_by_accent(quote, chunk):
         return None
     return None if "vowel_marks" in kinds and _are_read_otherwise(quote, chunk) else kinds
+
+
+def _joins_or_divides(text: str, place: int, gap: str, own: str) -> bool:
+    """Whether white space between digits makes one number of two, or two of one."""
+    if not reads_as_one_number(text, place):
+        return False
+    gap, own = INVISIBLE.sub("", gap), INVISIBLE.sub("", own)
+    return gap.isspace() and own.isspace() and not may_stand_for(gap, own)
 
 
 def _are_letters_by_accent(quote: Passage, chunk: Passage) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from worker.core.citations.quoting.attached import held_together
 from worker.core.citations.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
 from worker.core.citations.quoting.columns import Columns
 from worker.core.citations.quoting.markup import Unmarked, without_markup
@@ -161,6 +162,11 @@ class Prepared:
     def languages(self) -> tuple[Language, ...]:
         """What languages it is in, by its common words; none if that can't be told."""
         return word_lists().languages_of(self.text)
+
+    @cached_property
+    def shared_words(self) -> frozenset[str]:
+        """Words of other languages too that deny, limit or count in it."""
+        return word_lists().shared_of(self.text)
 
     @cached_property
     def _all_classes(self) -> str:
@@ -342,6 +348,8 @@ def _cuts(text: str, classes: str) -> bytearray:
         start, end = match.span()
         if match.lastgroup and not columns.is_one_number(start, end):
             continue
+        cuts[start : end + 1] = bytes(end + 1 - start)
+    for start, end in held_together(text, classes):
         cuts[start : end + 1] = bytes(end + 1 - start)
     for match in _SUSPENDED.finditer(text):
         cuts[match.start()] = cuts[match.start() + 1] = cuts[match.end()] = 1

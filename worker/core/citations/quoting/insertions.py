@@ -12,6 +12,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from worker.core.citations.quoting.letter_case import is_word_of_one_letter
 from worker.core.citations.quoting.limits import counts, denies
 from worker.core.citations.quoting.word_lists import word_lists, words_of
 
@@ -131,6 +132,8 @@ class _Insertion:
     def may_replace(self, replaced: str) -> bool:
         """Whether they may stand for these words of the chunk, or be added where there are none."""
         old = _tokens(replaced)
+        if self._changes_a_letter(replaced):
+            return False
         if self.are_function(old):
             return self.is_function or self.is_name()
         if not _PLAIN.fullmatch(replaced) or denies(replaced, self.languages) or counts(replaced, self.languages):
@@ -138,6 +141,15 @@ class _Insertion:
         if self.is_function and self.has_pronoun:
             return self.has_name(replaced.split(), determined=self.is_common(old[0]))
         return self.is_inflection_of(old) or (self.is_name() and self.shares_name_with(old))
+
+    def _changes_a_letter(self, replaced: str) -> bool:
+        """Whether a single letter stands for itself in another case: N is not n."""
+        letters = {word for word in replaced.split() if len(word) == 1}
+        return any(
+            word.swapcase() in letters - {word} and not is_word_of_one_letter(word, self._chunk.text)
+            for word in self._words
+            if len(word) == 1
+        )
 
     @property
     def is_function(self) -> bool:

@@ -6,6 +6,7 @@ of a unit, an option or an identifier: a reader sees as much. In any other quote
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -129,8 +130,21 @@ def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
     # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
     if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
         return True
-    is_word_too = len(own) == 1 or frozenset((quoted, own)) in word_lists().told_apart_by_case
+    if len(own) == 1:
+        is_word = begins and is_word_of_one_letter(INVISIBLE.sub("", word.own), chunk.text)
+        return not is_word and not _is_in_capitals(words, i)
+    is_word_too = frozenset((quoted, own)) in word_lists().told_apart_by_case
     return is_word_too and not begins and not _is_in_capitals(words, i)
+
+
+def is_word_of_one_letter(letter: str, text: str) -> bool:
+    """Whether a letter is a word in the language of a text (a, I, и); any other is a variable, a mark or a name."""
+    return letter.casefold() in _letters_of(text)
+
+
+@functools.lru_cache(maxsize=16)
+def _letters_of(text: str) -> frozenset[str]:
+    return word_lists().letters_of(text)
 
 
 _AROUND = 6

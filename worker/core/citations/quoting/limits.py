@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 from worker.core.citations.quoting.word_lists import word_lists, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from worker.core.citations.quoting.word_lists import Language
 
 
-def denies(text: str, languages: Sequence[Language] = ()) -> bool:
+def denies(text: str, languages: Sequence[Language] = (), shared: Collection[str] = ()) -> bool:
     """Whether a text denies or limits something.
 
     Args:
         text: the text.
         languages: what it is in: words that are also common ones of other languages count as well.
+        shared: such words that count too, whatever its languages.
 
     >>> denies("can't"), denies("does NOT"), denies("ikke"), denies("不可"), denies("n’est"), denies("the mayor")
     (True, True, True, True, True, False)
@@ -27,7 +28,10 @@ def denies(text: str, languages: Sequence[Language] = ()) -> bool:
     if lists.inside.search(text):
         return True
     return any(
-        word in lists.denying or word.endswith("n't") or any(word in language.shared for language in languages)
+        word in lists.denying
+        or word in shared
+        or word.endswith("n't")
+        or any(word in language.shared for language in languages)
         for word in _pieces_of(text)
     )
 

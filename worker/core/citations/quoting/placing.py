@@ -131,7 +131,7 @@ def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[
     """Where the parts stand, with what lies between them and what was put into them."""
     text = chunk.text.text
     put_in = [
-        _put_in(insertion, [text[slice(*match.span)] for match in matches], _gaps(matches, text))
+        _put_in(insertion, [text[slice(*match.span)] for match in matches], _gaps(matches, text), chunk.text)
         for part, matches in zip(reading, parts, strict=True)
         for insertion in part.insertions
     ]
@@ -142,7 +142,7 @@ def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[
 
 def _left_out(span: Span, chunk: Prepared) -> LeftOut:
     between = chunk.text[slice(*span)]
-    denied = denies(between, chunk.languages) or counts(between, chunk.languages)
+    denied = denies(between, chunk.languages, chunk.shared_words) or counts(between, chunk.languages)
     return LeftOut(span, prepare(between).words, denied)
 
 
@@ -151,14 +151,14 @@ def _gaps(matches: Sequence[Match], text: str) -> list[str]:
     return [text[one.span[1] : other.span[0]].strip() for one, other in itertools.pairwise(matches)]
 
 
-def _put_in(insertion: Insertion, pieces: Sequence[str], gaps: Sequence[str]) -> PutIn:
+def _put_in(insertion: Insertion, pieces: Sequence[str], gaps: Sequence[str], chunk: Prepared) -> PutIn:
     if insertion.letters is None:
         replaced = gaps[insertion.pieces - 1] if 0 < insertion.pieces < len(pieces) else ""
     else:
         letters = "".join(filter(str.isalpha, "".join(pieces)))
         replaced = letters[insertion.letters : insertion.letters + len(insertion.text)]
     both = f"{insertion.text} {replaced}"
-    return PutIn(insertion.text, replaced, denies(both) or counts(both))
+    return PutIn(insertion.text, replaced, denies(both, (), chunk.shared_words) or counts(both))
 
 
 def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:

@@ -38,6 +38,8 @@ class Language:
         denials: what denies; denying: what denies or limits.
         counting: what counts.
         shared: what denies, limits or counts, and is a common word of another language.
+        ordinary: shared words of other languages that are ordinary ones in it.
+        letters: words of one letter.
         parts, joints: of what number words are made that are written together.
         pronouns: personal, possessive, demonstrative and relative ones; none that denies, limits or counts.
         articles: definite and indefinite ones.
@@ -50,6 +52,8 @@ class Language:
     denying: frozenset[str]
     counting: frozenset[str]
     shared: frozenset[str]
+    ordinary: frozenset[str]
+    letters: frozenset[str]
     parts: frozenset[str]
     joints: frozenset[str]
     pronouns: frozenset[str]
@@ -98,7 +102,9 @@ class WordLists:
     Attributes:
         languages: in the order of the data.
         denying, counting: the words of all languages.
-        inside: what denies, limits or counts wherever it stands; None of a text: it has none of these.
+        inside: what denies, limits or counts wherever it stands, and phrases; None of a text: it has none of these.
+        attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies; other matches say nothing.
+        units: there, a ``unit`` after a number.
         told_apart_by_case: pairs of words.
         notes: what an editor says of a quote.
     """
@@ -107,6 +113,8 @@ class WordLists:
     denying: frozenset[str]
     counting: frozenset[str]
     inside: re.Pattern[str]
+    attached: re.Pattern[str]
+    units: re.Pattern[str]
     told_apart_by_case: frozenset[frozenset[str]]
     notes: frozenset[str]
 
@@ -116,11 +124,62 @@ class WordLists:
         >>> [language.name for language in word_lists().languages_of("The pump of the mill is his.")]
         ['English']
         """
-        words = words_of(text[:_ENOUGH])
-        found = Counter(i for word in words for i in self._common.get(word, ()))
+        words, found = self._common_words_of(text)
         most = max(found.values(), default=0)
         least = max(_FEWEST, len(words) * _SHARE, most * _OF_THE_MOST)
         return tuple(language for i, language in enumerate(self.languages) if found[i] >= least)
+
+    def shared_of(self, text: str) -> frozenset[str]:
+        """The shared words that deny, limit or count in a text.
+
+        Those of every language, but for words that are ordinary in a language of which the text has at least two common
+        words, the word itself aside, and more than of those in which it denies.
+
+        >>> sorted({"ei", "of", "to"} & word_lists().shared_of("Pumppu ei saa olla auki."))
+        ['ei', 'of', 'to']
+        >>> sorted({"ei", "of", "to"} & word_lists().shared_of("The pump of the mill is open."))
+        ['ei']
+        """
+        words, found = self._common_words_of(text)
+        times = Counter(words)
+
+        def most(word: str, languages: list[int]) -> int:
+            own = times[word]
+            return max((found[i] - own * (word in self.languages[i].common) for i in languages), default=-1)
+
+        return frozenset(
+            word
+            for word, (denying, ordinary) in self._shared.items()
+            if most(word, ordinary) <= max(1, most(word, denying))
+        )
+
+    def letters_of(self, text: str) -> frozenset[str]:
+        """The words of one letter in a text: those of the languages of which it has most common words, or of all."""
+        _, found = self._common_words_of(text)
+        most = max(found.values(), default=0)
+        spoken = [
+            language for i, language in enumerate(self.languages) if most < _FEWEST or found[i] >= most * _OF_THE_MOST
+        ]
+        return frozenset().union(*(language.letters for language in spoken))
+
+    def _common_words_of(self, text: str) -> tuple[list[str], Counter[int]]:
+        """The words that tell a text's language, and how many are common ones of each language."""
+        words = words_of(text[:_ENOUGH])
+        return words, Counter(i for word in words for i in self._common.get(word, ()))
+
+    @functools.cached_property
+    def _shared(self) -> dict[str, tuple[list[int], list[int]]]:
+        """For each shared word, in which languages it denies, limits or counts, and in which it is an ordinary one."""
+        every = enumerate(self.languages)
+        words = {word for language in self.languages for word in language.shared}
+        languages = list(every)
+        return {
+            word: (
+                [i for i, language in languages if word in language.shared],
+                [i for i, language in languages if word in language.ordinary | language.common],
+            )
+            for word in words
+        }
 
     @functools.cached_property
     def _common(self) -> dict[str, list[int]]:
@@ -139,18 +198,43 @@ _SHARE, _OF_THE_MOST = 0.05, 0.6
 """The share of common words in a text of a language; and how many it has at least of the language that has most."""
 
 
+# Before a unit of scripts without spaces.
+_NUMERALS = "〇零一二三四五六七八九十百千万萬亿億兆两兩半数數几幾何"
+
+
+def _any(words: list[str]) -> str:
+    return "|".join(map(re.escape, words))
+
+
 @functools.cache
 def word_lists() -> WordLists:
     """The word lists of all languages."""
     data = tomllib.loads((pkgutil.get_data(__package__, "word_lists.toml") or b"").decode())
     pairs, notes = data.pop("case")["pairs"].split(), data.pop("notes")["phrases"]
     languages = tuple(_language(name, table) for name, table in data.items())
-    inside = sorted({word.replace("_", " ") for table in data.values() for word in table.get("inside", "").split()})
+
+    def every(key: str) -> list[str]:
+        """The words of all languages, the longest first."""
+        found = {word.replace("_", " ") for table in data.values() for word in table.get(key, "").split()}
+        return sorted(found, key=lambda word: (-len(word), word))
+
+    phrases = "|".join(
+        re.escape(phrase.strip()).replace(r"\ ", r"\s+")
+        for table in data.values()
+        for phrase in table.get("phrases", "").split(";")
+        if phrase.strip()
+    )
+    patterns = [*every("patterns"), rf"(?<!\w)(?i:{phrases})(?!\w)"]
     return WordLists(
         languages=languages,
         denying=frozenset(chain.from_iterable(language.denying for language in languages)),
         counting=frozenset(chain.from_iterable(language.counting for language in languages)),
-        inside=re.compile("|".join(map(re.escape, inside))),
+        inside=re.compile("|".join([*map(re.escape, every("inside")), *patterns])),
+        attached=re.compile(
+            rf"{_any(every('unattached'))}|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
+            rf"|(?<!^)(?P<ending>{_any(every('attached_endings'))})"
+        ),
+        units=re.compile(rf"[\d{_NUMERALS}][ \u00a0\u3000]?(?P<unit>{_any(every('units'))})"),
         told_apart_by_case=frozenset(map(frozenset[str], zip(pairs[::2], pairs[1::2], strict=True))),
         notes=frozenset(" ".join(note.split()) for note in notes.split(";")),
     )
@@ -166,6 +250,8 @@ def _language(name: str, table: dict[str, Any]) -> Language:
         denying=words("denials", "limits"),
         counting=words("numbers"),
         shared=words("shared"),
+        ordinary=words("ordinary"),
+        letters=words("letters"),
         parts=words("number_parts"),
         joints=words("number_joints"),
         pronouns=words("pronouns"),

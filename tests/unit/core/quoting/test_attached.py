@@ -1,0 +1,242 @@
+"""Signs before numbers, paths and options, prefixes and units of scripts without spaces: they are not cut off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, is_broad, plant, refused
+from tests.unit.growth import assert_linear
+
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting.forms import prepare
+
+if TYPE_CHECKING:
+    import random
+
+AGE = "Age ≥ 18 years, dose < 5 mg, gain + 6 dB, x ≠ 7 here, − 5 °C"
+
+SIGNS = [
+    *((AGE, quote) for quote in ("18 years, dose", "5 mg", "6 dB", "7 here", "5 °C", "Age ≥", "gain +")),
+    ("if x != 7 of them", "7 of them"),
+    ("if x != 7 of them", "= 7 of them"),
+    ("if x <= 7 of them", "= 7 of them"),
+    ("if x >= 7 of them", "7 of them"),
+    ("if x !=7 of them", "=7 of them"),
+    ("Age ≥\n18 years or more", "18 years or more"),
+    ("Age ≥\u00a018 years or more", "18 years or more"),
+    ("at ≥ −5 degrees", "−5 degrees"),
+    ("it costs > $5 or so", "$5 or so"),
+    ("a dose of ± 5 mg or so", "5 mg or so"),
+    ("a dose of ~ 5 mg or so", "5 mg or so"),
+    ("a dose of ≈ 5 mg or so", "5 mg or so"),
+    ("a dose of ≪ 5 mg or so", "5 mg or so"),
+    ("a dose of ⩽ 5 mg or so", "5 mg or so"),
+    ("a dose of ⩽5 mg or so", "5 mg or so"),
+    ("a dose of ≦ 5 mg or so", "5 mg or so"),
+    ("a dose of < .5 mg or so", ".5 mg or so"),
+    ("a root of √ 5 or so", "5 or so"),
+    ("bei einer Dosis < 5 mg täglich", "5 mg täglich"),
+    ("à partir de ≥ 18 ans révolus", "18 ans révolus"),
+    ("при дозе > 5 мг в сутки", "5 мг в сутки"),
+    ("عند جرعة > ٥ ملغ يوميا", "٥ ملغ يوميا"),
+    ("用量 ≤ 5 毫克每日", "5 毫克每日"),
+]
+NO_SIGNS = [
+    *((AGE, quote) for quote in ("≥ 18 years", "< 5 mg", "+ 6 dB", "≠ 7 here", "− 5 °C", "Age", "gain", "years, dose")),
+    ("so 3 + 5 is 8", "5 is 8"),
+    ("so x + 2 is 8", "2 is 8"),
+    ("an age of 2,310 ± 35 yr", "35 yr"),
+    ("an age of 2,310 ± 35 yr", "an age of 2,310 ±"),
+    ("so (a) + 2 is 8", "2 is 8"),
+    ("so x = 7 it is", "7 it is"),
+    ("+ 5 mg twice daily", "5 mg twice daily"),
+    ("a list:\n  + 5 mg twice daily", "5 mg twice daily"),
+    ("> 5 mg twice daily", "5 mg twice daily"),
+    ("> > 5 mg twice daily", "5 mg twice daily"),
+    ("it is <b> 5 mg </b> daily", "5 mg"),
+    ("a step -> 5 of them", "5 of them"),
+    ("in C++ 5 of them", "5 of them"),
+    ("~~old~~ 5 of them", "5 of them"),
+    ("in rooms 3 - 5 of it", "5 of it"),
+    ("in rooms 3 − 5 of it", "5 of it"),
+    ("we had - 5 items of it", "5 items of it"),
+    ("more +\n\n5 mg twice daily", "5 mg twice daily"),
+]
+
+NAMES = [
+    ("Code: `rm -rf /tmp` and so", "rm -rf /"),
+    ("Code: `rm -rf /tmp` and so", "`rm -rf /"),
+    ("Code: `rm -rf /tmp` and so", "`rm -rf /`"),
+    ("Code: `rm -rf /tmp` and so", "Code: rm -rf /"),
+    ("Code: `rm -rf /tmp` and so", "rf /tmp"),
+    ("Code: `rm -rf /tmp/x` and so", "rm -rf /tmp"),
+    ("do rm -rf ~/tmp now", "rm -rf ~"),
+    ("do rm -rf ~/tmp now", "rm -rf ~/"),
+    ("do rm -rf ./tmp now", "rm -rf ."),
+    ("do rm -rf ../tmp now", "rm -rf .."),
+    ("do rm -rf src/* now", "rm -rf src/"),
+    ("do rm -rf src/* now", "rm -rf src"),
+    ("do rm -rf /tmp/*.log now", "rm -rf /tmp/*"),
+    ("do rm *.log now", "do rm *"),
+    ("do rm -rf $HOME/tmp now", "rm -rf $HOME"),
+    ("do git push --force now", "force now"),
+    ("do git push --force now", "-force now"),
+    ("do git push --force-with-lease now", "do git push --force"),
+    ("do ls --color=auto now", "do ls --color"),
+    ("do cc -march=native now", "march=native now"),
+    ("do cat .bashrc now", "bashrc now"),
+    ("import java.util.List now", "import java.util"),
+    ("import os.path now", "import os"),
+    ("call json.Load(x) now", "call json"),
+    ("open C:\\Users now", "open C:"),
+    ("open C:\\Users now", "open C"),
+    ("open C:\\Users now", "Users now"),
+    ("see https://a.org/x?y=1 now", "see https://a.org/x"),
+    ("see https://a.org/x?y=1 now", "see https"),
+    ("see https://a.org/x?y=1 now", "a.org/x?y=1 now"),
+    ("führe rm -rf /tmp jetzt aus", "führe rm -rf /"),
+    ("выполните rm -rf /tmp сейчас", "выполните rm -rf /"),
+    ("执行 rm -rf /tmp 命令", "执行 rm -rf /"),
+]
+NO_NAMES = [
+    ("Code: `rm -rf /tmp` and so", "rm -rf /tmp"),
+    ("Code: `rm -rf /tmp` and so", "/tmp"),  # noqa: S108
+    ("Code: `rm -rf /tmp` and so", "-rf /tmp"),
+    ("Code: `rm -rf /tmp` and so", "and so"),
+    ("do rm -rf src/* now", "src/* now"),
+    ("do git push --force now", "git push"),
+    ("do git push --force now", "--force now"),
+    ("he left --the old man-- and", "the old man"),
+    ("it ends.The desk hums", "The desk hums"),
+    ("it ends.The desk hums", "it ends."),
+    ("see https://a.org/x.", "see https://a.org/x"),
+    ("see (https://a.org/x), then", "https://a.org/x"),
+    ("see <https://a.org/x> then", "https://a.org/x"),
+    ("for this and/or that", "and/or that"),
+    ("this / or that", "or that"),
+    ("in the `vault/` room", "vault/"),
+    ("-Open two valves", "Open two valves"),
+    ("text\n-Open two valves", "Open two valves"),
+    ("cat a.txt and so", "and so"),
+    ("it <b>hums</b> here", "hums"),
+    ("the desk—the old one—hums", "the old one"),
+]
+
+PARTS = [
+    ("未成年者は入場できません", "成年者は入場できません"),
+    ("未成年者は入場できません", "未成年者は入場でき"),
+    ("非公開の会議です", "公開の会議です"),
+    ("無許可の工事です", "許可の工事です"),
+    ("不可能な計画です", "可能な計画です"),
+    ("未確認の情報です", "確認の情報です"),
+    ("これは別会社の件です", "会社の件です"),
+    ("水を使わずに運転する", "水を使わ"),
+    ("これは安全ではない", "これは安全では"),
+    ("毎日動かなかったのだ", "毎日動か"),
+    ("約12時間です", "約12時"),
+    ("重さ5キログラムです", "重さ5キロ"),
+    ("約3日間です", "約3日"),
+    ("非处方药可以购买", "处方药可以购买"),
+    ("没有来过", "有来过"),
+    ("不安全的阀门", "安全的阀门"),
+    ("不\n安全的阀门", "安全的阀门"),
+    ("无许可的工程", "许可的工程"),
+    ("無許可的工程", "許可的工程"),
+    ("未经批准的工程", "经批准的工程"),
+    ("勿打开阀门", "打开阀门"),
+    ("沒有來過這裡", "有來過這裡"),
+    ("服用5毫克药物", "服用5毫"),
+    ("服用5 毫克药物", "服用5 毫"),
+    ("服用五毫克药物", "服用五毫"),
+    ("长度12厘米左右", "长度12厘"),
+    ("运行24小时左右", "运行24小"),
+    ("运行24小时左右", "时左右"),
+    ("温度38摄氏度以下", "温度38摄氏"),
+    ("面积5平方公里左右", "面积5平方"),
+    ("溫度38攝氏度以下", "溫度38攝氏"),
+    ("หนัก 5 กิโลกรัมครับ", "หนัก 5 กิโล"),
+    ("หนัก 5 มิลลิกรัมครับ", "หนัก 5 มิลลิ"),
+]
+NO_PARTS = [
+    ("未成年者は入場できません", "未成年者は入場できません"),
+    ("未成年者は入場できません", "未成年者"),
+    ("会議は非公開です", "会議は"),
+    ("非公開の会議です", "の会議です"),
+    ("特別料金の会議です", "料金の会議です"),
+    ("約12時間です", "約12時間"),
+    ("約12時です", "約12時"),
+    ("約12時間です", "です"),
+    ("まず機械を見る", "機械を見る"),
+    ("非处方药可以购买", "非处方药"),
+    ("特别重要的规定", "重要的规定"),
+    ("区别对待的规定", "对待的规定"),
+    ("沉没船只的规定", "船只的规定"),
+    ("没有来过", "没有"),
+    ("本规定不适用于学生", "本规定"),
+    ("本规定不适用于学生", "不适用于学生"),
+    ("服用5毫克药物", "服用5毫克"),
+    ("服用5毫克药物", "药物"),
+    ("运行24小时左右", "24小时"),
+    ("你来不来？我来", "我来"),
+    ("对不？好的", "好的"),
+    ("หนัก 5 กิโลกรัมครับ", "หนัก 5 กิโลกรัม"),
+]
+
+
+def check(quote: str, text: str) -> str:
+    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
+
+
+@pytest.mark.parametrize(("text", "quote"), [*SIGNS, *NAMES, *PARTS])
+def test_what_belongs_to_it_is_not_cut_off(text: str, quote: str) -> None:
+    """Nor where the quote is normalised or its marks are set aside."""
+    assert check(quote, text) == "not_found"
+    assert check(f"“{quote}”", text) == "not_found"
+    assert check(f"… {quote} …", text) == "not_found"
+
+
+@pytest.mark.parametrize(("text", "quote"), [*NO_SIGNS, *NO_NAMES, *NO_PARTS])
+def test_what_stands_beside_it_may_be(text: str, quote: str) -> None:
+    """Terms of a sum, items of a list, tags, dashes, whole words and units."""
+    assert check(quote, text) == "verbatim"
+
+
+COMPARED = ["≥ 18", "< 5", "> 12.5", "≤ 40", "≠ 7", "± 3", "~ 5", "≈ 9", "− 5", ">= 18", "!= 7"]
+
+
+def cut(rng: random.Random, text: Text) -> Made:
+    """A quote begins at the number, or ends before it."""
+    compared = rng.choice(COMPARED)
+    chunk, before, after = plant(rng, text, f"some {compared} of them")
+    sign, number = compared.split()
+    return Made(rng.choice([f"{number} of them{after}", f"{before}some {sign}"]), chunk)
+
+
+def whole(rng: random.Random, text: Text) -> Made:
+    """A quote begins at the sign, or ends before it."""
+    compared = rng.choice(COMPARED)
+    chunk, before, after = plant(rng, text, f"some {compared} of them")
+    return Made(rng.choice([f"{compared} of them{after}", f"{before}some", f"{before}some {compared} of"]), chunk)
+
+
+def test_rules() -> None:
+    """In every text, whatever its language."""
+    altered, honest = cases(cut), cases(whole)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("≥ ", "<a", "> ", "+ 5", "=", "/", "/a", "~/", "a://", "://.", "--a", "-a ", "--a a-- ", ".a", "a.B(", "*."),
+        *("a.b.C", "不", "未成", "ない", "5毫", "别 ", "特", "五千克", "ab.cd."),
+    ],
+)
+def test_any_text_is_linear(unit: str) -> None:
+    """Where a quote may begin and end is found in linear time."""
+    assert_linear(lambda text: prepare(text).cuts, unit, 8_000)

@@ -1,0 +1,119 @@
+"""Columns, lines and paragraphs with a number each are not one number with a space in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, is_broad, plant, refused
+
+from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting.findings import QuotedChunk
+
+if TYPE_CHECKING:
+    import random
+
+SALES = "Region\tSales\tLoss\nNorth\t25\t000\nSouth\t7\t350"
+SPACED = "North  25  000  7"
+
+JOINED = [
+    (SALES, "North 25 000"),
+    (SALES, "25 000"),
+    (SALES, "7 350"),
+    (SALES, "North 25\u202f000"),
+    (SALES, "SOUTH 7 350"),
+    (SALES, "North 25\n000"),
+    (SPACED, "North 25 000 7"),
+    (SPACED, "25 000"),
+    (SPACED, "North 25 000"),
+    ("Sales were 12\n\n500 people came", "Sales were 12 500 people came"),
+    ("Sales were 12\n\n500 people came", "12 500 people"),
+    ("Sales were 12\n\n500 people came", "12\n500 people"),
+    ("Sales were 12\u2029500 people came", "12 500 people"),
+    ("We bought 12\n500 people came", "We bought 12 500 people came"),
+    ("We bought 12\r\n500 people came", "We bought 12\u00a0500 people came"),
+    ("We bought 12\n500 people came", "We bought 12  500 people came"),
+    ("We bought 1 250\n000 of it", "We bought 1 250 000 of it"),
+    ("We bought 1.234\t567 of it", "We bought 1.234 567 of it"),
+    ("add 1\t1/2 cups of it", "add 1 1/2 cups of it"),
+    ("add 1\n\n1/2 cups of it", "add 1 1/2 cups of it"),
+    ("add 1\t½ cups of it", "add 1 ½ cups of it"),
+    ("Es waren 12\n\n500 Leute kamen", "Es waren 12 500 Leute"),
+    ("Il y en a 25\t000 ou plus", "Il y en a 25 000 ou plus"),
+    ("Их было 12\t500 или больше", "Их было 12 500 или больше"),
+    ("共有 25\t000 件记录", "共有 25 000 件记录"),
+    ("عدد ٢٥\t٠٠٠ من الناس", "عدد ٢٥ ٠٠٠ من الناس"),
+    ("it costs 25 000 in all", "it costs 25\t000 in all"),
+    ("it costs 25 000 in all", "it costs 25\n\n000 in all"),
+    ("| **25**\t000 of it", "25 000 of it"),
+]
+APART = [
+    (SALES, "North\t25\t000", "verbatim"),
+    (SALES, "7\t350", "verbatim"),
+    (SALES, "North\t25", "verbatim"),
+    (SALES, "South\t7", "verbatim"),
+    (SALES, "North 25", "normalised"),
+    (SALES, "South 7", "normalised"),
+    (SALES, "Region Sales Loss North", "normalised"),
+    (SALES, "North  25  000", "normalised"),
+    (SPACED, "North\t25\t000\t7", "normalised"),
+    (SPACED, "North 25", "normalised"),
+    ("We bought 12\n500 people came", "We bought 12\n500 PEOPLE came", "normalised"),
+    ("We bought 12\n500 people came", "We bought 12\r\n500 people came", "normalised"),
+    ("Sales were 12\n\n500 people came", "Sales were 12\n \n500 people came", "normalised"),
+    ("it costs 25 000 in all", "it costs 25\n000 in all", "normalised"),
+    ("it costs 25 000 in all", "it costs 25\u00a0000 in all", "normalised"),
+    ("it costs 25 000 in all", "it costs 25  000 in all", "normalised"),
+    ("In 2019\n500 people came", "In 2019 500 people came", "normalised"),
+    ("it is 7\t12 or so here", "it is 7 12 or so here", "normalised"),
+    ("it is 7\t1234 or so here", "it is 7 1234 or so here", "normalised"),
+    ("it is 12.5\t350 or so", "it is 12.5 350 or so", "normalised"),
+    ("it is 7\tm 350 or so", "it is 7 m 350 or so", "normalised"),
+    ("Die Pumpe 7\n\nläuft 350 Tage", "Die Pumpe 7 läuft 350 Tage", "normalised"),
+]
+
+
+def check(quote: str, text: str) -> str:
+    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
+
+
+@pytest.mark.parametrize(("text", "quote"), JOINED)
+def test_two_numbers_are_not_joined(text: str, quote: str) -> None:
+    """Nor is one made two by a tab or a paragraph."""
+    assert check(quote, text) == "not_found"
+
+
+@pytest.mark.parametrize(("text", "quote", "verdict"), APART)
+def test_columns_and_lines_that_stay_apart(text: str, quote: str, verdict: str) -> None:
+    """What keeps the white space's kind, or reads as two numbers anyway."""
+    assert check(quote, text) == verdict
+
+
+GROUPS = [("25", "000"), ("7", "350"), ("340", "120"), ("12 500", "000"), ("٢٥", "٠٠٠"), ("-4", "210")]
+DIVIDING = ["\t", "  ", " \t", "\n", "\r\n", "\n\n", "\n   ", "\n \n", "     "]
+
+
+def joined(rng: random.Random, text: Text) -> Made:
+    """Numbers in columns or lines of their own, with one space between them in the quote."""
+    one, other = rng.choice(GROUPS)
+    chunk, before, after = plant(rng, text, f"some {one}{rng.choice(DIVIDING)}{other} of them")
+    space = rng.choice(" \u00a0\u202f\u2009")
+    return Made(f"{before}some {one}{space}{other} of them{after}", chunk)
+
+
+def apart(rng: random.Random, text: Text) -> Made:
+    """The same, with the chunk's own white space there and another one elsewhere."""
+    one, other = rng.choice(GROUPS)
+    numbers = f"{one}{rng.choice(DIVIDING)}{other}"
+    chunk, before, after = plant(rng, text, f"some {numbers} of them")
+    space = rng.choice(["  ", "\n", "\u00a0"])
+    return Made(f"{before.replace(' ', space)}some{space}{numbers}{space}of them{after.replace(' ', space)}", chunk)
+
+
+def test_rules() -> None:
+    """In every text, whatever its language."""
+    altered, honest = cases(joined), cases(apart)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []

@@ -1,0 +1,179 @@
+"""Rights that the worker's role lacks, each with the command that grants it.
+
+Postgres answers a question for a table by name with an error where its schema may not be used, and tells of other
+missing rights only when a statement is run: so both are looked for at the start, before a job meets them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Role(NamedTuple):
+    """The worker's role.
+
+    Attributes:
+        quoted: its name, as SQL.
+        memberships: oids of all roles that it is a member of, and its own.
+    """
+
+    quoted: str
+    memberships: frozenset[int]
+
+
+_SCHEMA = "SELECT quote_ident(nspname), has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+
+_QUOTED = """
+SELECT string_agg(quote_ident(part), '.' ORDER BY place) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, place)
+"""
+
+_UNREADABLE = """
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid = ANY (%s::oid[]) AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1
+"""
+
+# pgvector's operator of cosine distance, where the role does not find it without naming its schema.
+_OPERATOR = """
+SELECT quote_ident(n.nspname), has_schema_privilege(n.oid, 'USAGE'), quote_ident(current_user),
+       current_setting('search_path')
+  FROM pg_operator o
+  JOIN pg_type t ON t.oid = o.oprleft AND t.typname = 'vector'
+  JOIN pg_namespace n ON n.oid = o.oprnamespace
+ WHERE o.oprname = '<=>'
+   AND NOT EXISTS (SELECT FROM pg_operator v JOIN pg_type vt ON vt.oid = v.oprleft AND vt.typname = 'vector'
+                    WHERE v.oprname = '<=>' AND pg_operator_is_visible(v.oid))
+ ORDER BY 1 LIMIT 1
+"""
+
+_SHORT_WAIT = "SET LOCAL lock_timeout = '100ms'"
+
+
+def hidden_schema(connection: psycopg.Connection[Any], table: str) -> str | None:
+    """Return the schema that a table's name states, as SQL, where the role may not use it; None where it may."""
+    schema, dot, _ = table.partition(".")
+    row = connection.execute(_SCHEMA, (schema,)).fetchone() if dot else None
+    return row[0] if row is not None and not row[1] else None
+
+
+def quoted_name(connection: psycopg.Connection[Any], *parts: str) -> str:
+    """Return a name as SQL, with quotation marks where Postgres needs them: for commands that people copy."""
+    (quoted,) = connection.execute(_QUOTED, ([*parts],)).fetchone() or ("",)
+    return str(quoted)
+
+
+_SOURCES = """
+WITH RECURSIVE below (oid, root, attname) AS (
+  SELECT to_regclass(%(relation)s)::oid, NULL::oid, NULL::name
+  UNION
+  SELECT child.oid, child.root, child.attname FROM below b, LATERAL (
+    SELECT d.refobjid AS oid, CASE WHEN r.relkind <> 'v' THEN r.oid END AS root,
+           CASE WHEN r.relkind <> 'v' THEN a.attname END AS attname
+      FROM pg_rewrite w
+      JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'n'
+      JOIN pg_class r ON r.oid = d.refobjid
+      LEFT JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+      LEFT JOIN pg_type t ON t.oid = a.atttypid
+     WHERE w.ev_class = b.oid
+       AND (r.relkind = 'v' OR a.attname = %(column)s OR t.typname = ANY (%(types)s::text[]))
+    UNION ALL
+    SELECT inhrelid, b.root, b.attname FROM pg_inherits WHERE inhparent = b.oid AND b.root IS NOT NULL
+  ) AS child
+)
+SELECT c.oid, c.oid::regclass::text, quote_ident(attname), b.root, b.attname = %(column)s
+  FROM below b JOIN pg_class c USING (oid) WHERE c.relkind = 'r' AND attname IS NOT NULL ORDER BY 1
+"""
+
+
+def sources(
+    connection: psycopg.Connection[Any], relation: str, column: str, types: Sequence[str] = ()
+) -> dict[int, tuple[str, str]] | None:
+    """Return the tables below a view that hold a column of it, by oid: each with its name and the column's, as SQL.
+
+    Args:
+        connection: any.
+        relation: the view, as SQL.
+        column: as the view calls it.
+        types: names of types that only such a column has: it may be called otherwise below the view.
+
+    Returns:
+        None where more than one table, or more than one column of one, may be meant.
+    """
+    values = {"relation": relation, "column": column, "types": [*types]}
+    found = connection.execute(_SOURCES, values).fetchall()
+    named = [row for row in found if row[4]] or found
+    if len({(root, name) for _, _, name, root, _ in named}) != 1:
+        return None
+    return {oid: (table, name) for oid, table, name, _, _ in named}
+
+
+def oid_of(connection: psycopg.Connection[Any], quoted: str) -> int | None:
+    """Return the oid of a relation, by its name as SQL; its schema must be one that the role may use."""
+    row = connection.execute("SELECT to_regclass(%s)::oid", (quoted,)).fetchone()
+    return row[0] if row is not None else None
+
+
+def usage(schema: str, role: Role) -> str:
+    """Return the command that lets the role use a schema."""
+    return f"GRANT USAGE ON SCHEMA {schema} TO {role.quoted}"
+
+
+def operator_problems(connection: psycopg.Connection[Any]) -> Iterator[str]:
+    """Say that the role does not find pgvector's operators, without which no search is answered."""
+    row = connection.execute(_OPERATOR).fetchone()
+    if row is None:
+        return
+    schema, usable, role, path = row
+    cure = f"ALTER ROLE {role} SET search_path = {path}, {schema}"
+    if not usable:
+        cure = f"GRANT USAGE ON SCHEMA {schema} TO {role}"
+    yield f"pgvector is in the schema {schema}, where the worker's role does not find it: {cure}"
+
+
+def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Sequence[str]) -> str | None:
+    """Read no row of these columns of a table or view; return the SQLSTATE of a refusal, None where there is none.
+
+    A table that is locked meanwhile is taken for readable: a job would wait for it.
+    """
+    read = sql.SQL("SELECT {} FROM {} WHERE false").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(*table.split("."))
+    )
+    try:
+        with connection.transaction():
+            connection.execute(_SHORT_WAIT)
+            connection.execute(read)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
+        return None
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is None:
+            raise
+        return error.sqlstate
+    return None
+
+
+def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], role: Role) -> str:
+    """Say why a table or view can't be read, and what mends it.
+
+    Args:
+        connection: of the role.
+        table: as settings name it.
+        state: the SQLSTATE of the refusal.
+        read: oids of the table and of what it reads.
+        role: who may not.
+    """
+    if state != psycopg.errors.InsufficientPrivilege.sqlstate:
+        return f"Postgres refuses every read of {table} (SQLSTATE {state}): check its policies, and what a view calls"
+    missing = [name for (name,) in connection.execute(_UNREADABLE, ([*read],)).fetchall()]
+    if missing:
+        return f"the worker's role may not read all of {table}: GRANT SELECT ON {', '.join(missing)} TO {role.quoted}"
+    return (
+        f"the worker's role may not call a function that {table} needs: GRANT EXECUTE on it, and USAGE on its schema, "
+        f"to {role.quoted}"
+    )

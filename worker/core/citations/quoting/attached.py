@@ -1,0 +1,147 @@
+"""What belongs to a word or a number although white space or punctuation stands between: signs, paths, prefixes.
+
+Each function gives spans of positions, both ends included, at which no quote may begin or end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from worker.core.citations.quoting.characters import CLASSES, compatible
+from worker.core.citations.quoting.word_lists import word_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Held = tuple[int, int]
+
+
+def held_together(text: str, classes: str) -> Iterator[Held]:
+    """Where a quote may neither begin nor end, beside what `forms` knows by the classes of characters alone.
+
+    >>> list(held_together("at ≥ 18 kg", "LLs+sDDsLL")), list(held_together("rm /tmp", "LLs/LLL"))
+    ([(4, 5)], [(4, 4)])
+    """
+    if "+" in classes:
+        yield from _signs(text, classes)
+    if "/" in classes:
+        yield from _paths(text)
+    if "-" in classes:
+        yield from _options(text)
+    if "." in classes:
+        yield from _dotted_names(text)
+    if "C" in classes or "N" in classes:
+        yield from _without_spaces(text)
+
+
+# --- signs before numbers -----------------------------------------------------------------------
+
+_SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?\.?[DF])")
+_COMPARE = frozenset("<>!~")
+_LONGEST_TAG, _AROUND = 200, 8
+
+
+def _signs(text: str, classes: str) -> Iterator[Held]:
+    """Between a sign or a comparison and its number: ``≥ 18``, ``+ 6``; and inside a comparison: ``!= 7``."""
+    for match in _SIGN_AND_GAP.finditer(classes):
+        place = match.start()
+        if text[place] == "=" and text[place - 1 : place] in _COMPARE:
+            yield place, match.end()
+        elif match["gap"] and _is_sign_of_number(text, place):
+            yield place + 1, match.end()
+
+
+def _is_sign_of_number(text: str, place: int) -> bool:
+    """Whether the sign at a place, with white space after it, says something of the number.
+
+    Not a plus or ± between terms, an equals sign, a tag or an arrow; nor at the beginning of a line, where Markdown has
+    bullets and quoted text.
+    """
+    sign, before = compatible(text[place]), text[max(0, place - _AROUND) : place]
+    if sign == "=" or (sign in "+>" and _BEGINS_LINE.search(before)):
+        return False
+    if sign in "+±∓":
+        return _BEFORE_PLUS.search(before) is None
+    if sign == ">":
+        opened = text.rfind("<", max(0, place - _LONGEST_TAG), place)
+        return before[-1:] not in _ARROWS and (opened < 0 or _TAG.fullmatch(text, opened, place) is None)
+    return not (sign == "~" and before[-1:] == "~")
+
+
+_ARROWS = frozenset("-=~|>")
+_BEGINS_LINE = re.compile(r"(?:\A(?=.{0,7}\Z)|[\n\r])[ \t>]*\Z")
+_TAG = re.compile(r"<[A-Za-z/!][^<>\n]*")
+# A term of a sum, a variable too; or a sign that the word before ends with: C++, K+.
+_BEFORE_PLUS = re.compile(r"(?:[\w)\]²³⁰-⁹%°'\"+]|(?:[\d)\]²³⁰-⁹½]|(?<![^\W\d_])[^\W\d_])\s{1,4})\Z")
+
+# --- names in code ------------------------------------------------------------------------------
+
+_SLASH = re.compile(r"[/\\](?=[\w.*?~{$%-])")
+_ADDRESS = re.compile(r":/{2,3}(?:[!#-&*-;=?@~\w-]*[\w/])?", re.ASCII)
+_JOINED_BEFORE = re.compile(r"[^\W_]|[_~.:*]")
+
+
+def _paths(text: str) -> Iterator[Held]:
+    """Inside paths and addresses: ``/tmp``, ``~/notes``, ``src/*``, ``https://example.org/?a=b``."""
+    for match in _SLASH.finditer(text):
+        place = match.start()
+        before = text[max(0, place - 2) : place]
+        if before[-1:] not in _CLOSING:
+            drive = before[-1:] == ":" and before[0].isalpha()
+            yield place + 1 - drive - (_JOINED_BEFORE.match(before[-1:]) is not None), place + 1
+    if "://" in text:
+        yield from ((match.start(), match.end() - 1) for match in _ADDRESS.finditer(text))
+
+
+_CLOSING = frozenset("<>)]}")
+_NO_OPTION = r"[^\s(\[{\"'`=|,:]"
+_VALUE = r"(?:=[^\s`\"')\]}|;,]*[\w/])?"
+# Two hyphens may be a dash: "he left --the old man-- and".
+_LONG_OPTION = re.compile(rf"--(?<!{_NO_OPTION}--)[A-Za-z][\w-]*+{_VALUE}(?![^\n]{{0,120}}[\w.,!?]--(?!\w))")
+# One hyphen may be the item of a list, or a dash.
+_SHORT_OPTION = re.compile(
+    rf"-(?<!{_NO_OPTION}-)(?<=[^\n\r]-)(?:[A-Za-z]{{1,3}}(?![\w'’-]){_VALUE}|[A-Za-z]\w{{1,30}}{_VALUE[:-1]})"
+)
+
+
+def _options(text: str) -> Iterator[Held]:
+    """Inside options: ``--force``, ``-rf``, ``--color=auto``."""
+    for pattern in (_LONG_OPTION, _SHORT_OPTION):
+        yield from ((match.start() + 1, match.end() - 1) for match in pattern.finditer(text))
+
+
+_DOT = re.compile(r"\.(?=[A-Za-z_]\w)")
+_CHAIN_BEFORE = re.compile(r"(?<!\w)[a-z_]\w+(?:\.[a-z_]\w+)+\Z")
+_CALL_AFTER = re.compile(r"\w{1,60}\(")
+_GLOB = re.compile(r"\*(?<![^\s/\"'`(]\*)\.(?=\w)")
+_LONGEST_CHAIN = 80
+
+
+def _dotted_names(text: str) -> Iterator[Held]:
+    """Inside names with dots that no sentence has: ``.bashrc``, ``*.log``, ``java.util.List``."""
+    for match in _DOT.finditer(text):
+        place = match.start()
+        before, capital = text[max(0, place - _LONGEST_CHAIN) : place], text[match.end()].isupper()
+        if not capital and (not before or before[-1].isspace() or before[-1] in _OPENING):
+            yield place + 1, place + 1
+        elif capital and before and (_CHAIN_BEFORE.search(before) or _CALL_AFTER.match(text, place + 1)):
+            yield place, place + 1
+    yield from ((match.start() + 1, match.end()) for match in _GLOB.finditer(text))
+
+
+_OPENING = frozenset("([{\"'`=|,/")
+
+# --- scripts without spaces between words -------------------------------------------------------
+
+
+def _without_spaces(text: str) -> Iterator[Held]:
+    """Between a prefix or an ending that denies and its word, and inside a unit: 未|成年, でき|ません, 5毫|克."""
+    lists = word_lists()
+    for match in lists.attached.finditer(text):
+        if match["prefix"] and CLASSES[ord(text[match.end() : match.end() + 1] or " ")] in "CN":
+            yield match.end("prefix"), match.end()
+        elif match["ending"] and CLASSES[ord(text[match.start() - 1])] in "CN":
+            yield match.start(), match.start()
+    for match in lists.units.finditer(text):
+        yield match.start("unit") + 1, match.end() - 1

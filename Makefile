@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-rest test-all test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install docs demo up test test-rest test-all test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -51,6 +51,10 @@ lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract is as the types say
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/retrieval-worker contract --check
+
+docs: $(INSTALLED)  ## the documentation as a site, in build/docs; a warning is an error
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q -d build/doctrees docs build/docs
 
 format: $(INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .

@@ -152,10 +152,3 @@ def test_what_the_contract_s_answers_add_is_defined() -> None:
         for each in of_job("retrieve_hybrid", "ok", 0.1, answer)
     ]
     assert {each.metric: len(each.labels) for each in seen} == labels
-
-
-def test_every_metric_is_documented() -> None:
-    """In the table of docs/operations.md, with its labels."""
-    page = (DOCS / "operations.md").read_text()
-    for definition in DEFINITIONS:
-        assert f"| `{definition.name}` | {', '.join(f'`{label}`' for label in definition.labels)} |" in page

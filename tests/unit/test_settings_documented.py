@@ -1,27 +1,36 @@
-"""docs/configuration.md and config/worker.toml against the settings themselves."""
+"""Every setting is described beside its field, and shown with an example in the files of config/."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
 
-from worker.settings import Settings, config_folder
+import worker.settings
+from reference_pages import settings
+from worker.settings import Section, Settings, config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
 WHOLE_SECTIONS = ("search", "pool", "standby", "worker", "limits", "metrics", "verify", "log")
 """Those that the shipped file shows whole, so that an operator sees what there is."""
 
+SECRET = re.compile(r"[A-Z_]+|token_keys|.*\.api_key|cache\.url")
+"""Those that belong in the environment only."""
+
+WRITTEN_BY_A_COMMAND = ("calibration.",)
+DEPRECATED = ("principal.owner_claim",)
+
+SHOWN = "\n".join(file.read_text(encoding="utf-8") for file in sorted(config_folder().glob("*.toml")))
+ALL = [setting for table in settings.tables() for setting in table.settings]
+
 
 def leaves(model: type[BaseModel], *path: str) -> Iterator[tuple[str, Any]]:
-    """Each setting inside a section with its default; keys are secrets, and stand with the variables."""
+    """Each setting inside a section with its default."""
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -33,18 +42,44 @@ def leaves(model: type[BaseModel], *path: str) -> Iterator[tuple[str, Any]]:
 DEFAULTS = dict(leaves(Settings))
 
 
-def as_written(default: Any) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default)
+@pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.name)
+def test_every_setting_is_described(setting: settings.Setting) -> None:
+    """In the `Attributes` of its type, in words and not by its name alone."""
+    assert len(setting.description.split()) > 1
 
 
-@pytest.mark.parametrize(("name", "default"), DEFAULTS.items())
-def test_every_setting_is_documented_with_its_default(name: str, default: Any) -> None:
-    """A row of its own, which says what holds where nobody sets it."""
-    rows = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    row = re.search(rf"^\| `{re.escape(name)}` \| ([^|]*) \|", rows, re.MULTILINE)
-    assert row, name
-    if isinstance(default, bool | int | float) or (isinstance(default, str) and default):
-        assert row[1] == f"`{as_written(default)}`"
+def test_the_page_has_every_setting() -> None:
+    """Each field as an entry, or as a table of its own."""
+    tables = {table.path.removesuffix("[]") for table in settings.tables()}
+    assert {setting.name for setting in ALL} | tables >= DEFAULTS.keys()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        for kind in vars(worker.settings).values()
+        if isinstance(kind, type) and issubclass(kind, (Section, Settings))
+    ],
+)
+def test_no_description_is_of_a_field_that_is_gone(kind: type[BaseModel]) -> None:
+    """A field that is renamed takes its description along."""
+    described = re.findall(r"^ {8}(\w+): ", str(kind.__doc__), re.MULTILINE)
+    assert set(described) == kind.__annotations__.keys() & kind.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        setting.name
+        for setting in ALL
+        if not SECRET.fullmatch(setting.name) and not setting.name.startswith((*WRITTEN_BY_A_COMMAND, *DEPRECATED))
+    ],
+)
+def test_every_setting_has_an_example_in_the_shipped_files(name: str) -> None:
+    """As it is written there, in use or as a comment."""
+    last = name.rpartition(".")[2]
+    assert re.search(rf"\b{last} = |^(# )?\[.*\.{last}\]", SHOWN, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in DEFAULTS if name.startswith(tuple(f"{s}." for s in WHOLE_SECTIONS))])

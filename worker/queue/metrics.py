@@ -55,54 +55,81 @@ class Definition(NamedTuple):
 
 
 DEFINITIONS = (
-    Definition(Counter, "retrieval_jobs_total", "Tries of jobs that ended.", ("task", "outcome")),
+    Definition(
+        Counter,
+        "retrieval_jobs_total",
+        "Tries of jobs that ended. Outcome: ok, delayed (to be retried), interrupted (its process was asked to stop) "
+        "or the class of the failure.",
+        ("task", "outcome"),
+    ),
     Definition(
         Histogram,
         "retrieval_job_duration_seconds",
-        "How long one try of a job took.",
+        "Seconds of one try of a job, without its time in the queue.",
         ("task", "outcome"),
         {"buckets": _SECONDS},
     ),
     Definition(
         Histogram,
         "retrieval_stage_duration_seconds",
-        "How long a stage of an answered job took.",
+        "Seconds of a stage of an answered job, as its trace has them; of a batch, the whole.",
         ("task", "stage"),
         {"buckets": _SECONDS},
     ),
     Definition(
         Histogram,
         "retrieval_leg_duration_seconds",
-        "How long a leg of a hybrid search took, over all its corpora.",
+        "Seconds of a leg of a hybrid search over all its corpora, if it did not fail.",
         ("leg",),
         {"buckets": _SECONDS},
     ),
     Definition(
-        Counter, "retrieval_cache_lookups_total", "What jobs looked for in the cache: hit or miss.", ("task", "state")
+        Counter, "retrieval_cache_lookups_total", "Cache lookups of jobs. State: hit or miss.", ("task", "state")
     ),
     Definition(
-        Counter, "retrieval_contextual_searches_total", "Hybrid searches, by what became of the second leg.", ("state",)
+        Counter,
+        "retrieval_contextual_searches_total",
+        "Hybrid searches by state of the contextual leg: used, skipped (no keywords, or no such leg) or failed.",
+        ("state",),
     ),
-    Definition(Counter, "retrieval_leg_results_total", "Chunks that legs found.", ("corpus", "leg")),
+    Definition(Counter, "retrieval_leg_results_total", "Chunks that a leg found.", ("corpus", "leg")),
     Definition(
-        Counter, "retrieval_duplicate_results_total", "Chunks that a leg found and an earlier one had.", ("corpus",)
+        Counter,
+        "retrieval_duplicate_results_total",
+        "Chunks that a leg found and an earlier leg had found.",
+        ("corpus",),
     ),
     Definition(
         Histogram,
         "retrieval_leg_top_similarity",
-        "Similarity of the best chunk of a leg.",
+        "Similarity of a leg's best chunk.",
         ("corpus", "leg"),
         {"buckets": _SIMILARITIES},
     ),
-    Definition(Summary, "retrieval_leg_mean_similarity", "Mean similarity of a leg's chunks.", ("corpus", "leg")),
+    Definition(
+        Summary,
+        "retrieval_leg_mean_similarity",
+        "Mean similarity of a leg's chunks, search by search.",
+        ("corpus", "leg"),
+    ),
     Definition(
         Histogram,
         _STALL,
-        "How long a worker's main process stood still, each time that it did.",
+        "Seconds that the event loop of a worker's main process stood still, each time from 0.1 s.",
         ("process",),
         {"buckets": _SECONDS[6:]},
     ),
 )
+
+GAUGES = (
+    ("retrieval_dead_letters", "Dead letters in Redis; none while Redis is away."),
+    (
+        "retrieval_dead_letter_oldest_seconds",
+        "Age of a queue's oldest dead letter; not shown by Flower, whose user may not read dead letters.",
+    ),
+    ("retrieval_delayed_jobs", "Messages that wait for their time (eta, countdown, retries) or were put off."),
+)
+"""What is read from Redis when asked, by queue: the same from every worker, so take max, not sum."""
 
 
 class Depth(Protocol):
@@ -250,13 +277,7 @@ class _Depths:
         return []
 
     def collect(self) -> Iterable[Metric]:
-        letters = GaugeMetricFamily("retrieval_dead_letters", "Messages that no worker could run.", labels=["queue"])
-        oldest = GaugeMetricFamily(
-            "retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", labels=["queue"]
-        )
-        delayed = GaugeMetricFamily(
-            "retrieval_delayed_jobs", "Messages that wait for their time or their turn.", labels=["queue"]
-        )
+        letters, oldest, delayed = (GaugeMetricFamily(name, meaning, labels=["queue"]) for name, meaning in GAUGES)
         for depth in self._depths():
             letters.add_metric([depth.queue], depth.letters)
             if depth.oldest_seconds is not None:

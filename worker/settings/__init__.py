@@ -112,7 +112,47 @@ CONFIG_VARIABLE = PREFIX + "CONFIG"
 
 
 class Settings(BaseSettings):
-    """All settings of a worker."""
+    """All settings of a worker.
+
+    Attributes:
+        database_connection_string: Postgres, as the worker's role, which owns nothing (docs/schema.md). Parameters in
+            it override the worker's (docs/operations.md#postgres).
+        broker_url: Redis of the queues. Users and TLS: docs/operations.md#redis.
+        result_backend: Redis of the results; default the broker. Another database separates the keys, another server
+            also the memory.
+        database_read_connection_string: Postgres that searches read, as the same role: a streaming standby
+            (docs/scaling.md#read-replicas). Default: the primary.
+        token_keys: Keys that verify a `principal_token`, by key id, as JSON. HS256: a secret of at least 32 bytes.
+            RS256 and EdDSA: a public key in PEM, its line ends escaped. List two keys to rotate without a stop.
+        trust_queue: Accept a job's own `principal` without a token. Only for a Redis that no one but your backend can
+            write to.
+        principal: Claims and tokens.
+        corpora: Searchable tables, by name. The first one is the default of a job without `corpus`.
+        search: Nearest-neighbour search.
+        calibration: Measured search widths, by corpus: `calibration.toml` beside the settings file, written by
+            `retrieval-worker calibrate`. They replace `search.ef_search_min` and `search.ef_search_rows` for that
+            corpus.
+        pool: Connections.
+        standby: The read replica.
+        worker: Celery.
+        limits: Bounds of a job.
+        artifacts: Files of runs.
+        hybrid: Hybrid retrieval.
+        profiles: How to search, by name: `profiles.toml` beside the settings file. Profiles in the settings file
+            override it.
+        modes: What a question is for, by name: `modes.toml` beside the settings file. Modes in the settings file
+            override it.
+        cache: Cached results.
+        verify: The drift check.
+        embedder: Embeddings.
+        language_model: The language model.
+        metrics: Prometheus.
+        reranker: The reranker.
+        prices: Prices by provider and model: `prices."openai/gpt-5-mini" = { input = "0.25", output = "2" }`. The
+            provider is `openai` for models and embeddings, `http` for rerankers.
+        remote: Remote sources, by name.
+        log: Logs.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,

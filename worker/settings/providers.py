@@ -67,7 +67,22 @@ HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterVali
 
 
 class EmbedderSettings(Section):
-    """Where text becomes vectors: for the command line, and for jobs that carry text."""
+    """Where text becomes vectors: for the command line, and for jobs that carry text.
+
+    Attributes:
+        kind: `lexical`: offline and deterministic, by shared words, not by meaning. `openai`: any server with
+            `/v1/embeddings` (extra `llm`).
+        model: The server's model, of at most 768 dimensions. Shorter embeddings are padded with zeros.
+        version: Change it when the same model returns other embeddings.
+        base_url: URL of the server; default OpenAI's.
+        api_key: API key. Set it in the environment.
+        send_dimensions: Request 768 dimensions. `false` for a server that refuses the field.
+        batch_size: Texts per request.
+        timeout_seconds: Time for one call with its retries, up to the last byte.
+        max_retries: Retries after 429, 5xx and lost connections, within the time.
+        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
+            not followed.
+    """
 
     kind: Literal["lexical", "openai"] = "lexical"
     model: str = "text-embedding-3-small"
@@ -82,7 +97,24 @@ class EmbedderSettings(Section):
 
 
 class LanguageModelSettings(Section):
-    """What answers questions, words queries anew, and judges passages."""
+    """What answers questions, words queries anew, and judges passages.
+
+    Attributes:
+        kind: `none`: answers are sentences of the sources. `openai`: any server with OpenAI's API (extra `llm`).
+        api: `chat` for servers that have only Chat Completions.
+        model: Name of the model.
+        base_url: URL of the server; default OpenAI's.
+        api_key: API key. Set it in the environment.
+        max_output_tokens: Most tokens of one answer.
+        tokenizer: The model's `tokenizer.json`, to count tokens (extra `tokenizer`). Default: a quarter of the UTF-8
+            bytes.
+        prompt_cache_retention: How long the provider caches the beginning of a prompt. Default: the provider's.
+        timeout_seconds: Time for one call with its retries, up to the last byte. A longer `Retry-After` makes the job
+            `Unavailable` at once. Keep it below `worker.soft_time_limit_seconds`.
+        max_retries: Retries after 429, 5xx and lost connections, within the time.
+        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
+            not followed.
+    """
 
     kind: Literal["none", "openai"] = "none"
     api: Literal["responses", "chat"] = "responses"
@@ -98,7 +130,14 @@ class LanguageModelSettings(Section):
 
 
 class PriceSettings(Section):
-    """What a million tokens of a model cost, or a million search units, as decimal numbers."""
+    """What a million tokens of a model cost, or a million search units, as decimal numbers.
+
+    Attributes:
+        input: A million input tokens.
+        output: A million output tokens.
+        cached_input: A million cached input tokens; default as `input`.
+        search_unit: A million search units of a reranker.
+    """
 
     input: Decimal | None = Field(None, ge=0)
     output: Decimal = Field(Decimal(0), ge=0)
@@ -113,7 +152,20 @@ class PriceSettings(Section):
 
 
 class RerankerSettings(Section):
-    """What rereads candidates, for profiles that rerank over HTTP or in this process."""
+    """What rereads candidates, for profiles that rerank over HTTP or in this process.
+
+    Without one finite score per candidate in time, the fused order stands; a refused request is a misconfiguration.
+    Costs are read from `meta.billed_units.search_units` (Cohere) or `usage.total_tokens` (Jina, vLLM, Infinity).
+
+    Attributes:
+        url: For `rerank = "http"`: the URL of a `/rerank` API as Cohere, Jina, vLLM, TEI and Infinity have it.
+        model: `http`: sent if set. `cross_encoder`: a model of `sentence-transformers` (extra `rerank`), or its folder.
+        api_key: API key, sent as `Authorization: Bearer`. Set it in the environment.
+        timeout_seconds: Time for one call, up to the last byte.
+        max_retries: Retries of a failed connection.
+        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
+            not followed.
+    """
 
     url: str | None = None
     model: str = ""
@@ -124,7 +176,16 @@ class RerankerSettings(Section):
 
 
 class RemoteFields(Section):
-    """Where a result's parts are: JMESPath expressions, applied to each result."""
+    """Where a result's parts are: JMESPath expressions, applied to each result.
+
+    Attributes:
+        title: The title.
+        url: The http or https URL; a result without one is skipped.
+        snippet: The text; a result without one is skipped.
+        score: A number.
+        date: A date or time in ISO 8601.
+        metadata: An object; texts, numbers and booleans are kept.
+    """
 
     title: JMESPath = "title"
     url: JMESPath = "url"
@@ -135,7 +196,20 @@ class RemoteFields(Section):
 
 
 class RemoteSettings(Section):
-    """A service that finds things elsewhere: asked by one GET, answers JSON."""
+    """A service that finds things elsewhere: asked by one GET, answers JSON.
+
+    Attributes:
+        url: URL of the search, with `{query}` and optionally `{k}` in the query string; both are percent-encoded.
+        hosts: Hosts that it may redirect to; default its own. At most three redirects, never from https to http.
+        headers: Headers, sent to the URL's own origin only. `env:NAME` at the end of a value is replaced by the
+            variable.
+        items: JMESPath of the list of results; `@`: the response itself.
+        fields: Parts of a result.
+        max_items: Most results; a smaller `k` of the job counts.
+        max_bytes: Most bytes of a response, compressed and decompressed.
+        timeout_seconds: Time from resolving the host to the last byte.
+        allow_private: Private hosts, addresses and networks that may be queried: `["search.internal", "10.1.0.0/16"]`.
+    """
 
     url: str = Field(max_length=2000)
     hosts: list[str] = []

@@ -19,14 +19,30 @@ Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
 
 
 class DefaultSearch(Section):
-    """A corpus that a hybrid retrieval asks unless its job says otherwise."""
+    """A corpus that a hybrid retrieval asks unless its job says otherwise.
+
+    Attributes:
+        corpus: Name of a corpus.
+        top_k: Chunks of it.
+    """
 
     corpus: str
     top_k: int = Field(5, ge=1, le=50)
 
 
 class HybridSettings(Section):
-    """How `retrieve_hybrid` searches."""
+    """How `retrieve_hybrid` searches.
+
+    Attributes:
+        searches: Corpora, and chunks of each, that a job without `searches` reads.
+        extra: By corpus: how many more than `top_k` the primary and the sparse leg fetch. Default: 2.
+        extractor: How keywords of a context are found: `strudel` (patterns) or `words` (prose).
+        glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
+        deadline_seconds: Time for all legs of a job and their embeddings. A contextual leg that is late is left out.
+        weights: Weights of the legs for `fusion: weighted`. `retrieval-worker tune` proposes others from feedback
+            (docs/runs.md#feedback).
+        rrf_weights: Weights of the legs for `fusion: rrf`. Default: all equal.
+    """
 
     searches: list[DefaultSearch] = []
     extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
@@ -50,7 +66,13 @@ class HybridSettings(Section):
 
 
 class LegSettings(Section):
-    """One leg of a profile: a kind of search, and what it searches for."""
+    """One leg of a profile: a kind of search, and what it searches for.
+
+    Attributes:
+        kind: `dense`: by embeddings. `sparse`: by full text.
+        of: What it searches for.
+        weight: Weight in the fusion.
+    """
 
     kind: Literal["dense", "sparse"] = "dense"
     of: Literal["question", "context", "hyde", "variants"] = "question"
@@ -64,21 +86,43 @@ class LegSettings(Section):
 
 
 class TemporalSettings(Section):
-    """How much it counts that a chunk is recent."""
+    """How much it counts that a chunk is recent.
+
+    Attributes:
+        half_life_days: Age at which recency counts half.
+        weight: Weight of recency in the order.
+    """
 
     half_life_days: float = Field(gt=0, le=36_500)
     weight: float = Field(0.2, ge=0, le=1)
 
 
 class DiversitySettings(Section):
-    """How a profile keeps an answer from saying one thing many times."""
+    """How a profile keeps an answer from saying one thing many times.
+
+    Attributes:
+        relevance: λ of maximal marginal relevance; `1`: relevance alone.
+        per_document: Most chunks of one document.
+    """
 
     relevance: float = Field(0.7, ge=0, le=1, alias="lambda")
     per_document: int | None = Field(None, ge=1, le=1000)
 
 
 class ProfileSettings(Section):
-    """How to search: legs, fused, refined."""
+    """How to search: legs, fused, refined.
+
+    Attributes:
+        legs: Searches to fuse. A leg that fails is left out, unless it searches for the question.
+        fusion: How legs are fused (docs/hybrid.md#fusion).
+        fetch: Candidates of each leg and corpus.
+        transform: Transformation of the question.
+        hyde: Hypothetical answers that the language model writes; needs a leg `of` it.
+        variants: Rewordings that the language model writes; needs a leg `of` it.
+        rerank: Reranker of the candidates. `cross_encoder` needs the extra `rerank`.
+        temporal: How much recency counts.
+        diversity: How repetition is avoided.
+    """
 
     legs: list[LegSettings] = Field(min_length=1, max_length=8)
     fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
@@ -99,7 +143,20 @@ class ProfileSettings(Section):
 
 
 class ModeSettings(Section):
-    """What a question is for: where it looks, how, and what the model is told."""
+    """What a question is for: where it looks, how, and what the model is told.
+
+    Attributes:
+        corpora: Corpus to the most chunks of it; `0`: as many as fit into `k`.
+        profile: Name of a profile; a job may name another.
+        k: Number of sources.
+        instructions: Instructions to the model.
+        budget_tokens: Tokens of the context block.
+        remote: Remote sources to query as well.
+        show_context: Show the model the context that the user works on.
+        history_turns: Turns of the conversation in the context block, where the server keeps none.
+        sections: The answer has headings, and citations name theirs.
+        cheatsheet: Text before the sources, the same for every question.
+    """
 
     corpora: dict[str, Annotated[int, Field(ge=0, le=50)]] = Field(min_length=1)
     profile: str
@@ -114,7 +171,16 @@ class ModeSettings(Section):
 
 
 class CacheSettings(Section):
-    """What is found, kept in Redis for callers who ask the same again."""
+    """What is found, kept in Redis for callers who ask the same again.
+
+    Attributes:
+        tasks: Cached tasks: `retrieve_hybrid` (answers), `run_pipeline` (sources, never answers). Empty: no cache
+            (docs/operations.md#cache).
+        url: Redis of the cache; default that of the results. Set it in the environment: it is a secret.
+        entries: Most entries; the oldest are deleted first. All workers of one Redis should agree on it.
+        seconds: Lifetime of an entry: the longest that a change can go unseen.
+        timeout_seconds: Longest wait for Redis; then the job goes on without the cache.
+    """
 
     tasks: list[Literal["retrieve_hybrid", "run_pipeline"]] = []
     url: SecretStr | None = None

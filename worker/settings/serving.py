@@ -25,7 +25,15 @@ RETRIEVAL_QUEUE, PIPELINE_QUEUE = QUEUES = ("retrieval", "pipeline")
 
 
 class TokenSettings(Section):
-    """How a ``principal_token`` is checked."""
+    """How a ``principal_token`` is checked.
+
+    Attributes:
+        algorithms: Accepted algorithms: `HS256`, `RS256`, `EdDSA`. Choose RS256 or EdDSA if the worker must not be able
+            to sign.
+        audience: Expected `aud` of a token. Change it where several workers share keys but not permissions.
+        leeway_seconds: Tolerated difference between clocks.
+        max_token_seconds: How far ahead the `exp` of a token may be; beyond it the job fails as `NotAuthorised`.
+    """
 
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = ["HS256"]
     audience: str = "retrieval-worker"
@@ -34,7 +42,16 @@ class TokenSettings(Section):
 
 
 class PrincipalSettings(Section):
-    """Which claim becomes which Postgres setting."""
+    """Which claim becomes which Postgres setting.
+
+    Attributes:
+        owner_claims: Claims that identify the owner of a run, the user's last; they must be in `principal.settings`.
+            Default: `tenant_id` and `user_id`, if mapped (docs/runs.md#owners).
+        owner_claim: Deprecated: use `principal.owner_claims`.
+        settings: Claim to the Postgres setting that your policies read, of two parts (`app.user_id`). A job must have
+            at least one of these claims.
+        token: Tokens.
+    """
 
     owner_claims: list[str] = Field([], max_length=8)
     owner_claim: str | None = None
@@ -71,7 +88,22 @@ class PrincipalSettings(Section):
 
 
 class Columns(Section):
-    """Which column of a corpus's table holds what."""
+    """Which column of a corpus's table holds what.
+
+    Attributes:
+        id: Column of the chunk's id.
+        document_id: Column of the document's id.
+        text: Column of the text.
+        embedding: Column of the embedding: `vector(768)` or `halfvec(768)`.
+        page: Column of the page number.
+        section: Column of the section's title.
+        coordinates: Column of the coordinates on the page, JSON.
+        metadata: Column of further fields, `jsonb`.
+        chunk_hash: Column of the content hash. Without it replays find chunks by id only.
+        text_search: A `tsvector` column for full-text search. Without it each search parses every visible text
+            (docs/schema.md#full-text-search).
+        path: Column of the document's path, if it is in the chunk table.
+    """
 
     id: Identifier
     document_id: Identifier
@@ -87,7 +119,13 @@ class Columns(Section):
 
 
 class DocumentsTable(Section):
-    """The table of a corpus's documents, under row-level security of its own."""
+    """The table of a corpus's documents, under row-level security of its own.
+
+    Attributes:
+        table: Table of documents: `schema.table`, or `table` by the role's search path.
+        id: Column of the document's id.
+        path: Column of the path.
+    """
 
     table: QualifiedName
     id: Identifier = "id"
@@ -95,7 +133,22 @@ class DocumentsTable(Section):
 
 
 class CorpusSettings(Section):
-    """A searchable table of chunks."""
+    """A searchable table of chunks.
+
+    Attributes:
+        table: Table or view of chunks: `schema.table`, or `table` by the role's search path.
+        columns: Columns of the table.
+        public: Require neither row-level security nor a principal.
+        index: Type that the HNSW index is built on (docs/operations.md#the-index-of-vectors).
+        language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
+        max_distance: Leave out chunks at a greater cosine distance, unless a job sets its own.
+        metadata_columns: Name to column: further columns that appear in `metadata` and can be filtered.
+        date: Field of `metadata` with the date that a profile's `temporal` reads, in ISO 8601; UTC without a zone.
+        path_field: Field of `metadata` that names the document in contexts and citations. Default: the document's id.
+        documents: Table of documents, for path filters and for callers who see few rows.
+        trusted_functions: `SECURITY DEFINER` functions (`schema.name`) that a view of the corpus may call
+            (docs/schema.md#views).
+    """
 
     table: QualifiedName
     columns: Columns
@@ -111,7 +164,21 @@ class CorpusSettings(Section):
 
 
 class SearchSettings(Section):
-    """How nearest-neighbour search trades time for recall."""
+    """How nearest-neighbour search trades time for recall.
+
+    Attributes:
+        over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
+            than half as many gets the next multiple.
+        exact_rows: Corpora up to this size are always searched exactly.
+        narrow_factor: With a table of documents: search exactly if the caller's visible rows are fewer than this ×
+            √(rows of the corpus).
+        ef_search_min: Least `hnsw.ef_search`.
+        ef_search_rows: `hnsw.ef_search` is the corpus' rows divided by this, from `search.ef_search_min` to 1000.
+            Lower: better recall, slower.
+        max_scan_tuples: `hnsw.max_scan_tuples` of an iterative scan. What is missing then is found by exact search.
+        scan_mem_multiplier: `hnsw.scan_mem_multiplier`: memory of an iterative scan, in units of `work_mem`.
+        statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
+    """
 
     over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
@@ -124,7 +191,14 @@ class SearchSettings(Section):
 
 
 class CalibratedWidth(Section):
-    """The least search width of HNSW that brought a caller enough of what exact search finds."""
+    """The least search width of HNSW that brought a caller enough of what exact search finds.
+
+    Attributes:
+        visible: Share of the corpus that the caller sees.
+        ef_search: `hnsw.ef_search` that reached the goal.
+        recall: Mean recall@15 at that width.
+        worst: recall@15 of the worst query.
+    """
 
     visible: float = Field(gt=0, le=1)
     ef_search: int = Field(ge=15, le=1000)
@@ -133,7 +207,12 @@ class CalibratedWidth(Section):
 
 
 class Calibration(Section):
-    """What `retrieval-worker calibrate` measured on one corpus, by the share of it that a caller sees."""
+    """What `retrieval-worker calibrate` measured on one corpus, by the share of it that a caller sees.
+
+    Attributes:
+        rows: Rows of the corpus at the measurement.
+        points: Measured widths.
+    """
 
     rows: int = Field(ge=1)
     points: list[CalibratedWidth] = Field(min_length=1)
@@ -145,14 +224,26 @@ class Calibration(Section):
 
 
 class PoolSettings(Section):
-    """Connections of one worker process."""
+    """Connections of one worker process.
+
+    With `DATABASE_READ_CONNECTION_STRING` a process has a second pool of the same size, to the standby.
+
+    Attributes:
+        max_size: Most connections of one process. A prefork process runs one job at a time and uses one.
+        timeout_seconds: How long a job waits for a connection.
+    """
 
     max_size: int = Field(4, ge=1, le=64)
     timeout_seconds: Seconds = 5.0
 
 
 class StandbySettings(Section):
-    """What a standby must be to answer searches."""
+    """What a standby must be to answer searches.
+
+    Attributes:
+        max_lag_seconds: Most replication lag. Beyond it searches read the primary for 15 s. It bounds how long a
+            revoked right remains usable in a search.
+    """
 
     max_lag_seconds: Seconds = 10.0
 
@@ -171,7 +262,31 @@ ControlCommand = Literal[
 
 
 class WorkerSettings(Section):
-    """How Celery runs the tasks."""
+    """How Celery runs the tasks.
+
+    Attributes:
+        prefetch_multiplier: Jobs that a process reserves beyond the running one. More: less waiting for Redis, less
+            even sharing between workers.
+        soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
+            `worker.time_limit_seconds`.
+        time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
+        result_expires_seconds: How long Redis keeps a result. Shorter where Redis is small.
+        visibility_timeout_seconds: An unacknowledged job is redelivered after this, though its worker lives. Must
+            exceed `worker.time_limit_seconds` + `worker.retry_backoff_max_seconds`.
+        max_outage_seconds: How long a job is retried while Postgres, Redis or a provider is away, by the sum of its
+            pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
+        retry_backoff_seconds: First pause; it doubles each time, times a random factor of 0.5 to 1.
+        retry_backoff_max_seconds: Longest pause.
+        max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
+            `DeadLettered`.
+        allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
+        dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/operations.md#dead-letters).
+        dead_letter_bytes: Bytes kept of a dead letter. A longer message can't be sent again.
+        send_task_events: Send the events that Flower needs. `false` saves CPU per job.
+        remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
+            (docs/operations.md#redis).
+        soft_shutdown_seconds: How long running jobs may take to finish after SIGQUIT (docs/operations.md#stop).
+    """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)
     soft_time_limit_seconds: int = Field(60, ge=1)
@@ -215,7 +330,22 @@ class WorkerSettings(Section):
 
 
 class Limits(Section):
-    """Bounds of what a job may hold."""
+    """Bounds of what a job may hold; beyond them it is `InvalidJob`.
+
+    They bound memory: the greatest message takes at most 200 MB of a worker's main process. The defaults have room for
+    64 embeddings as JSON (1.1 MB, 49,000 values) and for a citations document of 10,000 records (12.2 MB as base64).
+
+    Attributes:
+        max_string: Characters of a string.
+        max_list: Items of a list.
+        max_keys: Fields of an object, and items of a claim that is a list.
+        max_depth: Nesting depth of objects and lists.
+        max_id: Characters of a claim, of a task id and of a header.
+        max_message: Bytes of a message; a longer one is not parsed. Raise `proto-max-bulk-len` of Redis with it.
+        max_values: Commas, colons and opening brackets of a message, braces twice; a message with more is not parsed.
+        max_quote_steps: Work of checking the quotes of one `build_citations` job, in steps of about 0.1 µs. Each quote
+            gets an equal share of what is left; one that needs more is `not_checked`.
+    """
 
     max_string: int = Field(1_000_000, ge=1024)
     max_list: int = Field(10_000, ge=768)
@@ -228,13 +358,24 @@ class Limits(Section):
 
 
 class ArtifactSettings(Section):
-    """Where the files of runs are kept."""
+    """Where the files of runs are kept.
+
+    Attributes:
+        url: A folder, or a URL that fsspec knows (`s3://bucket/prefix`). Workers on several machines need a shared one.
+    """
 
     url: str = "artifacts"
 
 
 class VerifySettings(Section):
-    """The check of recorded runs against their corpora."""
+    """The check of recorded runs against their corpora.
+
+    Attributes:
+        every_minutes: How often `celery beat` has recorded runs checked; `0`: never.
+        batch: Runs per check, those checked longest ago first.
+        principal: Claims that the check runs with. They must see all that was recorded: what they can't see counts as
+            missing.
+    """
 
     every_minutes: float = Field(0, ge=0, le=100_000)
     batch: int = Field(1000, ge=1, le=100_000)
@@ -242,7 +383,15 @@ class VerifySettings(Section):
 
 
 class MetricsSettings(Section):
-    """Metrics for Prometheus; none are kept unless a port or a folder is set."""
+    """Metrics for Prometheus; none are kept unless a port or a folder is set.
+
+    Attributes:
+        port: Port of `/metrics` in the worker's main process; `0`: not served. Two workers of one machine need two
+            ports.
+        address: Address to listen on. There is no password.
+        folder: A folder shared by all workers of a machine and Flower, whose `/metrics` then shows their sum. Default:
+            a temporary one per worker.
+    """
 
     port: int = Field(0, ge=0, le=65_535)
     address: str = "127.0.0.1"
@@ -255,7 +404,12 @@ class MetricsSettings(Section):
 
 
 class LogSettings(Section):
-    """What is logged, and in which form."""
+    """What is logged, and in which form.
+
+    Attributes:
+        level: Least level. The events `job done` and `job failed` are of level INFO.
+        format: `json`, `console`, or `auto`: console on a terminal, else JSON.
+    """
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     format: Literal["auto", "json", "console"] = "auto"

@@ -1,0 +1,63 @@
+"""The reference pages: Markdown made from the project's own types, code and messages whenever the site is built.
+
+A page under ``docs/reference`` has a few written sentences and the line ``<!-- generated: NAME -->``, in whose place
+comes what `SECTIONS` makes. Nothing of it is committed, so nothing of it can go stale.
+
+- `markdown`: what all of them are written with.
+- `json_schemas`: types, bounds and defaults in words.
+- `settings`, `commands`, `metrics`, `log_events`, `error_codes`, `contract`: one page, or one page a task, each.
+- `links`: links that are right on a web view of the repository and mean nothing on the site.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reference_pages import commands, contract, error_codes, links, log_events, metrics, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from sphinx.application import Sphinx
+
+_PLACE = re.compile(r"^<!-- generated: ([\w/]+) -->$", re.MULTILINE)
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "settings": settings.page,
+    "commands": commands.page,
+    "metrics": metrics.page,
+    "log_events": log_events.page,
+    "errors": error_codes.errors,
+    "exit_codes": error_codes.exit_codes,
+    "envelopes": contract.envelopes,
+    **{f"tasks/{name}": contract.maker(name) for name in contract.TASK_NAMES},
+}
+"""What stands in the place of each name."""
+
+
+def generated(name: str) -> str:
+    """What stands in the place of ``<!-- generated: NAME -->``, as Markdown.
+
+    Raises:
+        KeyError: nothing is generated under this name.
+    """
+    return SECTIONS[name]()
+
+
+def completed(text: str) -> str:
+    """A page with everything generated in its place."""
+    return _PLACE.sub(lambda place: generated(place[1]), text)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Have Sphinx read every page as `completed` and `links.adapted` leave it."""
+    docs = Path(app.srcdir)
+
+    def read(_: Sphinx, page: str, content: list[str]) -> None:
+        content[0] = links.adapted(completed(content[0]), (docs / page).parent, docs)
+
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

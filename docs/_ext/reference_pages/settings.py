@@ -1,0 +1,130 @@
+"""The page of settings: each with its type, bounds, default and description, from the settings' own types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import AliasChoices
+
+from reference_pages.json_schemas import Schema, default_in_words, parts_of, type_in_words
+from reference_pages.markdown import directive, prose
+from worker.cli.schemas.docstrings import describe_fields
+from worker.cli.schemas.objects import Generator
+from worker.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: its path in the file, or the variable that it is read from.
+        kind: type and bounds in words.
+        default: as it is written in the file; empty where there is none.
+        description: what it does.
+        needed: whether there must be a value.
+    """
+
+    name: str
+    kind: str
+    default: str
+    description: str
+    needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the settings file.
+
+    Attributes:
+        path: as it is written in the file; empty for what stands before the first table.
+        description: what it is about.
+        settings: those that are directly in it.
+    """
+
+    path: str
+    description: str
+    settings: tuple[Setting, ...]
+
+
+def page(model: type[Any] = Settings) -> str:
+    """All tables of the settings file, and what they hold."""
+    found = tuple(tables(model))
+    names = {setting.name for table in found for setting in table.settings}
+    return "\n\n".join(_shown(table, names) for table in found)
+
+
+def _shown(table: Table, names: set[str]) -> str:
+    heading = f"## `[{table.path}]`" if table.path else "## Connections, secrets and trust"
+    entries = [
+        directive(
+            "confval",
+            setting.name,
+            _linked(prose(setting.description), setting.name, names),
+            type=setting.kind,
+            default=setting.default or ("none; needed" if setting.needed else "none"),
+        )
+        for setting in table.settings
+    ]
+    return "\n\n".join([heading, *([prose(table.description)] if table.path else []), *entries])
+
+
+def _linked(text: str, own: str, names: set[str]) -> str:
+    """Names of other settings, as links to them."""
+    return re.sub(
+        r"`([\w.]+)`", lambda found: f"{{confval}}{found[0]}" if found[1] in names - {own} else found[0], text
+    )
+
+
+def tables(model: type[Any] = Settings) -> Iterator[Table]:
+    """Every table of the file, in the order of the types."""
+    schema = model.model_json_schema(schema_generator=Generator)
+    _describe_variables(schema["properties"], model)
+    yield from _tables(schema, schema["$defs"], "", "")
+
+
+def _describe_variables(properties: dict[str, Schema], model: type[Any]) -> None:
+    """Settings that are read from variables of other names have their descriptions under the fields' names."""
+    described: dict[str, Schema] = {name: {} for name in model.model_fields}
+    describe_fields(described, model)
+    for name, field in model.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices):
+            properties[str(field.validation_alias.choices[0])] |= described[name]
+
+
+def _tables(schema: Schema, types: Mapping[str, Schema], path: str, description: str) -> Iterator[Table]:
+    settings, inside = [], []
+    for name, given in schema["properties"].items():
+        full = f"{path}.{name}" if path else name
+        parts = parts_of({key: value for key, value in given.items() if key != "default"})
+        if parts:
+            what = types[parts[0]]
+            inside.append((what, f"{full}{_place(given)}", _both(given, what)))
+        else:
+            settings.append(_setting(full, given, needed=name in schema.get("required", ())))
+    yield Table(path, description, tuple(settings))
+    for what, full, said in inside:
+        yield from _tables(what, types, full, said)
+
+
+def _place(schema: Schema) -> str:
+    """How a table of many is written: by name, or one after another."""
+    kinds = {schema.get("type"), *(part.get("type") for part in schema.get("anyOf", []))}
+    return ".NAME" if "object" in kinds else "[]" if "array" in kinds else ""
+
+
+def _both(field: Schema, kind: Schema) -> str:
+    """What the type says of itself and, where that is more than a heading, what its field says."""
+    said = [kind.get("description", ""), field.get("description", "")]
+    return "\n\n".join(text for text in said if len(text.split()) > 3)  # noqa: PLR2004 -- fewer words are a heading
+
+
+def _setting(name: str, schema: Schema, *, needed: bool) -> Setting:
+    without_null = {**schema, "anyOf": [part for part in schema.get("anyOf", []) if part.get("type") != "null"]}
+    kind = type_in_words(without_null if without_null["anyOf"] else schema)
+    return Setting(name, kind, default_in_words(schema), schema.get("description", ""), needed)

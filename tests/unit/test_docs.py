@@ -1,0 +1,175 @@
+"""The documentation site: reference pages that say all there is, and links that lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import reference_pages
+from reference_pages import commands, error_codes, log_events, settings
+from worker import errors
+from worker.cli.main import _EXIT_CODES
+from worker.contract.registry import TASKS
+from worker.queue.metrics import DEFINITIONS, GAUGES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted({*DOCS.rglob("*.md"), *ROOT.glob("*.md")})
+PLACE = re.compile(r"<!-- generated: ([\w/]+) -->")
+SETTINGS = [setting for table in settings.tables() for setting in table.settings]
+COMMANDS = list(commands.commands())
+EVENTS = log_events.events()
+LINK = re.compile(r"\]\((?!\w+:)([^()\s#]*)(?:#([^()\s]*))?\)")
+
+
+@functools.cache
+def built(page: str) -> str:
+    """A reference page with what is generated in its place."""
+    return reference_pages.completed((DOCS / "reference" / page).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def slugs(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub and the site make them."""
+    whole = reference_pages.completed(page.read_text(encoding="utf-8"))
+    text = re.sub(r"^```.*?^```", "", whole, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_everything_generated_has_its_place_on_one_page_at_least() -> None:
+    """And no page asks for something that is not made."""
+    asked = {name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))}
+    assert asked == reference_pages.SECTIONS.keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    """In the repository as on the site."""
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in slugs(path), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", reference_pages.SECTIONS)
+def test_generated_links_lead_to_files_and_headings(name: str) -> None:
+    """As written ones do."""
+    page = next(page for page in PAGES if f"<!-- generated: {name} -->" in page.read_text(encoding="utf-8"))
+    for target, anchor in LINK.findall(reference_pages.generated(name)):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in slugs(path), f"{target}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    """A page that no table of contents has can't be found."""
+    listed = [
+        *(DOCS / "index.md").read_text().splitlines(),
+        *(DOCS / "reference" / "contract.md").read_text().splitlines(),
+    ]
+    names = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.rglob("*.md")} - {"index"}
+    found = {name.removeprefix("reference/") if "/tasks/" in name else name for name in names}
+    assert {re.sub(r"^decisions/.*", "decisions/*", name) for name in found} <= set(listed)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_is_on_its_page_with_type_and_description(setting: settings.Setting) -> None:
+    """In sentences that end."""
+    assert f"{{confval}} {setting.name}\n:type: {setting.kind}\n:default: " in built("settings.md")
+    assert setting.kind
+    assert setting.description.endswith((".", ")."))
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.group], ids=lambda command: command.name)
+def test_every_command_is_on_its_page_with_an_example(command: commands.Command) -> None:
+    """Examples begin with the command's own name, after the variables that they set."""
+    assert f"## `{command.name}`\n" in built("commands.md")
+    assert command.examples
+    assert all(command.name in example for example in command.examples)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.group], ids=lambda command: command.name)
+def test_every_option_says_what_it_means(command: commands.Command) -> None:
+    """Arguments as well."""
+    for typed, meaning in command.parameters:
+        assert f"{{option}} {typed}\n" in built("commands.md")
+        assert meaning.partition("  [")[0], typed
+
+
+def test_every_exit_code_is_on_the_pages() -> None:
+    """Those of the errors, and those of the shell."""
+    codes = [code for code, _ in error_codes.EXIT_CODES]
+    assert {*_EXIT_CODES.values(), 0, 1, 2, 130, 143} == set(codes)
+    for page in ("commands.md", "errors.md"):
+        assert all(f"\n| {code} | " in built(page) for code in codes)
+
+
+@pytest.mark.parametrize("kind", errors.RetrievalError.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_error_is_on_its_page(kind: type[errors.RetrievalError]) -> None:
+    """With the first words of its docstring, and its exit code."""
+    first = str(kind.__doc__).splitlines()[0]
+    assert f"`{kind.__name__}`\n: {first}" in built("errors.md")
+
+
+@pytest.mark.parametrize("name", [*(one.name for one in DEFINITIONS), *(name for name, _ in GAUGES)])
+def test_every_metric_is_on_its_page(name: str) -> None:
+    """With its type and its labels."""
+    assert re.search(
+        rf"^`{name}`\n: (counter|gauge|histogram|summary); labels `\w+`", built("metrics.md"), re.MULTILINE
+    )
+
+
+def test_every_log_event_has_its_sentence() -> None:
+    """And no sentence is left of an event that is gone: docs/_ext/reference_pages/log_events.toml."""
+    assert {event.name for event in EVENTS} == log_events.sentences().keys()
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_every_log_event_is_on_its_page(event: log_events.Event) -> None:
+    """With its fields."""
+    page = built("log-events.md")
+    assert f"`{event.name}`\n: " in page
+    assert all(f"`{name}`" in page for name in event.fields)
+
+
+def test_events_are_found_in_each_form_that_the_source_has(tmp_path: Path) -> None:
+    """Keywords, ``extra`` as a dictionary, ``extra`` from a function, and the two helpers."""
+    (tmp_path / "a.py").write_text(
+        'def safe(x): return {"task_id": x}\n'
+        'log.warning("one", error="x")\n'
+        'logger.error("two", extra={"owed": 1})\n'
+        'logger.error("three", extra=safe(1))\n'
+        '_log("four", rows=1, level="warning")\n'
+        "_warn(five=1)\n"
+    )
+    found = {event.name: ([*event.levels], [*event.fields]) for event in log_events.events(tmp_path)}
+    assert found == {
+        "one": (["warning"], ["error"]),
+        "two": (["error"], ["owed"]),
+        "three": (["error"], ["task_id"]),
+        "four": (["warning"], ["task", "task_id", "duration_ms", "run_id", "rows"]),
+        "five": (["warning"], ["count"]),
+    }
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_every_task_has_a_page_with_its_fields_and_examples(task: object) -> None:
+    """Each field of the job, and of an answer that has one type."""
+    page = built(f"tasks/{task.name}.md")
+    fields = [field.alias or name for name, field in task.job.model_fields.items()]
+    fields += [field.alias or name for name, field in getattr(task.answer, "model_fields", {}).items()]
+    assert [name for name in fields if f"`{name}`\n: " not in page] == []
+    assert page.count("```json\n") == 2
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(reference_pages.__path__)])
+def test_examples_of_the_generators_are_true(name: str) -> None:
+    """As those of the worker are."""
+    assert doctest.testmod(importlib.import_module(f"reference_pages.{name}")).failed == 0

@@ -149,12 +149,11 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
         with connection.transaction():
             connection.execute(_SHORT_WAIT)
             connection.execute(read)
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
-        return None
-    except psycopg.ProgrammingError as error:
+    except psycopg.Error as error:
         if error.sqlstate is None:
             raise
-        return error.sqlstate
+        # Anything but a missing right, table or column is a job's matter.
+        return error.sqlstate if error.sqlstate.startswith("42") else None
     return None
 
 

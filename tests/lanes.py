@@ -34,7 +34,6 @@ FULL = (
 
 # What of these is quick all the same.
 QUICK = (
-    "acceptance/test_bad_input.py",
     "acceptance/test_command_line.py::test_the_demo_answers_two_callers_and_leaves_nothing_running",
     "acceptance/test_each_task.py",
     "acceptance/test_readme.py",

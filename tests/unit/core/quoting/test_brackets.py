@@ -67,10 +67,12 @@ def words_of(language: str) -> list[str]:
 
 
 def passage(rng: random.Random, text: Text) -> tuple[str, str, str]:
-    """Words before, a word, words after; none of which has a number or a bracket beside it."""
+    """Words before, a word, words after: no number or bracket beside any, no sign cut from its number."""
     words = list(re.finditer(r"(?<!\S)[^\W\d_]{2,}(?!\S)", text.text))
     word = rng.choice(words[2:-2] if len(words) > 8 else [re.search(r"\w{2}", text.text)])
     start = max(0, text.text.rfind(" ", 0, max(0, word.start() - 40)) + 1)
+    while text.text[:start].rstrip()[-1:] in {*"<>≤≥≈≠"}:
+        start = text.text.rfind(" ", 0, len(text.text[:start].rstrip())) + 1
     stop = text.text.find(" ", word.end() + 40)
     return text.text[start : word.start()], word[0], text.text[word.end() : stop if stop > 0 else len(text.text)]
 

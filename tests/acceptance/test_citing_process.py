@@ -132,7 +132,6 @@ def test_lyrics_that_can_not_be_kept_are_kept_later_and_written_once(
 ) -> None:
     """The store fails after the answer is recorded: the job is tried again, and keeps what the model said then."""
     store = tmp_path / "artifacts"
-    store.write_text("no folder")
     environment = worker_environment(
         LANGUAGE_MODEL__KIND="openai",
         LANGUAGE_MODEL__MODEL="m",
@@ -142,6 +141,8 @@ def test_lyrics_that_can_not_be_kept_are_kept_later_and_written_once(
     )
     job = RunPipeline(question="a song about the harbour ferry", mode="lyrics", k=5, run=RUN, principal=ALICE)
     with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        store.rmdir()
+        store.write_text("no folder")
         task_id = client.enqueue(job)
         wait_for(lambda: '"job delayed"' in worker_log.read_text())
         provider.text = "Another song."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import re
 import tempfile
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from worker.settings import ArtifactSettings
 
 _PROBE = "retrieval-worker-doctor"
-_NOT_PASSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 _VERSION = re.compile(r"\.v\d+\.[^.]*$")
 
 
@@ -54,7 +52,6 @@ class Artifacts:
             Where it is, below the root of the store.
 
         Raises:
-            SettingsError: the folder can't be written.
             Unavailable: the store does not take it.
         """
         target = self._locate(owner, path)
@@ -108,7 +105,6 @@ class Artifacts:
         """A file, or None if there is none.
 
         Raises:
-            SettingsError: the folder can't be read.
             Unavailable: the store does not answer.
         """
         with self._translated_errors():
@@ -130,12 +126,10 @@ class Artifacts:
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise a store's errors as ours: one that fails may come back, a folder that can't be written does not."""
+        """Raise a store's errors as ours: one that failed after the start, as a mount that is gone, may come back."""
         try:
             yield
         except OSError as error:
-            if self._is_local and (isinstance(error, _NOT_PASSING) or error.errno == errno.EROFS):
-                raise _not_kept(error) from None
             raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
 
     def _put(self, target: str, content: bytes) -> None:

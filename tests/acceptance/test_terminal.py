@@ -187,7 +187,7 @@ def _set_up(hostile: Hostile) -> None:
     hostile.type_in("calibrate", *AS, "--queries", "10", "--steps", "100,200", "--mean", "0", "--worst", "0")
     hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=2)
     hostile.type_in("contract", f"{hostile.folder}/{HOSTILE.replace('/', '')}")
-    hostile.type_in("contract", "--check", str(hostile.folder), code=78)
+    hostile.type_in("contract", "--check", str(hostile.folder), code=1)
     hostile.type_in("migrate", HOSTILE, code=2)
     hostile.type_in("demo", f"--{HOSTILE}", code=2)
     hostile.type_in("up", "--postgres", HOSTILE, code=2)

@@ -32,10 +32,10 @@ def wait_for(condition: Callable[[], object], tell: Callable[[], str] = lambda: 
 
 
 def waiting_sessions(admin: psycopg.Connection[Any]) -> int:
-    """How many of the workers' sessions wait for a lock in this database, those of a start's checks not among them."""
+    """How many of the workers' sessions wait for a lock in this database."""
     row = admin.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database() AND query NOT LIKE '%WHERE false'"
+        " AND datname = current_database()"
     ).fetchone()
     assert row is not None
     return int(row[0])

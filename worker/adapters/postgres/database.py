@@ -95,7 +95,7 @@ class Database:
         self._settings = settings
         self._timeout_seconds = settings.search.statement_timeout_seconds
         # On a connection of its own: the pool would hide why it can't connect behind a time-out.
-        self.types: Mapping[str, CorpusTypes] = check(settings)
+        self.types: Mapping[str, CorpusTypes] = check(settings, try_reads=False)
         self._pool: ConnectionPool[PatientConnection] = ConnectionPool(
             connections.conninfo(settings.database_connection_string.get_secret_value()),
             connection_class=PatientConnection,
@@ -116,7 +116,7 @@ class Database:
 
     def types_now(self) -> Mapping[str, CorpusTypes]:
         """What `types` would be if the process began now; raises as `check` does."""
-        return check(self._settings)
+        return check(self._settings, try_reads=False)
 
     def read(
         self,
@@ -185,7 +185,7 @@ class Database:
                 raise
             except psycopg.errors.UndefinedObject:
                 # Something is not as the last full check found it: the next says what is wrong, or that all is well.
-                self.types = check(self._settings)
+                self.types = check(self._settings, try_reads=False)
                 return self._run(settings, statements, patience, write, self._protections(corpora))
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
@@ -273,12 +273,13 @@ def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
     return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
 
 
-def check(settings: Settings, *, at_start: bool = False) -> Mapping[str, CorpusTypes]:
+def check(settings: Settings, *, at_start: bool = False, try_reads: bool = True) -> Mapping[str, CorpusTypes]:
     """Inspect the role and the corpora on a connection of its own.
 
     Args:
         settings: the worker's settings.
         at_start: whether a host that nobody knows is a mistake in the settings; later it is a resolver's outage.
+        try_reads: see `catalog.inspect`.
 
     Raises:
         SettingsError: they are set up so that rows could leak, see `catalog.inspect`; or Postgres lets nobody in so.
@@ -288,7 +289,7 @@ def check(settings: Settings, *, at_start: bool = False) -> Mapping[str, CorpusT
     if at_start and (problem := string_problem(dsn)):
         raise SettingsError(f"{_VARIABLE}: {problem}")
     with translated_errors(), connected(dsn) as connection:
-        return catalog.inspect(connection, settings.corpora)
+        return catalog.inspect(connection, settings.corpora, try_reads=try_reads)
 
 
 @contextlib.contextmanager

@@ -102,7 +102,7 @@ NAMES = [
 ]
 NO_NAMES = [
     ("Code: `rm -rf /tmp` and so", "rm -rf /tmp"),
-    ("Code: `rm -rf /tmp` and so", "/tmp"),  # noqa: S108
+    ("Code: `rm -rf /tmp` and so", "/tmp"),  # noqa: S108 -- a quote, no file
     ("Code: `rm -rf /tmp` and so", "-rf /tmp"),
     ("Code: `rm -rf /tmp` and so", "and so"),
     ("do rm -rf src/* now", "src/* now"),

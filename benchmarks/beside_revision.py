@@ -32,7 +32,7 @@ import json, sys
 from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
-from worker import devstack
+from worker.cli import devstack
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.loader import load, migrate

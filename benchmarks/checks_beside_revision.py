@@ -21,7 +21,9 @@ from typing import Annotated, Any
 
 import typer
 from benchmarks.command import as_command
-from benchmarks.quotes import ALTERED, HONEST, make, read_texts, texts_of
+from benchmarks.quotes.corpus import read_texts, texts_of
+from benchmarks.quotes.passages import make
+from benchmarks.quotes.rulebook import ALTERED, HONEST
 from rich.console import Console
 from rich.table import Table
 

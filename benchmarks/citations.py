@@ -1,4 +1,4 @@
-"""What a citations document and its checks cost, beside plain JSON, and how that grows.
+"""Cost of a citations document and its checks, beside plain JSON, and how it grows.
 
     python -m benchmarks.citations --largest 100000 --twin-every 50
 
@@ -44,7 +44,7 @@ SECTIONS = ("Verse 1", "Chorus", "Verse 2", "Bridge", None)
 
 @dataclass(frozen=True)
 class Step:
-    """What is timed.
+    """Step to time.
 
     Attributes:
         name: as printed.

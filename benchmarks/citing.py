@@ -17,7 +17,8 @@ from benchmarks.citations import make_records
 from benchmarks.pins import TENANT, load, settings_for
 
 from worker.cli import devstack
-from worker.contract import BuildCitations, parse_job
+from worker.contract.base import parse_job
+from worker.contract.run_jobs import BuildCitations
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal

@@ -1,4 +1,4 @@
-"""What full-text search costs, by how often its words occur, who asks, and whether `@@` counts as leakproof.
+"""Cost of full-text search, by how often its words occur, who asks, and whether `@@` counts as leakproof.
 
     python -m benchmarks.fulltext --rows 100000 --postgres 18
 
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 from benchmarks.command import as_command
-from benchmarks.data import CHUNKS_PER_DOCUMENT, LOTS, Dataset, Index
 from benchmarks.recall import show
-from benchmarks.stage import CORPUS, stage
 
+from synthetic.loading import LOTS, Index
+from synthetic.stage import CORPUS, stage
+from synthetic.vectors import CHUNKS_PER_DOCUMENT, Dataset
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.fulltext import Matching
 from worker.adapters.postgres.search import Corpus, search
@@ -27,7 +28,7 @@ from worker.model import NO_FILTERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.stage import Stage
+    from synthetic.stage import Stage
 
 K = 10
 QUERIES = {
@@ -36,7 +37,7 @@ QUERIES = {
     "10 %": "part {part} signal",
     "any word, 100 %": "lot {lot} nowhere",
 }
-"""What is asked, by how many of all chunks it matches; of ten documents that the caller may see."""
+"""Queries, by how many of all chunks they match; of ten documents that the caller may see."""
 
 _NOT_LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) NOT LEAKPROOF"
 _OPEN = "ALTER POLICY chunks_visible ON public.document_chunks USING (true)"

@@ -22,7 +22,8 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.loader import load, migrate
-from worker.contract import PinnedReplay, parse_job
+from worker.contract.base import parse_job
+from worker.contract.run_jobs import PinnedReplay
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal

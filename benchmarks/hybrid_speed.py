@@ -1,4 +1,4 @@
-"""What hybrid's four searches (two corpora, intent alone and with context) take beside one of them, side by side.
+"""Time of hybrid's four searches (two corpora, intent alone and with context) beside one of them.
 
     python -m benchmarks.hybrid_speed --keep /var/tmp/bench-hybrid
 
@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from benchmarks.hybrid_corpora import queries, two_corpora
 from benchmarks.recall import show
-from benchmarks.stage import steps
-from benchmarks.two_corpora import queries, two_corpora
 
+from synthetic.progress import steps
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.contract import RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.query_embeddings import QueryEmbeddings
@@ -32,8 +33,8 @@ from worker.jobs.query_embeddings import QueryEmbeddings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from benchmarks.data import Progress, Vectors
-
+    from synthetic.loading import Progress
+    from synthetic.vectors import Vectors
     from worker.adapters.providers.embedder import Embedder
     from worker.jobs.hybrid import HybridRetrieval
 
@@ -166,7 +167,7 @@ def _timed(hybrid: HybridRetrieval, job: RetrieveHybrid) -> tuple[float, float]:
 
 
 def _check(job: RetrieveHybrid, answer: Mapping[str, Any]) -> None:
-    """What is timed must be what is meant: full answers, by the index, from all the legs."""
+    """Check that the timed searches are the intended ones: full answers, by the index, from all the legs."""
     legs = answer["trace"]["search"]["legs"]
     assert len(legs) == (2 if job.context else 1), legs
     assert all(method == "index" for leg in legs for method in leg["methods"]), legs

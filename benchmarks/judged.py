@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from worker.contract import RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
 from worker.core.ranking.measures import mean, ndcg, recall
 from worker.jobs.context import JobContext
 
@@ -59,7 +60,7 @@ FUSED = tuple(
     for fusion in ("similarity", "rrf", "weighted")
 )
 EVERYWHERE = (PRIMARY, SPARSE, *FUSED)
-"""What answers a query without context, too: the contextual leg is left out there, and costs nothing."""
+"""Systems that answer queries without context, too: the contextual leg is left out there, and costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Judged:
-    """What one system's answers are worth: a judgement for each query that it answers, in the set's order."""
+    """Quality of one system's answers: a judgement for each query that it answers, in the set's order."""
 
     by_query: Mapping[str, Judgement]
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from benchmarks.data import build
-from benchmarks.stage import CORPUS, Stage, steps
 from benchmarks.truth import brute_force, leaked, recall_against, recall_by_distance
 
+from synthetic.loading import build
+from synthetic.progress import steps
+from synthetic.stage import CORPUS, Stage
 from worker.adapters.postgres.search import Corpus
 from worker.cli.calibration import STEPS, Calibrating, Caller, as_toml, calibration
 from worker.errors import SettingsError
@@ -21,8 +22,8 @@ from worker.model import NO_FILTERS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from benchmarks.data import Progress, Vectors
-
+    from synthetic.loading import Progress
+    from synthetic.vectors import Vectors
     from worker.adapters.postgres.search import Found
     from worker.core.ranking.calibration import Goal
 
@@ -47,7 +48,7 @@ class Variant:
 
 @dataclass
 class Answers:
-    """What one variant answered one caller: an answer and its duration for each query."""
+    """Answers of one variant to one caller: an answer and its duration for each query."""
 
     found: list[Found] = field(default_factory=list)
     ms: list[float] = field(default_factory=list)
@@ -137,7 +138,7 @@ def check_exact(on: Stage, runs: Runs, percents: Iterable[int], queries: Vectors
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured.
+    """Result of a run.
 
     Attributes:
         about: the corpus, the server and the settings that it was measured with.

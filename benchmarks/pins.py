@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
 import typer
-from benchmarks.many_chunks import CHUNKS_PER_DOCUMENT, OWNER, TENANT, chunk_text, load_many
 from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from synthetic.many_chunks import CHUNKS_PER_DOCUMENT, OWNER, TENANT, chunk_text, load_many
 from worker.adapters.postgres.database import Database
 from worker.cli import devstack
 from worker.cli.loader import migrate
-from worker.contract import PinnedReplay, parse_job
+from worker.contract.base import parse_job
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.pins.hashing import format_hash, hash_chunk
 from worker.jobs.context import JobContext
 from worker.jobs.corpora import Corpora

@@ -1,4 +1,4 @@
-"""What the pipeline takes beside its searches: the stages of a question, told apart.
+"""Time of the pipeline beside its searches: the stages of a question, told apart.
 
     python -m benchmarks.pipeline_overhead
     python -m benchmarks.pipeline_overhead --rows 10000
@@ -23,12 +23,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import psycopg
 import typer
-from benchmarks import data, judged
+from benchmarks import judged
 from rich.console import Console
 from rich.table import Table
 
+from synthetic.loading import TENANT, Index, load
+from synthetic.vectors import Dataset
 from worker.cli import demo, devstack
-from worker.contract import RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RunPipeline
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import QueryRequest
@@ -65,7 +68,7 @@ def main(
         gc.collect()
         gc.freeze()  # as a worker's process does once it is ready
         try:
-            asker = _asker({"user_id": caller, "tenant_id": data.TENANT if rows else ""})
+            asker = _asker({"user_id": caller, "tenant_id": TENANT if rows else ""})
             figures = measured(engine, asker, questions, rounds)
             console.print(table(figures, f"{rows or 'sample'}: {len(questions)} questions, {rounds} rounds"))
             if profile:
@@ -140,7 +143,7 @@ def profiled(engine: Engine, asker: Principal, questions: Sequence[str]) -> str:
 def _load(dsn: str, rows: int) -> None:
     """Other documents in place of the sample's."""
     with psycopg.connect(dsn, autocommit=True) as admin:
-        data.load(admin, data.Dataset(rows), data.Index(), lambda *_: None)
+        load(admin, Dataset(rows), Index(), lambda *_: None)
 
 
 def _asker(claims: dict[str, str]) -> Principal:

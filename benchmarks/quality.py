@@ -34,8 +34,9 @@ from benchmarks.judged import (
     read,
     run,
 )
-from benchmarks.stage import settings_for, steps
 
+from synthetic.progress import steps
+from synthetic.stage import settings_for
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import corpus_files, devstack
 from worker.cli.loader import load, migrate
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 TRANSFORMS = ("none", "glossary")
 MEASURES = {"ndcg": "nDCG@5", "recall": "recall@5"}
-BEGIN, END = "<!-- figures: made by make bench-quality -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
 ALL_LEGS = ("primary", "contextual", "sparse")
 WEIGHTED_FUSIONS = ("rrf", "weighted")
 
@@ -135,7 +136,7 @@ def by_kind(results: Results) -> str:
 
 
 def of_glossary(by_transform: Mapping[str, Results]) -> str:
-    """What the glossary changes for the queries that have a term of it."""
+    """Effect of the glossary on the queries that have a term of it."""
     plain, glossary = by_transform["none"], by_transform["glossary"]
     queries = glossary.reworded
     rows = [
@@ -243,7 +244,7 @@ def tuned(asking: Asking, results: Results, told: Callable[[], None]) -> list[Tu
 
 
 def tuned_table(lines: Sequence[Tuned]) -> str:
-    """What weights chosen on one half do for the other."""
+    """Quality on one half with weights chosen on the other."""
     rows = [
         [
             f"{line.fusion}, chosen on {line.chosen_on}",
@@ -275,12 +276,18 @@ def report(by_transform: Mapping[str, Results], lines: Sequence[Tuned]) -> str:
 
 
 def write(folder: Path, text: str, by_transform: Mapping[str, Results]) -> None:
-    """The tables into quality.md, between its marks, and the plot beside it."""
+    """Put the tables into quality.md, between its markers, and the plot beside it.
+
+    Raises:
+        ValueError: the page has no markers.
+    """
     from benchmarks.quality_plot import plot  # noqa: PLC0415 -- needs the extra `bench`
 
     page = folder / "quality.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, found, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(f"{page}: expected the markers {BEGIN} and {END}")
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
     plot(by_transform, folder / "images" / "quality.svg")
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 from benchmarks.command import as_command
-from benchmarks.data import VISIBLE_PERCENT, Dataset, Index
 from benchmarks.measure import K, Result, calibrated, measure, over_halfvec
-from benchmarks.stage import changed_search, stage
 from rich.console import Console
 from rich.table import Table
 
+from synthetic.loading import Index
+from synthetic.stage import changed_search, stage
+from synthetic.vectors import VISIBLE_PERCENT, Dataset
 from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
 from worker.settings import SearchSettings

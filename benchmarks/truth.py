@@ -1,18 +1,18 @@
-"""What the right answer is, found without the project's own search, and how much of it an answer holds."""
+"""The right answer, found without the project's own search, and how much of it an answer holds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks.data import row_of
 from numpy.typing import NDArray
+
+from synthetic.vectors import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from benchmarks.data import Dataset, Vectors
-
+    from synthetic.vectors import Dataset, Vectors
     from worker.model import Candidate
 
 Distances = NDArray[np.float64]

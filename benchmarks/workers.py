@@ -57,7 +57,7 @@ class Arrangement:
 
 
 def arrangements() -> list[Arrangement]:
-    """What is compared."""
+    """Pools to compare."""
     found = [Arrangement(f"prefork, {n}", 1, ("--pool=prefork", f"--concurrency={n}"), n) for n in (1, 2, 4)]
     found += [Arrangement(f"solo × {n}", n, ("--pool=solo",), n) for n in (1, 2, 4)]
     found += [Arrangement(f"threads, {n}", 1, ("--pool=threads", f"--concurrency={n}"), n) for n in (2, 4)]

@@ -12,7 +12,7 @@ _LIBRARY = "libfaketimeMT.so.1"
 
 
 def library() -> Path | None:
-    """Where libfaketime is; None: it is not installed."""
+    """Return the path of libfaketime; None if it is not installed."""
     return next((found for folder in _FOLDERS for found in sorted(Path("/").glob(f"{folder[1:]}/{_LIBRARY}"))), None)
 
 

@@ -57,6 +57,16 @@ LONG_VISIBILITY_SECONDS = 60
 Seed = Annotated[int | None, typer.Option(help="of jobs and faults; default a new one, which is printed", min=0)]
 Transport = Annotated[str, typer.Option(help="reliable or stock")]
 Few = Annotated[int, typer.Option(min=0)]
+Aimed = Annotated[int, typer.Option(help="faults of each aimed kind; see --recycle, --skew, --own-results", min=0)]
+OwnResults = Annotated[
+    bool | None, typer.Option(help="results on a Redis of their own; default with aimed faults", show_default=False)
+]
+Recycle = Annotated[
+    int | None, typer.Option(help="replace a pool process after so many jobs; default 50 with aimed faults", min=0)
+]
+Skew = Annotated[
+    float | None, typer.Option(help="seconds that two of three clocks are wrong; default 1200 with aimed faults")
+]
 
 
 @cli.callback(invoke_without_command=True)
@@ -71,20 +81,12 @@ def run(
     blackholes: Few = 4,
     freezes: Few = 4,
     others: Annotated[int, typer.Option(help="faults of each other kind", min=0)] = 1,
-    aimed: Annotated[
-        int, typer.Option(help="faults of each aimed kind; see --recycle, --skew, --own-results", min=0)
-    ] = 0,
+    aimed: Aimed = 0,
     only_aimed: Annotated[bool, typer.Option("--only-aimed", help="no other faults than the aimed ones")] = False,
     kinds: Annotated[str, typer.Option(help="of the aimed kinds only those whose names hold this")] = "",
-    own_results: Annotated[
-        bool | None, typer.Option(help="results on a Redis of their own; default with aimed faults", show_default=False)
-    ] = None,
-    recycle: Annotated[
-        int | None, typer.Option(help="replace a pool process after so many jobs; default 50 with aimed faults", min=0)
-    ] = None,
-    skew: Annotated[
-        float | None, typer.Option(help="seconds that two of three clocks are wrong; default 1200 with aimed faults")
-    ] = None,
+    own_results: OwnResults = None,
+    recycle: Recycle = None,
+    skew: Skew = None,
     workers: Annotated[int, typer.Option(min=1, max=32)] = 3,
     concurrency: Annotated[int, typer.Option(help="processes of each worker", min=1, max=32)] = 2,
     transport: Transport = "reliable",
@@ -141,7 +143,7 @@ def _timed(order: Order) -> Order:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """What a run is worth."""
+    """Judge a run."""
     if not outcome.clean:
         return 1
     return TOO_IDLE if outcome.too_idle else 0

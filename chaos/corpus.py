@@ -21,7 +21,7 @@ Vectors = NDArray[np.float32]
 PER_DOCUMENT = 10
 USERS = ("ada", "ben", "cleo", "dora")
 TENANTS = {"ada": "north", "ben": "north", "cleo": "south", "dora": None, "nobody-else": None}
-"""Who asks, and of which tenant they are; the last owns nothing and sees what is public."""
+"""Callers and their tenants; the last one owns nothing and sees public documents."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """What it says: no two rows say the same."""
+        """Text of the row; no two rows have the same."""
         return f"Row {self.number} of {self.owner}: levels were measured, and entry {self.number * 7919} was logged."
 
     @property
@@ -54,7 +54,7 @@ class Row:
         return "sha256:" + hashlib.sha256(self.text.encode()).hexdigest()
 
     def visible_to(self, user: str) -> bool:
-        """What the policies of config/schema.sql say, said again by hand."""
+        """Return whether the policies of config/schema.sql show the row, implemented again by hand."""
         if self.visibility == "public" or self.owner == user:
             return True
         return self.visibility == "tenant" and self.tenant is not None and self.tenant == TENANTS[user]

@@ -15,7 +15,7 @@ from celery import signals
 from chaos.jobs import DIARY
 
 POISON = "chaos-0-"
-"""How the ids of poison jobs begin: seed 0 is theirs."""
+"""Prefix of the ids of poison jobs: seed 0 is theirs."""
 
 
 @signals.task_prerun.connect(weak=False)

@@ -1,4 +1,4 @@
-"""How each fault is done, and ended."""
+"""Start and end of each fault."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Happened:
 
 
 class Scene:
-    """What there is to be hurt.
+    """Targets of faults.
 
     Args:
         redis_server: the broker.
@@ -94,7 +94,7 @@ class Scene:
         self._control.close()
 
     def can(self, kind: Kind) -> bool:
-        """Whether this machine allows a kind of fault."""
+        """Return whether this machine allows a kind of fault."""
         if kind is Kind.RESULTS_AWAY:
             return "results" in self.links
         return kind is not Kind.REDIS_DISK_FULL or self.small_disk is not None
@@ -161,7 +161,7 @@ class Scene:
                 server.command(*end)
 
     def _commands(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What begins a fault of Redis, and what ends it."""
+        """Return the functions that begin and end a fault of Redis."""
         if kind is Kind.REDIS_READ_ONLY:  # a primary that never answers: until then, this server takes no writes
             return ("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")
         name, value = _SETTINGS[kind]

@@ -46,12 +46,12 @@ class Worker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it ever was ready for jobs; before, a polite stop just ends it."""
+        """True if it was ever ready for jobs; before that, a warm shutdown just ends it."""
         return b" ready." in Path(self.log.name).read_bytes()[:READY_BYTES]
 
     @property
     def has_ended(self) -> bool:
-        """Whether the main process ended; it is not waited for."""
+        """True if the main process exited; does not wait for it."""
         if self.process.returncode is not None:
             return True
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

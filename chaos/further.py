@@ -1,4 +1,4 @@
-"""The commands of the further runs: fuzz, grown, latency, poison, rolling, soak."""
+"""The commands of the further runs: flood, fuzz, grown, latency, poison, rolling, soak."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
+from chaos.flood import LEAST_RATIO, LETTERS, ROUNDS, flood
 from chaos.fuzz import fuzz
 from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, look_at_all
 from chaos.latency import MOST_RATIO, latency
@@ -96,6 +97,32 @@ def latency_command(
         f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
         f"a job took (median): {found.before * 1000:.1f} ms before, {found.after * 1000:.1f} ms after",
         f"ratio: {found.ratio:.2f}, at most {MOST_RATIO}",
+    ]
+    finish(lines, found.clean)
+
+
+@cli.command("flood")
+def flood_command(
+    messages: Annotated[int, typer.Option(min=1)] = 300_000,
+    jobs: Annotated[int, typer.Option(help="jobs of each round", min=100)] = 1000,
+    seed: Seed = None,
+    transport: Transport = "reliable",
+    logs: Logs = None,
+) -> None:
+    """Messages with a priority, which no worker runs: jobs beside them keep their pace, and dead letters stay.
+
+    Example: python -m chaos flood --messages 300000
+    """
+    order = order_of(jobs, seed, transport)
+    with folder_for(logs) as folder, progress_bar(ROUNDS) as progress:
+        found = flood(order, messages, folder, progress)
+    lines = [
+        f"messages with a priority: {messages}, {found.left} of them left at the end of a round",
+        f"jobs: {found.audit.submitted}",
+        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        f"dead letters of before that are kept: {found.letters} of {LETTERS}",
+        f"jobs a second: {found.alone:.1f} alone, {found.beside:.1f} beside the flood",
+        f"ratio: {found.ratio:.2f}, at least {LEAST_RATIO}",
     ]
     finish(lines, found.clean)
 

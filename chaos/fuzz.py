@@ -42,7 +42,7 @@ return left
 
 @dataclass
 class Fuzzed:
-    """What was found.
+    """Result of a run.
 
     Attributes:
         messages: how many were sent.
@@ -68,7 +68,7 @@ class Fuzzed:
 
     @property
     def clean(self) -> bool:
-        """Whether each message is accounted for, and no worker minded."""
+        """True if each message is accounted for, and no worker failed."""
         return not (self.unaccounted or self.crashes or self.unclean)
 
 
@@ -239,7 +239,7 @@ def drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
 
 
 def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed, letter: str) -> str:
-    """Where each message of a batch is; then their results are deleted.
+    """Return the place of each message of a batch, and delete their results.
 
     Args:
         messages: the batch.

@@ -1,4 +1,4 @@
-"""What is asked: job number n of a run is a pure function of the run's seed and n."""
+"""Jobs of a run: job number n is a pure function of the run's seed and n."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 QUEUE = "retrieval"
 QUEUES = "retrieval,pipeline"
-"""What workers serve, as in production: a worker of several queues takes jobs in turns."""
+"""Queues of the workers, as in production: a worker of several queues takes jobs in turns."""
 ID = re.compile(rb"chaos-\d+-\d{7}")
-"""How the ids of a run look, to find them in whatever Redis holds."""
+"""Pattern of a run's ids, to find them in any value of Redis."""
 SUBJECT = "chaos"
 DIARY = "CHAOS_DIARY"
 """The environment variable that names the file where jobs with a purpose write down what they did."""

@@ -1,4 +1,4 @@
-"""What a job takes after networks that fell silent, beside before: a worker must not be slower for having lived."""
+"""Duration of jobs before and after network failures: a worker must not become slower over time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.001
 
 @dataclass
 class Measured:
-    """What was found.
+    """Result of a run.
 
     Attributes:
         audit: the ledger's balance.
@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, and jobs take as long as before."""
+        """True if nothing was lost, and jobs take as long as before."""
         return self.audit.clean and self.ratio <= MOST_RATIO
 
 

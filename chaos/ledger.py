@@ -1,4 +1,4 @@
-"""What was submitted, and what became of it. Several threads write; the lock is inside."""
+"""Ledger of submitted jobs and their outcomes; thread-safe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REVOKED = "REVOKED"
 
 
 class Verdict(StrEnum):
-    """What became of a job."""
+    """Outcome of a job."""
 
     OPEN = "open"
     RIGHT = "right"
@@ -57,7 +57,7 @@ class Ledger:
         self._open: dict[str, Entry] = {}
         self._done = 0
         self.refused = 0
-        """How often Redis said no (read-only, out of memory): the same job was sent again."""
+        """Number of refusals by Redis (read-only, out of memory): the same job was sent again."""
 
     def submitted(self, question: Question, at: float | None) -> None:
         """Redis acknowledged a job at a time, or (None) may have it or not."""
@@ -95,7 +95,7 @@ class Ledger:
 
     @property
     def done(self) -> int:
-        """How many acknowledged jobs have a result."""
+        """Number of acknowledged jobs with a result."""
         with self._lock:
             return self._done
 
@@ -156,7 +156,7 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, nothing was wrong, and no job was given up."""
+        """True if nothing was lost or wrong, and no job was dead-lettered."""
         return not (self.lost or self.stuck or self.wrong or self.dead)
 
 

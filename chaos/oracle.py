@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from chaos.corpus import Corpus, Vectors
 
 TOLERANCE = 1e-5
-"""How far a distance may be from the oracle's: Postgres computes in float32, the oracle in float64."""
+"""Tolerated difference from the oracle's distance: Postgres computes in float32, the oracle in float64."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What an answer must hold: chunks in order, and their distances where it was a search.
+    """Expected answer: chunks in order, and their distances if it was a search.
 
     Attributes:
         user: who asked.
@@ -71,12 +71,12 @@ class Oracle:
         )
 
     def is_clear(self, query: int, user: str, k: int) -> bool:
-        """Whether the first k + 1 distances lie so far apart that float32 can't change their order."""
+        """True if the first k + 1 distances are so far apart that float32 can't change their order."""
         nearest = self.nearest(query, user, k + 1).distances
         return nearest is not None and bool(np.all(np.diff(nearest) > 2 * TOLERANCE))
 
     def faults_of(self, expected: Expected, answer: dict[str, Any]) -> list[str]:
-        """What is wrong with an answer; nothing if it is right.
+        """Return the problem of an answer; empty if it is right.
 
         A row that the caller may not see is called ``foreign``, everything else says where the answer differs.
         """

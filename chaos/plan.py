@@ -1,4 +1,4 @@
-"""Which faults happen when: a pure function of a seed and of how many there are to be of each kind."""
+"""Plan of faults: a pure function of a seed and of the number of each kind."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ class Kind(StrEnum):
 
     @property
     def is_aimed(self) -> bool:
-        """Whether it is a sequence made to meet one weakness, with jobs of its own."""
+        """True if it is a sequence aimed at one weakness, with jobs of its own."""
         return self in AIMED
 
     @property
     def takes_worker(self) -> bool:
-        """Whether a worker's process ends or stands still by it."""
+        """True if it ends or stops a worker's process."""
         return self in _OF_WORKERS
 
     @property
     def on_redis(self) -> bool:
-        """Whether Redis is away by it."""
+        """True if it makes Redis unavailable."""
         return self.name.startswith("REDIS_") or self in {Kind.KILL_AT_START, Kind.KILL_RECONNECTING}
 
     @property
     def on_postgres(self) -> bool:
-        """Whether Postgres is away by it."""
+        """True if it makes Postgres unavailable."""
         return self in {Kind.POSTGRES_KILL, Kind.POSTGRES_RESTART, Kind.BACKENDS_TERMINATED}
 
     @property
     def on_network(self) -> bool:
-        """Whether it is of the network between."""
+        """True if it is a network fault."""
         return self in _OF_THE_NETWORK
 
     @property
     def holds_up(self) -> bool:
-        """Whether work stands still by it as a whole, not only in one worker: the next fault waits for recovery."""
+        """True if it stops all work, not only one worker: the next fault waits for recovery."""
         return self.is_aimed or self.on_redis or self.on_postgres or self.on_network
 
 
@@ -145,7 +145,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many faults there are to be.
+    """Number of faults of each kind.
 
     Attributes:
         worker_kills: `kill -9` of a worker: half of them whole, half only its main process.

@@ -19,7 +19,7 @@ MOST_BINS = 600
 
 
 def family(kind: Kind) -> str:
-    """What a kind of fault happens to."""
+    """Return the target of a kind of fault."""
     if kind.on_redis:
         return "Redis"
     if kind.on_postgres:

@@ -39,7 +39,7 @@ ALONE_SHARE = 0.25
 
 @dataclass
 class Poisoned:
-    """What was found.
+    """Result of a run.
 
     Attributes:
         audit: of the healthy jobs.
@@ -57,7 +57,7 @@ class Poisoned:
 
     @property
     def clean(self) -> bool:
-        """Whether poison was given up, and the rest was answered about as soon as without."""
+        """True if poison jobs were dead-lettered, and the others were answered about as soon as without them."""
         before, beside = self.healthy_p99
         bounded = self.executions <= MOST_EXECUTIONS and beside <= MOST_SLOWER * before
         return self.audit.clean and not self.unanswered and bounded

@@ -65,7 +65,7 @@ class Producer:
 
     @property
     def is_done(self) -> bool:
-        """Whether all are submitted."""
+        """True if all jobs are submitted."""
         return not self._thread.is_alive()
 
     def allow(self, count: int, per_second: float = 0.0) -> None:
@@ -75,7 +75,7 @@ class Producer:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether all is submitted that was allowed."""
+        """True if all allowed jobs are submitted."""
         return self.acknowledged >= self._allowed or self.is_done
 
     def burst(self, count: int) -> None:

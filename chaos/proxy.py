@@ -21,7 +21,7 @@ FORGOTTEN_SECONDS = 30.0
 
 
 class Mode(Enum):
-    """What happens to what arrives."""
+    """Treatment of arriving bytes."""
 
     PASS = auto()
     SWALLOW = auto()
@@ -64,7 +64,7 @@ class Proxy:
         self._call(self._kill_silently)
 
     def deafen(self) -> None:
-        """What servers say on old connections is swallowed from now on, while they hear everything."""
+        """Drop the servers' replies on open connections from now on, but pass all requests on."""
         self._call(self._deafen)
 
     def latency(self, seconds: float) -> None:

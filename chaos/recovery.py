@@ -1,4 +1,4 @@
-"""How long a fault was felt: until all that was open then is answered, and answers come as fast as before again."""
+"""Recovery time of a fault: until all jobs open then are answered, and answers are as fast as before."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _NOT_MEASURED = {Kind.POOL_GROW, Kind.POOL_SHRINK, Kind.WORKER_STOP}
 
 @dataclass(frozen=True)
 class Traffic:
-    """When jobs came and when they were answered, each in order; without those that a dead worker held."""
+    """Times of submissions and of answers, each in order; without the jobs of a dead worker."""
 
     submitted: list[float]
     done: list[float]
 
     def answered(self, start: float, end: float) -> int:
-        """How many answers came in a time."""
+        """Return the number of answers in an interval."""
         return bisect_left(self.done, end) - bisect_left(self.done, start)
 
     def offered(self, start: float, end: float) -> int:
-        """How many jobs could have been answered in a time: those open at its start, and those that came."""
+        """Return the number of jobs that could be answered in an interval: those open at its start, and new ones."""
         return bisect_left(self.submitted, end) - bisect_left(self.done, start)
 
     def rate_is_back(self, began: float, ended: float) -> float | None:
@@ -106,10 +106,10 @@ def _felt(
 
 
 def met_work(happened: Iterable[Happened]) -> int:
-    """How many faults found a job open when they began."""
+    """Return the number of faults that began while a job was open."""
     return sum(bool(one.open) for one in happened)
 
 
 def too_idle(happened: list[Happened]) -> bool:
-    """Whether a run shows little, as too many of its faults met no work."""
+    """Return whether a run shows too little, because too many of its faults met no work."""
     return len(happened) - met_work(happened) > MOST_WITHOUT_WORK * len(happened)

@@ -1,4 +1,4 @@
-"""What is told of a run: lines for a terminal, and a table with a plot for docs/reliability.md."""
+"""Report of a run: lines for a terminal, and a table with a plot for docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def text(outcome: Outcome) -> str:
 
 
 def _idle(outcome: Outcome) -> str:
-    """Why a run shows too little."""
+    """Return the reason why a run shows too little."""
     idle = len(outcome.happened) - outcome.met_work
     return (
         f"{idle} of {len(outcome.happened)} faults met no work, more than {MOST_WITHOUT_WORK:.0%}: "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rolled:
-    """What was found.
+    """Result of a run.
 
     Attributes:
         audit: the ledger's balance.
@@ -39,7 +39,7 @@ class Rolled:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, nothing ran twice, and all ended politely."""
+        """True if nothing was lost, nothing ran twice, and all workers shut down cleanly."""
         return self.audit.clean and not (self.duplicates or self.unclean or self.crashes)
 
 

@@ -37,7 +37,7 @@ INCLUDED = ("--include", "chaos.sleeping")
 
 @dataclass
 class Outcome:
-    """What was found.
+    """Result of a run.
 
     Attributes:
         order: what was run.
@@ -74,18 +74,18 @@ class Outcome:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost or wrong, all repeats are explained, no worker ended, and Redis denied nothing."""
+        """True if nothing was lost or wrong, all repeats are explained, no worker ended, and Redis denied nothing."""
         explained = self.most_duplicates is None or self.duplicates <= self.most_duplicates
         return self.audit.clean and not self.recorded_twice and explained and not (self.crashes or self.denied)
 
     @property
     def met_work(self) -> int:
-        """How many faults found a job open when they began."""
+        """Number of faults that began while a job was open."""
         return met_work(self.happened)
 
     @property
     def too_idle(self) -> bool:
-        """Whether too many faults met no work for the run to show anything."""
+        """True if too many faults met no work for the run to show anything."""
         return too_idle(self.happened)
 
 
@@ -173,7 +173,7 @@ class _Run:
         return some.burst
 
     def _is_due(self) -> bool:
-        """Whether the next fault may happen: its jobs came, and work went on since the last one."""
+        """Return whether the next fault may happen: its jobs were submitted, and work continued since the last one."""
         return self.producer.is_held_back and self.ledger.done >= self._wanted
 
     def _happen(self, fault: Fault) -> None:
@@ -216,7 +216,7 @@ class _Run:
             self._lost = self._lost or self._is_one_lost(now)
 
     def _is_one_lost(self, now: float) -> bool:
-        """Whether a job was in no place of Redis twice, long after it was submitted."""
+        """Return whether a job was missing from Redis twice, long after it was submitted."""
         old = {
             entry.question.task_id
             for task_id in self.ledger.open
@@ -282,7 +282,7 @@ class _Run:
         return sum(map(self._most_interrupted, self.happened))
 
     def _most_interrupted(self, happened: Happened) -> int:
-        """How many jobs a fault can take out of their process's hands: those are run again."""
+        """Return the number of jobs that a fault can take from their process; those run again."""
         kind = happened.fault.kind
         if kind is Kind.CHILD_KILL:
             return 1

@@ -83,7 +83,7 @@ class RedisServer:
         return self.server.process
 
     def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:
-        """How one of its users reaches it, through a proxy where a port is given."""
+        """Return the URL for one of its users, through a proxy if a port is given."""
         return self.server.url(database, user, port=port or self.port)
 
     def client(self, database: int = 0, timeout: float = 2.0, user: str = "admin") -> redis.Redis:
@@ -127,7 +127,7 @@ class RedisServer:
             self.denied |= said - EXPECTED_DENIALS
 
     def wait_for_end(self) -> bool:
-        """Whether it ended by itself within a few seconds."""
+        """Return whether it exited within a few seconds."""
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -135,7 +135,7 @@ class RedisServer:
         return True
 
     def setting(self, name: str) -> str:
-        """How a setting is."""
+        """Return the value of a setting."""
         with self.client() as client:
             found: Any = client.config_get(name)
         return str(found[name])

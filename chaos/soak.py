@@ -30,7 +30,7 @@ FLAT = 0.02
 
 @dataclass(frozen=True)
 class Sample:
-    """What is measured now and then.
+    """Sample of measurements.
 
     Attributes:
         memory: bytes that the workers' processes have for themselves, all together.
@@ -47,7 +47,7 @@ class Sample:
 
 @dataclass
 class Soaked:
-    """What was found: samples after warm-up, and the ledger's balance."""
+    """Result of a run: samples after warm-up, and the ledger's balance."""
 
     audit: Audit
     samples: list[Sample]
@@ -71,7 +71,7 @@ class Soaked:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost and nothing grew."""
+        """True if nothing was lost and nothing grew."""
         return self.audit.clean and all(drift <= FLAT for drift in self.drift().values())
 
 

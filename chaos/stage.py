@@ -1,4 +1,4 @@
-"""What a run stands on: servers with a corpus, proxies before them, and workers with short time limits behind these."""
+"""Stage of a run: servers with a corpus, proxies before them, and workers with short time limits behind these."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Order:
-    """What to run.
+    """Options of a run.
 
     Attributes:
         jobs: how many are to be submitted.

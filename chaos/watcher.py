@@ -124,7 +124,7 @@ class Watcher:
 
 
 def judge(oracle: Oracle, question: Question, record: dict[str, Any]) -> tuple[Verdict, list[str]]:
-    """What a result is worth: right, wrong and why, or a failure that says what it is."""
+    """Judge a result: right, wrong with a reason, or a failure with its error."""
     if record["status"] == "FAILURE":
         failure = str(record["result"]["exc_type"])
         if question.expected is None and failure == "InvalidJob":
@@ -207,7 +207,7 @@ _READ: dict[bytes, tuple[str, ...]] = {
     b"zset": ("ZRANGE", "{}", "0", "-1"),
     b"set": ("SMEMBERS", "{}"),
 }
-"""How the values of a key are read, by its type; streams are dead letters, and strings hold no jobs."""
+"""Type of a key → command that reads its values; streams are dead letters, and strings hold no jobs."""
 
 
 def _values(client: redis.Redis, key: bytes) -> list[bytes]:
@@ -215,7 +215,7 @@ def _values(client: redis.Redis, key: bytes) -> list[bytes]:
 
 
 def _fields(client: redis.Redis, key: Any) -> list[tuple[bytes, bytes]]:
-    """What a key holds, with the names of a hash's fields."""
+    """Return the content of a key, with the names of a hash's fields."""
     kind: Any = client.type(key)
     if kind == b"hash":
         entries: Any = client.hgetall(key)
@@ -227,7 +227,7 @@ def _fields(client: redis.Redis, key: Any) -> list[tuple[bytes, bytes]]:
 
 
 def executions(logs: Iterable[Path]) -> Counter[str]:
-    """How often each job ran to its end, by what the workers logged."""
+    """Return the number of completed runs of each job, from the workers' logs."""
     ended: Counter[str] = Counter()
     for log in logs:
         with log.open("rb") as lines:

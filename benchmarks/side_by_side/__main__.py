@@ -20,14 +20,16 @@ import orjson
 import psutil
 import typer
 from benchmarks.command import as_command
-from benchmarks.data import Dataset, Index
 from benchmarks.side_by_side import figures, growth, peers, report, sides, wire
 from benchmarks.side_by_side.costs import Meter
 from benchmarks.side_by_side.rounds import measure
-from benchmarks.stage import Stage, progress_console, server_settings, stage, steps
 from benchmarks.truth import brute_force
 from psycopg.conninfo import conninfo_to_dict
 
+from synthetic.loading import Index
+from synthetic.progress import progress_console, steps
+from synthetic.stage import Stage, server_settings, stage
+from synthetic.vectors import Dataset
 from worker.cli.devstack import redis_server
 from worker.errors import RetrievalError, SettingsError
 
@@ -35,10 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import psycopg
-    from benchmarks.data import Progress
     from benchmarks.side_by_side.figures import Measured
     from benchmarks.side_by_side.sides import Side, Site
     from benchmarks.truth import Distances
+
+    from synthetic.loading import Progress
 
 K = 15
 DATA = Path(__file__).parents[1] / ".data"
@@ -55,7 +58,7 @@ EVERYONE = (
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be measured; see the command's options."""
+    """Options of a run; see the command's options."""
 
     rows: int
     seed: int
@@ -72,7 +75,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured.
+    """Result of a run.
 
     Attributes:
         about: the machine, the corpus, the versions.

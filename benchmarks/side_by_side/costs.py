@@ -1,4 +1,4 @@
-"""What queries cost: processor time of worker, Postgres and Redis, bytes through Redis, memory."""
+"""Costs of queries: processor time of worker, Postgres and Redis, bytes through Redis, memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTLE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used up to a moment.
+    """Resources used up to a moment.
 
     Attributes:
         worker: seconds of processor time of the side's own processes.
@@ -36,7 +36,7 @@ class Usage:
     redis_out: int
 
     def per_query(self, before: Usage, queries: int) -> dict[str, float]:
-        """What each of the queries since ``before`` took: milliseconds, and kB through Redis in both directions."""
+        """Costs of each query since ``before``: milliseconds, and kB through Redis in both directions."""
         return {
             "worker_ms": (self.worker - before.worker) * 1000 / queries,
             "postgres_ms": (self.postgres - before.postgres) * 1000 / queries,

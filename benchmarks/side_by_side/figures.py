@@ -1,4 +1,4 @@
-"""What measured rounds say: ratios with their spread, goals, and when a comparison must not be printed. Pure."""
+"""Figures of measured rounds: ratios with their spread, goals, and when a comparison must not be printed. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BARE, LISTS, ONE, SIXTEEN = "bare", "blmove", "one", "sixteen"
 LANGCHAIN, LLAMAINDEX, NAIVE = "langchain", "llamaindex", "naive"
 
 RECALL = 0.995
-"""What each side must reach, on average over the queries."""
+"""Each side must reach it, on average over the queries."""
 RECALL_APART = 0.004
 """Sides whose recall differs by more are not compared: they don't do the same work."""
 
@@ -29,7 +29,7 @@ class Spread(NamedTuple):
 
 @dataclass
 class Measured:
-    """What one side did, over all rounds.
+    """Measurements of one side, over all rounds.
 
     Attributes:
         rates: queries a second, one for each round.
@@ -112,7 +112,7 @@ def differences(sides: Mapping[str, Measured], k: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted of one figure.
+    """Goal of one figure.
 
     Attributes:
         text: what is measured.

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from benchmarks import measure
-from benchmarks.data import build, chunk_id
 from benchmarks.side_by_side.figures import RECALL, Spread, ratio
 from benchmarks.side_by_side.rounds import recall
 from pgvector.psycopg import register_vector
 from psycopg import sql
 from pydantic import Field, FiniteFloat, TypeAdapter
 
+from synthetic.loading import build
+from synthetic.vectors import chunk_id
 from worker.adapters.postgres.search import Nearest
 from worker.adapters.postgres.statements import FEW_ROWS_SETTING
 from worker.core.ranking.vectors import decode
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import psycopg
-    from benchmarks.data import Progress, Vectors
     from benchmarks.side_by_side.sides import Side
-    from benchmarks.stage import Stage
     from benchmarks.truth import Distances
+
+    from synthetic.loading import Progress
+    from synthetic.stage import Stage
+    from synthetic.vectors import Vectors
 
 EF_SEARCH = (40, 60, 100, 150, 200, 300, 400)
 KS = (10, 15, 30, 50)

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.data import build
 from psycopg import sql
 
+from synthetic.loading import build
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import psycopg
-    from benchmarks.data import Progress
+
+    from synthetic.loading import Progress
 
 HERE = Path(__file__).parent
 WORKERS = HERE / "workers"

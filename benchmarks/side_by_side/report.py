@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CPU = ("worker_ms", "postgres_ms", "redis_ms")
 CARRIED = ("redis_in_kb", "redis_out_kb", "postgres_in_kb", "postgres_out_kb")
 
-MARKER = "<!-- side by side, {rows} rows: {edge} -->"
+MARKER = "<!-- side-by-side-{rows}: {edge} -->"
 PLOT = "images/side_by_side_{rows}.svg"
 
 TITLES = {
@@ -61,7 +61,7 @@ def document(
 
 
 def introduction(about: Mapping[str, Any]) -> str:
-    """What was measured, and on what."""
+    """Describe the run and the machine."""
     return (
         f"`{about['command']}`: {about['rows']:,} clustered vectors of 768 dimensions (seed {about['seed']}), "
         f"{about['queries']} different queries, k = {about['k']}, `ef_search` {about['ef_search']} on every side, "
@@ -91,7 +91,7 @@ def rates(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
 
 
 def costs(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
-    """What one query costs."""
+    """Table of the costs of one query."""
     headings = [
         "per query",
         "worker CPU ms",

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks.data import row_of
 from benchmarks.side_by_side.costs import megabytes
 from benchmarks.side_by_side.figures import Measured
 from benchmarks.side_by_side.sides import Failed
 from benchmarks.truth import TIE, Distances
 
+from synthetic.vectors import row_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.data import Progress
     from benchmarks.side_by_side.costs import Meter
     from benchmarks.side_by_side.sides import Side
+
+    from synthetic.loading import Progress
 
 
 def recall(ids: Sequence[str], distances: Distances, k: int) -> float:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 import redis
-from benchmarks.data import TENANT
 from benchmarks.side_by_side.peers import WORKERS
 from celery import Celery
 
+from synthetic.loading import TENANT
 from worker.cli.devstack.processes import spawn_python, stop, wait_until
 from worker.cli.devstack.workers import celery_worker
 from worker.errors import RetrievalError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.data import Vectors
+    from synthetic.vectors import Vectors
 
 PROCESSES = 2
 PATIENCE_SECONDS = 120.0

@@ -59,7 +59,7 @@ class _Relay:
             target.shutdown(socket.SHUT_WR)
 
     def read(self) -> Carried:
-        """What passed so far, in both directions."""
+        """Bytes that passed so far, in both directions."""
         with self._lock:
             return Carried(*self._passed)
 

@@ -1,4 +1,4 @@
-"""What every Celery worker of the comparison has in common; imported in the environments of the peers, too."""
+"""Settings that every Celery worker of the comparison shares; imported in the environments of the peers, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of its own, filled with a dataset, and the worker's view of it: what a benchmark plays on."""
+"""A server of its own, filled with a dataset, and the worker's view of it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from benchmarks.data import TENANT, Dataset, Index, load, owner_of
 from pydantic import SecretStr, ValidationError
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from synthetic.loading import TENANT, Index, load
+from synthetic.progress import steps
+from synthetic.vectors import Dataset, owner_of
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
 from worker.cli import devstack
@@ -23,10 +23,9 @@ from worker.model import Principal
 from worker.settings import SearchSettings, Settings, config_folder, from_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 CORPUS = "documents"
-progress_console = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -133,28 +132,3 @@ def _versions(connection: psycopg.Connection[Any]) -> dict[str, str]:
         """
     ).fetchone()
     return dict(zip(("postgres", "pgvector", "table", "index", "hnsw"), row, strict=True))
-
-
-@contextlib.contextmanager
-def steps() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Progress bars on stderr: one for each step that is told of, in that order."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
-    with Progress(*columns, console=progress_console) as bars:
-        tasks: dict[str, Any] = {}
-
-        def tell(step: str, done: int, total: int | None) -> None:
-            if step not in tasks:
-                _finish(bars)
-                tasks[step] = bars.add_task(step, total=total)
-            bars.update(tasks[step], completed=done, total=total)
-
-        yield tell
-        _finish(bars)
-
-
-def _finish(bars: Progress) -> None:
-    """A new step means that the last one is done, even where nobody could say how far it was."""
-    for task in bars.tasks:
-        if task.total is None:
-            bars.update(task.id, total=1, completed=1)
-            bars.stop_task(task.id)

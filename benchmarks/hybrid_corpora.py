@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import psycopg
-from benchmarks.data import Dataset, Index, build, chunk_id
-from benchmarks.stage import server_settings, settings_for, steps
 from pgvector.psycopg import register_vector
 from psycopg import sql
 
+from synthetic.loading import Index, build
+from synthetic.progress import steps
+from synthetic.stage import server_settings, settings_for
+from synthetic.vectors import Dataset, chunk_id
 from worker.cli import devstack
 from worker.cli.loader import migrate
 from worker.settings import config_folder
@@ -23,8 +25,8 @@ from worker.settings import config_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from benchmarks.data import Progress, Vectors
-
+    from synthetic.loading import Progress
+    from synthetic.vectors import Vectors
     from worker.settings import Settings
 
 _TEXT = "the pattern plays one cycle after the filter opens and the delay repeats what was heard before, "

@@ -14,7 +14,7 @@ _TEXT = "the level of this signal chain was measured again after the filter had 
 
 
 def chunk_text(row: int) -> str:
-    """What the chunk of this number says; no two say the same."""
+    """Text of the chunk of this number; no two are the same."""
     document, place = divmod(row, CHUNKS_PER_DOCUMENT)
     return f"Report {document}, part {place}. " + _TEXT * (3 + row % 3)
 

@@ -1,0 +1,1 @@
+"""Synthetic corpora on servers of their own, for tests and benchmarks."""

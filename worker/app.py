@@ -44,7 +44,7 @@ log = logs.logger("worker.app")
 
 
 def create_app(settings: Settings) -> Celery:
-    """The Celery app of a worker with these settings."""
+    """Create the Celery app of a worker with these settings."""
     codec.install()
     app = Celery("retrieval-worker", set_as_current=False)
     app.amqp_cls = connections.Amqp
@@ -61,7 +61,7 @@ def create_app(settings: Settings) -> Celery:
 
 
 def celery_settings(settings: Settings) -> dict[str, Any]:
-    """Celery's configuration; the reasons are in docs/operations.md."""
+    """Return Celery's configuration; the reasons are in docs/operations.md."""
     worker = settings.worker
     broker = settings.broker_url.get_secret_value()
     return {
@@ -107,13 +107,13 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
 
 
 def _transport(settings: Settings) -> str:
-    """The class that serves the broker."""
+    """Return the path of the transport's class."""
     secure = settings.broker_url.get_secret_value().startswith("rediss:")
     return SECURE_TRANSPORT if secure else TRANSPORT
 
 
 def rules(settings: Settings) -> Rules:
-    """What a message must be to be delivered."""
+    """Return the rules that a message must meet to be delivered."""
     worker = settings.worker
     names = {*(task.name for task in TASKS), *([VERIFY_RUNS] if settings.verify.every_minutes else [])}
     return Rules(
@@ -129,18 +129,18 @@ def rules(settings: Settings) -> Rules:
 
 
 def beat_schedule(settings: Settings) -> dict[str, Any]:
-    """What `celery -A worker.app beat` sends: the check of recorded runs, if the settings ask for it."""
+    """Return the schedule of `celery -A worker.app beat`: the check of recorded runs, if enabled."""
     seconds = settings.verify.every_minutes * 60
     if not seconds:
         return {}
-    # A tick that no worker took before the next one is no use any more. Celery would send the task's own time
-    # limits as the header that every job is refused for.
+    # A tick that no worker ran before the next one is useless. Celery would send the task's own time limits as a header
+    # for which every job is refused.
     options = {"expires": seconds, "time_limit": None, "soft_time_limit": None}
     return {"verify-runs": {"task": VERIFY_RUNS, "schedule": seconds, "args": ({},), "options": options}}
 
 
 class _Process:
-    """What one process holds: its engine, made on first use, after any fork."""
+    """State of one process: its engine, created on first use, after any fork."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -159,7 +159,7 @@ class _Process:
 
 
 def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics: Metrics) -> None:
-    """Celery's signals are global: only those of our own app are answered."""
+    """Connect Celery's signals. They are global: handlers act only for our own app."""
 
     def setup_logging(**_: Any) -> None:
         logs.configure(settings.log)
@@ -177,12 +177,12 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
     def after_fork(**_: Any) -> None:
         number = getattr(current_process(), "index", None)
-        if number is not None:  # the solo pool has none: it says this of the main process
+        if number is not None:  # the solo pool has none: its signal comes from the main process
             metrics.forked(number)
         try:
             process.engine()
         except RetrievalError as error:
-            # Not fatal here: Celery would fork again without pause. The next job tries again, and says so.
+            # Not fatal here: Celery would fork again without pause. The next job retries and reports the error.
             log.warning("engine not ready", error=type(error).__name__, reason=error.message)
 
     def before_exit(**_: Any) -> None:
@@ -197,21 +197,21 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
 
 def refuse_unsafe_pool(pool: Any) -> None:
-    """Stop this process where one job could have the others taken for a dead worker's; say where no job is ended."""
+    """Stop this process if one job could block the heartbeat; warn if the pool ends no job at its time limit."""
     name = get_implementation(pool).__module__.rpartition(".")[2]
     if name in _GREENLETS:
         _exit(
             SettingsError(
-                f"--pool={name}: a job that computes or waits for Postgres stops all else in such a worker, also what "
-                "shows that it is alive, so its jobs would run twice: use prefork, or several workers with solo"
+                f"--pool={name}: a job that computes or waits for Postgres blocks all else in such a worker, also its "
+                "heartbeat, so its jobs would run twice: use prefork, or several workers with solo"
             )
         )
     if name != "prefork":
-        log.warning("no time limits of jobs: this pool ends none", pool=name)
+        log.warning("no time limits of jobs: this pool can't stop a job", pool=name)
 
 
 def served_queues(options: Mapping[str, Any]) -> set[str]:
-    """The queues that the options of `celery worker` have it serve."""
+    """Return the queues that the options of `celery worker` select."""
 
     def named(option: str) -> set[str]:
         value = options.get(option) or ()
@@ -221,9 +221,9 @@ def served_queues(options: Mapping[str, Any]) -> set[str]:
 
 
 def refuse_unsafe_start(settings: Settings, queues: Collection[str] = QUEUES) -> None:
-    """Stop this process where rows could leak, no job could come, or a part that its queues' jobs need is missing.
+    """Stop this process if rows could leak, no job could arrive, or a part that its queues' jobs need is missing.
 
-    A server that is away is no reason: every process checks the database again before its first answer.
+    An unavailable server is no reason: every process checks the database again before its first answer.
     """
     standby = settings.of_the_standby
     _refuse("keys", lambda: check_keys(settings))
@@ -244,11 +244,11 @@ def _refuse(server: str, check_it: Callable[[], object]) -> None:
 
 
 def warn_of_servers(settings: Settings) -> None:
-    """Say where Redis or Postgres is set so that a fault could lose a job, and the command that mends it."""
+    """Warn of settings of Redis or Postgres with which a fault could lose a job, with the command that fixes them."""
     if settings.principal.owner_claim:
         log.warning("setting deprecated", setting="principal.owner_claim", advice="name it in principal.owner_claims")
     for finding in warnings(settings):
-        log.warning("server set otherwise", server=finding.subject, advice=finding.text)
+        log.warning("server misconfigured", server=finding.subject, advice=finding.text)
 
 
 def _start_metrics(settings: Settings, metrics: Metrics) -> None:
@@ -267,7 +267,7 @@ def _exit(error: SettingsError) -> None:
 
 
 def __getattr__(name: str) -> Celery:
-    """The app of the environment's settings, made when ``celery -A worker.app`` asks for it."""
+    """Create the app from the environment's settings when ``celery -A worker.app`` reads it."""
     if name not in {"app", "celery"}:
         raise AttributeError(name)
     try:

@@ -1,4 +1,4 @@
-"""For Python backends: typed jobs in, typed results out, over Celery and Redis.
+"""Client for Python backends: typed jobs in, typed results out, over Celery and Redis.
 
     client = Client("redis://localhost:6379/0")
     job = RetrieveTopK(query_embedding=encode_embedding(vector), principal={"user_id": "u1"})
@@ -27,30 +27,24 @@ from pydantic import TypeAdapter
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from worker import errors
-from worker.contract import (
-    BuildCitations,
-    Citations,
-    CitedRun,
+from worker.contract.answers import PipelineAnswer
+from worker.contract.base import Answer, AnsweredBy, AnswerT
+from worker.contract.feedback import FeedbackRecorded, RecordFeedback
+from worker.contract.jobs import (
     Diversity,
     Filters,
-    Hybrid,
     HybridSearch,
     Job,
     Message,
-    PinnedReplay,
-    PipelineAnswer,
-    Replay,
-    ReplayBatch,
     RetrieveHybrid,
     RetrieveTopK,
-    RunName,
     RunPipeline,
     RunRef,
-    TopK,
-    TopKBatch,
 )
-from worker.contract.base import Answer, AnsweredBy, AnswerT
+from worker.contract.pinned import Citations, Replay, ReplayBatch
 from worker.contract.registry import TASKS, task_of
+from worker.contract.results import Hybrid, TopK, TopKBatch
+from worker.contract.run_jobs import BuildCitations, CitedRun, PinnedReplay, RunName
 from worker.core.pins.canonical import canonical_sha256
 from worker.errors import NotAuthorised, RetrievalError, SettingsError, TimedOut, Unavailable
 
@@ -68,6 +62,7 @@ __all__ = [
     "CitedRun",
     "Client",
     "Diversity",
+    "FeedbackRecorded",
     "Filters",
     "Hybrid",
     "HybridSearch",
@@ -75,6 +70,7 @@ __all__ = [
     "PinnedReplay",
     "PipelineAnswer",
     "Progress",
+    "RecordFeedback",
     "Replay",
     "ReplayBatch",
     "RetrieveHybrid",
@@ -89,11 +85,11 @@ __all__ = [
     "encode_embedding",
 ]
 
-# An answer is published once, and stored. Whoever waits hears of it at once; a publication that is lost, with its
-# connection or before Redis has begun to send, costs no more than this.
+# An answer is published once, and stored. A waiting client receives it at once; a lost publication, with its connection
+# or before Redis has begun to send, delays it by at most this.
 _LOOK_SECONDS = 1.0
 
-# A backend wants to hear soon that Redis is away; Celery's defaults try for twenty seconds.
+# A backend should learn soon that Redis is unavailable; Celery's defaults retry for twenty seconds.
 _RETRY_POLICY = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
 
 # Celery's result backend gives up with a RuntimeError of its own.
@@ -103,7 +99,7 @@ _BROKER, _RESULTS = "broker_url (CELERY_BROKER_URL)", "result_backend (CELERY_RE
 
 
 def encode_embedding(values: Iterable[float]) -> str:
-    """768 numbers as base64 of little-endian float32: a quarter of the size of a JSON list."""
+    """Encode 768 numbers as base64 of little-endian float32: a quarter of the size of a JSON list."""
     numbers = array.array("f", values)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -112,14 +108,14 @@ def encode_embedding(values: Iterable[float]) -> str:
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs who asks, bound to one job: for workers that do not trust their queue.
+    """A signer of the caller's claims, bound to one job: for workers that do not trust their queue.
 
     Attributes:
         key: the secret (HS256) or private key in PEM (RS256, EdDSA).
-        key_id: which of the worker's ``token_keys`` checks it.
+        key_id: name of the key among the worker's ``token_keys``.
         algorithm: HS256, RS256 or EdDSA.
-        audience: as in the worker's settings.
-        lifetime_seconds: how long the token may wait in the queue.
+        audience: the audience in the worker's settings.
+        lifetime_seconds: lifetime of the token, which includes the wait in the queue.
     """
 
     key: str
@@ -129,7 +125,7 @@ class Signer:
     lifetime_seconds: int = 600
 
     def sign(self, job: Mapping[str, Any], claims: Mapping[str, Any], *, task: str, task_id: str, now: float) -> str:
-        """A token that lets ``claims`` ask exactly this job, under this task id, until it expires."""
+        """Return a token that allows ``claims`` exactly this job, under this task id, until it expires."""
         import jwt  # noqa: PLC0415 -- only who signs pays for its import
 
         bound = {
@@ -146,14 +142,14 @@ class TaskId(str, Generic[AnswerT]):
     """A task's id.
 
     Attributes:
-        job: type of the job that was sent under it.
+        job: type of the job sent under it.
     """
 
     __slots__ = ("job",)
     job: type[Job]
 
     def __new__(cls, text: str, job: type[Job]) -> Self:
-        """An id of a job that was sent."""
+        """Create the id of a job that was sent."""
         made = super().__new__(cls, text)
         made.job = job
         return made
@@ -161,7 +157,7 @@ class TaskId(str, Generic[AnswerT]):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a job is: Celery's state, and what the task says of its stage if it says so."""
+    """Progress of a job: Celery's state, and the task's stage if reported."""
 
     state: str
     stage: str | None = None
@@ -170,20 +166,20 @@ class Progress:
 
 
 class Client:
-    """Sends jobs and reads results, until it is closed; then each of its methods raises a RuntimeError.
+    """A client that sends jobs and reads results until it is closed; then each method raises a RuntimeError.
 
     Args:
-        broker_url: the Redis that the workers listen on.
-        result_backend: where they put results; default the broker.
+        broker_url: the Redis of the workers' queues.
+        result_backend: the Redis of their results; default the broker.
         signer: signs the claims given to `enqueue`.
 
     Raises:
-        ValueError: a URL is not one of Redis.
+        ValueError: a URL is not a Redis URL.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
         for name, url in (("broker_url", broker_url), ("result_backend", result_backend)):
-            if url is not None and not _is_of_redis(url):  # it is not repeated, because it may hold a password
+            if url is not None and not _is_of_redis(url):  # not repeated, because it may hold a password
                 raise ValueError(f"{name}: expected a URL like redis://user:password@host:6379/0, or rediss:// for TLS")
         self._signer = signer
         self._closed = False
@@ -221,17 +217,17 @@ class Client:
         """Put a job on its queue.
 
         Args:
-            job: what to do.
-            claims: who asks, to be signed; needs a `Signer`.
+            job: the job.
+            claims: the caller's claims, to be signed; needs a `Signer`.
             task_id: an id of your own, so that you may send the same job again; default a new one.
-            expires: seconds after which nobody waits for the answer any more.
+            expires: seconds after which no client waits for the answer.
 
         Returns:
-            The task id, a string; `result` knows by it what the job is answered with.
+            The task id, a string; it carries the type of the answer for `result`.
 
         Raises:
-            Unavailable: Redis is away.
-            SettingsError: Redis refuses the user, the password or what is done with them.
+            Unavailable: Redis is unavailable.
+            SettingsError: Redis refuses the user, the password or the command.
         """
         self._check_open()
         if not isinstance(job, Job):
@@ -263,19 +259,19 @@ class Client:
         """Wait for a job's answer.
 
         Args:
-            task_id: as `enqueue` gave it; or the same characters, where they were kept elsewhere.
-            timeout: seconds; None: for ever.
+            task_id: the id from `enqueue`, or an equal string.
+            timeout: seconds; None: without limit.
 
         Raises:
-            TimedOut: there is none within ``timeout`` seconds (the job may still be answered).
-            Unavailable: Redis is away.
-            SettingsError: Redis refuses the user or the password; or the worker is set up wrongly.
-            RetrievalError: the job failed; the class says why (see `worker.errors`).
+            TimedOut: no answer within ``timeout`` seconds (the job may still be answered).
+            Unavailable: Redis is unavailable.
+            SettingsError: Redis refuses the user or the password; or the worker is misconfigured.
+            RetrievalError: the job failed; the class gives the reason (see `worker.errors`).
             ValueError: `timeout` is not a number of seconds.
         """
         result = self._result(task_id)
         if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout: expected seconds from 0, or None to wait for ever, got {timeout:g}")
+            raise ValueError(f"timeout: expected seconds from 0, or None to wait without limit, got {timeout:g}")
         try:
             with self._translated_errors(self._results_setting):
                 value = _wait(result, timeout)
@@ -287,21 +283,21 @@ class Client:
         return _reader(sent).validate_python(value)
 
     def call(self, job: AnsweredBy[AnswerT], *, claims: Claims = None, timeout: float | None = 30.0) -> AnswerT:
-        """Enqueue a job and wait for its answer; a job nobody waits for any more expires.
+        """Enqueue a job and wait for its answer; after ``timeout`` the job expires.
 
         Raises:
-            ValueError: `timeout` is no time that a job could be answered in.
+            ValueError: `timeout` is not a positive number of seconds.
             RetrievalError: as `enqueue` and `result`.
         """
         if timeout is not None and not 0 < timeout < float("inf"):
-            raise ValueError(f"timeout: expected more than 0 seconds, or None to wait for ever, got {timeout:g}")
+            raise ValueError(f"timeout: expected more than 0 seconds, or None to wait without limit, got {timeout:g}")
         return self.result(self.enqueue(job, claims=claims, expires=timeout), timeout)
 
     def progress(self, task_id: str) -> Progress:
-        """Where a job is now.
+        """Return the progress of a job.
 
         Raises:
-            Unavailable: Redis is away.
+            Unavailable: Redis is unavailable.
             SettingsError: Redis refuses the user or the password.
         """
         result = self._result(task_id)
@@ -312,7 +308,7 @@ class Client:
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
 
     def no_answer(self, timeout: float | None, queue: str = "") -> TimedOut:
-        """What to raise where none came, with the place that was looked at: workers may store results elsewhere."""
+        """Return the error for a missing answer, with the place of the results: workers may store them elsewhere."""
         serves = f"either no worker serves the queue {queue}" if queue else "either no worker has answered it"
         return TimedOut(
             f"no answer within {timeout:g} s in the results at {self.results_place}: {serves}, or the workers store "
@@ -321,17 +317,17 @@ class Client:
 
     @property
     def results_place(self) -> str:
-        """Address and database of the results that this client reads; nothing of a user or a password."""
+        """Address and database of the results that this client reads, without user and password."""
         where = self._app.backend.connparams
         address = where.get("path") or f"{where.get('host')}:{where.get('port')}"
         return f"{address}, database {where.get('db', 0)}"
 
     def forget(self, task_id: str) -> None:
-        """Delete a job's result before it expires by itself.
+        """Delete a job's result before it expires.
 
         Raises:
-            NotAuthorised: this user of Redis may not (config/redis lets none but the administrator).
-            Unavailable: Redis is away.
+            NotAuthorised: this user of Redis may not (config/redis allows it only to the administrator).
+            Unavailable: Redis is unavailable.
             SettingsError: Redis refuses the user or the password.
         """
         result = self._result(task_id)
@@ -342,14 +338,14 @@ class Client:
                 raise NotAuthorised("this user of Redis may not delete results: they expire by themselves") from None
 
     def close(self) -> None:
-        """Close the connections to Redis for good; a client that is closed already stays so."""
+        """Close the connections to Redis; a closed client stays closed."""
         if self._closed:
             return
         self._closed = True
         consumer = getattr(self._app.backend, "result_consumer", None)
         if consumer is not None:
             consumer.stop()
-            # A result that is collected as garbage later would connect again, to unsubscribe.
+            # A result that is garbage-collected later would reconnect to unsubscribe.
             consumer.subscribed_to.clear()
         self._app.close()
 
@@ -363,17 +359,17 @@ class Client:
 
     @contextlib.contextmanager
     def _translated_errors(self, setting: str) -> Iterator[None]:
-        """Raise what Redis and Celery raise as ours; `setting` says where the Redis is that is asked first."""
+        """Translate errors of Redis and Celery to the worker's; `setting` names the Redis that is contacted first."""
         try:
             yield
         except _REDIS_FAILS as error:
-            # Celery's own: the results' Redis stays away, which it is asked about before the broker.
+            # Celery's own: the results' Redis, contacted before the broker, stays unavailable.
             asked = self._results_setting if isinstance(error, RuntimeError) else setting
             raise _failure(error, asked) from None
 
 
 _SCHEMES = ("redis", "rediss", "redis+socket", "unix", "memory", "cache+memory")
-"""What a client connects to: Redis; and within the process, for tests of a backend."""
+"""URL schemes of a client: Redis; and in-process ones, for tests of a backend."""
 
 
 def _is_of_redis(url: str) -> bool:
@@ -386,7 +382,7 @@ def _is_of_redis(url: str) -> bool:
 
 
 def _failure(error: BaseException, setting: str) -> RetrievalError:
-    """Say whether Redis is away, which passes, or refuses the client, which does not."""
+    """Return `Unavailable` if Redis does not answer, which is transient, else the error of its refusal."""
     causes = [*_chain(error)]
     if any(isinstance(cause, AuthenticationError) for cause in causes):
         return SettingsError(
@@ -394,7 +390,7 @@ def _failure(error: BaseException, setting: str) -> RetrievalError:
         )
     if any(isinstance(cause, NoPermissionError) for cause in causes):
         return SettingsError(
-            f"{setting}: this Redis user may not do what a backend does. Connect as a user with the rights of producer "
+            f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
             "in config/redis/users.acl (docs/operations.md)"
         )
     return Unavailable("Redis is away")
@@ -407,7 +403,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _wait(result: AsyncResult[Any], timeout: float | None) -> Any:
-    """What a job ended with, as soon as it is published; what is stored is looked at now and then, too."""
+    """Wait for a job's result, published or stored; the stored one is polled at intervals."""
     until = float("inf") if timeout is None else time.monotonic() + timeout
     while True:
         left = until - time.monotonic()
@@ -420,14 +416,14 @@ def _wait(result: AsyncResult[Any], timeout: float | None) -> Any:
 
 @cache
 def _reader(task_name: str | None) -> TypeAdapter[Any]:
-    """Reads a task's answers; without a name those of all tasks, as the first type that an answer fits."""
+    """Return the reader of a task's answers; without a name that of all tasks, by the first type that fits."""
     kinds = tuple(task.answer for task in TASKS if task_name in {None, task.name})
-    union: Any = Union[kinds]  # noqa: UP007 -- the types are known when this runs
+    union: Any = Union[kinds]  # noqa: UP007 -- the types are known only at run time
     return TypeAdapter(union)
 
 
 def _as_error(value: object) -> Exception:
-    """A failure of the worker as the class that it names."""
+    """Return a failure of the worker as an error of the class that it names."""
     kind = getattr(errors, type(value).__name__, None)
     if isinstance(value, errors.RetrievalError):
         return value

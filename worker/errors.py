@@ -1,14 +1,14 @@
-"""One tree of errors, classified by what the caller or the queue should do about them.
+"""One tree of errors, classified by the remedy of the caller or the queue.
 
-The class names are on the wire: Celery publishes them as ``exc_type`` and the one sentence as
-``exc_message``. A message never repeats an embedding, a text, a token or a password.
+The class names are on the wire: Celery publishes them as ``exc_type`` and the sentence as ``exc_message``. A message
+never repeats an embedding, a text, a token or a password.
 """
 
 from __future__ import annotations
 
 
 class RetrievalError(Exception):
-    """Anything this project raises on purpose; its single argument is one readable sentence."""
+    """Base of all errors that this project raises; its single argument is one readable sentence."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class RetrievalError(Exception):
 class InvalidJob(RetrievalError):
     """The job is wrong and stays wrong: fix the job. Never retried.
 
-    ``path`` names the field (``filters.pages[0]``), the message says what was expected there.
+    ``path`` names the field (``filters.pages[0]``), the message gives the expectation.
     """
 
     def __init__(self, message: str, path: str = "") -> None:
@@ -32,9 +32,9 @@ class InvalidJob(RetrievalError):
 
 
 class NotAuthorised(RetrievalError):
-    """Nobody that this worker believes is asking: get a principal. Never retried.
+    """The caller is not authorised, for the token is missing or invalid: get a principal. Never retried.
 
-    ``forged`` says that the job's token was never good for it; the message is a dead letter then.
+    ``forged``: the token was never valid for this job; the message is dead-lettered then.
     """
 
     def __init__(self, message: str, *, forged: bool = False) -> None:
@@ -43,20 +43,20 @@ class NotAuthorised(RetrievalError):
 
 
 class Unavailable(RetrievalError):
-    """Postgres, Redis or a provider is away: the queue tried again until its bound; send it later."""
+    """Postgres, Redis or a provider is unavailable: the queue retried up to its limit; send the job again later."""
 
 
 class TimedOut(RetrievalError):
-    """The job ran into its time limit: ask for less, or raise the limit in settings."""
+    """The job reached its time limit: ask for less, or raise the limit in the settings."""
 
 
 class DeadLettered(RetrievalError):
-    """The message can't be run (it expired, no worker has its task, or it killed its worker too often): look at why."""
+    """The message can't be run (expired, unknown task, or too many deliveries that killed a worker): see the reason."""
 
 
 class SettingsError(RetrievalError):
-    """The worker is set up wrongly: fix the settings, the role or the schema. Stops the start."""
+    """The worker is misconfigured: fix the settings, the role or the schema. Stops the start."""
 
 
 class InternalError(RetrievalError):
-    """A fault of this project: report it with the task id; details are in the worker's log."""
+    """A bug of this project: report it with the task id; the worker's log has the details."""

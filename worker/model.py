@@ -1,4 +1,4 @@
-"""The vocabulary: the nouns that every layer speaks. Frozen, and importing nothing else of ours."""
+"""The vocabulary: the types that all layers share. They are frozen, and this module imports nothing else of ours."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DIMENSIONS = 768
 
 LegName = Literal["primary", "contextual", "sparse"]
 LEGS: tuple[LegName, ...] = get_args(LegName)
-"""The legs in their order of precedence: of two that rank a chunk alike, the earlier one's order stands."""
+"""The legs in their order of precedence: if two rank a chunk alike, the earlier one's order counts."""
 
 
 class Chunk(NamedTuple):
-    """A piece of a document, as a corpus holds it. A tuple: frozen too, and made twice as fast as a dataclass.
+    """A chunk of a document in a corpus. A tuple: frozen too, and created twice as fast as a dataclass.
 
     Attributes:
         id: the chunk's id as a string, whatever its type in the database.
-        document_id: the document ("source") it was cut from, as a string.
-        text: what it says.
-        page: page number where the corpus has one.
-        section: heading it stands under.
-        coordinates: where on the page, in whatever form the backend stores.
+        document_id: the id of its document ("source"), as a string.
+        text: its text.
+        page: page number, if the corpus has one.
+        section: its heading.
+        coordinates: place on the page, in the backend's own form.
         metadata: the metadata column, and mapped columns without a field of their own.
         chunk_hash: ``sha256:`` + hex, by normaliser ``hash_version``.
         hash_version: the normaliser of ``chunk_hash``.
@@ -46,12 +46,12 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LegScore:
-    """How one leg judged a chunk.
+    """Score of a chunk in one leg.
 
     Attributes:
         leg: the leg's name.
-        score: in the leg's own unit; higher is better.
-        rank: its place in the leg, from 1.
+        score: score in the leg's own unit; higher is better.
+        rank: its rank in the leg, from 1.
     """
 
     leg: str
@@ -61,13 +61,13 @@ class LegScore:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBreakdown:
-    """Why a candidate stands where it stands; ``dataclasses.asdict`` gives its form in the contract.
+    """Scores that determine a candidate's rank; ``dataclasses.asdict`` gives its form in the contract.
 
     Attributes:
-        legs: of every leg that found it, in the order of the legs.
-        fused: what the fusion made of them; ``None`` before it, and where it had nothing to go by.
-        rerank: a reranker's score, or ``None``.
-        temporal: how recent it is, by the profile's half-life, or ``None``.
+        legs: scores of each leg that found it, in the order of the legs.
+        fused: score of the fusion; ``None`` before it, and if it has no value.
+        rerank: score of the reranker, or ``None``.
+        temporal: recency by the profile's half-life, or ``None``.
     """
 
     legs: tuple[LegScore, ...] = ()
@@ -78,16 +78,15 @@ class ScoreBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that a search proposes.
+    """A chunk found by a search.
 
     Attributes:
         chunk: the chunk.
-        similarity: cosine similarity to the query, in [-1, 1]: higher is better. ``None`` where nothing compared
-            the vectors (a full-text search of chunks without one): after all that are known. Fusion keeps it.
-        scores: what each leg and each later step made of it.
-        corpus: where it was found, ``""`` if only one corpus is searched. Ids are unique within a corpus.
-        embedding: the chunk's vector, shape (768,), only where a refinement needs it. What a candidate is does
-            not depend on it.
+        similarity: cosine similarity to the query, in [-1, 1]: higher is better. ``None`` if the vectors were not
+            compared (a full-text search of chunks without one): sorted last. Fusion keeps it.
+        scores: scores of each leg and each later stage.
+        corpus: its corpus, ``""`` if only one corpus is searched. Ids are unique within a corpus.
+        embedding: the chunk's vector, shape (768,), only if a refinement needs it; not compared.
     """
 
     chunk: Chunk
@@ -98,19 +97,19 @@ class Candidate:
 
     @property
     def distance(self) -> float | None:
-        """Cosine distance (1 - similarity), or ``None`` where the similarity is unknown."""
+        """Cosine distance (1 - similarity), or ``None`` if the similarity is unknown."""
         return None if self.similarity is None else 1.0 - self.similarity
 
 
 @dataclass(frozen=True, slots=True)
 class FilterSet:
-    """What a caller narrows a search to. ``None``: no such filter; an empty tuple: nothing matches it.
+    """Filters of a search. ``None``: no such filter; an empty tuple: nothing matches it.
 
     Attributes:
         document_ids: only chunks of these documents.
         sections: only chunks in one of these sections.
         pages: only chunks on one of these pages.
-        path_contains: only documents whose path has one of these in it, as written.
+        path_contains: only documents whose path contains one of these, case-sensitive.
         ext_allow: only documents whose path ends with one of these extensions, in any letter case.
         ext_deny: no documents whose path ends with one of these; an empty tuple denies none.
         metadata: only chunks whose metadata holds exactly this JSON value at each of these keys.
@@ -126,12 +125,12 @@ class FilterSet:
 
     @property
     def given(self) -> bool:
-        """Whether any filter was given at all."""
+        """True if any filter was given."""
         return any(getattr(self, name) is not None for name in self.__slots__)
 
     @property
     def matches_nothing(self) -> bool:
-        """Whether an empty list among the filters rules out every chunk."""
+        """True if an empty list among the filters excludes every chunk."""
         allowing = (self.document_ids, self.sections, self.pages, self.path_contains, self.ext_allow)
         return any(values == () for values in allowing)
 
@@ -141,13 +140,13 @@ NO_FILTERS = FilterSet()
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks.
+    """The caller of a job.
 
     Attributes:
-        claims: the mapped claims as the worker believes them; lists as tuples.
-        settings: (Postgres setting, value) for **every** mapped claim, ``''`` where the claim is absent,
-            so that nothing of an earlier caller can stand on a connection.
-        owner: value of the owner claim, ``''`` for nobody.
+        claims: the mapped claims, trusted or verified; lists as tuples.
+        settings: (Postgres setting, value) for **every** mapped claim, ``''`` if the claim is absent, so that no value
+            of an earlier caller remains on a connection.
+        owner: value of the owner claim, ``''`` without one.
     """
 
     claims: Mapping[str, Any] = field(default_factory=dict)
@@ -157,15 +156,15 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSource:
-    """What another service found.
+    """A result of a remote source.
 
     Attributes:
-        provider: its name in the settings.
-        title: of what it found.
-        url: where it stands.
-        snippet: what it says.
-        score: the service's own, or None.
-        date: when it was written, as the service says it, or None.
+        provider: the source's name in the settings.
+        title: its title.
+        url: its URL.
+        snippet: its text.
+        score: the source's own score, or None.
+        date: its date as the source reports it, or None.
         metadata: further fields that the settings map.
     """
 

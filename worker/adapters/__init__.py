@@ -1,1 +1,1 @@
-"""The shell's hands: Postgres, and whatever else is outside the process."""
+"""Adapters of Postgres and of everything else outside the process."""

@@ -26,7 +26,7 @@ class Artifacts:
     """Files by owner and path.
 
     Args:
-        settings: where they are: a path, or any URL that fsspec knows (``s3://bucket/prefix``).
+        settings: their location: a path, or any URL that fsspec knows (``s3://bucket/prefix``).
 
     Raises:
         SettingsError: fsspec knows no such kind of URL, or its package is not installed.
@@ -44,12 +44,12 @@ class Artifacts:
         """Put a file in place; what was there before stays as ``<name>.v<n><ending>``.
 
         Args:
-            owner: whose file it is; another's of the same path is another file.
+            owner: the file's owner; the same path of another owner is another file.
             path: relative, made of parts that were checked (see `worker.jobs.run_files`).
             content: the whole file. If it is what is there already, nothing is written.
 
         Returns:
-            Where it is, below the root of the store.
+            Its path below the root of the store.
 
         Raises:
             Unavailable: the store does not take it.
@@ -78,13 +78,13 @@ class Artifacts:
             self._files.pipe_file(name, b"")
             self._files.rm_file(name)
         except Exception as error:  # noqa: BLE001 -- each store has classes of its own, and its words may hold a key
-            raise _not_kept(error) from None
+            raise _cannot_store(error) from None
 
     def check_folder(self, *, leave: bool = True) -> None:
         """Write a file into a local folder, which is made if it is not there, and delete it; ask no object store.
 
         Args:
-            leave: whether a folder that was made for it stays.
+            leave: keep a folder that was created for the check.
 
         Raises:
             SettingsError: files can't be kept there.
@@ -94,15 +94,15 @@ class Artifacts:
         try:
             try_folder(Path(self._root), leave=leave)
         except OSError as error:
-            raise _not_kept(error) from None
+            raise _cannot_store(error) from None
 
     def replace(self, owner: str, path: str, content: bytes) -> None:
-        """The same, but nothing stays of what was there before."""
+        """Write a file as `write` does, but keep no earlier version."""
         with self._translated_errors():
             self._put(self._locate(owner, path), content)
 
     def read(self, owner: str, path: str) -> bytes | None:
-        """A file, or None if there is none.
+        """Read a file; None if there is none.
 
         Raises:
             Unavailable: the store does not answer.
@@ -115,7 +115,7 @@ class Artifacts:
             return content
 
     def names(self, owner: str, folder: str) -> list[str]:
-        """The files of a folder, by name, without earlier versions; none where there is no such folder."""
+        """List the names of a folder's files, sorted, without earlier versions; empty if there is no such folder."""
         with self._translated_errors():
             try:
                 paths = self._files.ls(self._locate(owner, folder), detail=False)
@@ -126,7 +126,7 @@ class Artifacts:
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise a store's errors as ours: one that failed after the start, as a mount that is gone, may come back."""
+        """Raise a store's errors as `Unavailable`: a store that fails after the start may recover (a lost mount)."""
         try:
             yield
         except OSError as error:
@@ -150,7 +150,7 @@ class Artifacts:
 
 
 def _below_root(owner: str, path: str) -> str:
-    # Hashed: an owner may hold any character, and nobody need read it in a listing.
+    # Hashed: an owner may hold any character, and a listing need not show it.
     folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
     return f"{folder}/{path}"
 
@@ -159,8 +159,8 @@ def try_folder(folder: Path, *, leave: bool) -> None:
     """Write a file into a folder, which is made if it is not there, and delete it.
 
     Args:
-        folder: where.
-        leave: whether a folder that was made for it stays.
+        folder: the folder's path.
+        leave: keep a folder that was created for the check.
 
     Raises:
         OSError: it can't be made or written.
@@ -171,12 +171,12 @@ def try_folder(folder: Path, *, leave: bool) -> None:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{_PROBE}-") as file:
             file.write(b"1")
     finally:
-        with contextlib.suppress(OSError):  # somebody else uses it by now
+        with contextlib.suppress(OSError):  # another process uses it by now
             for path in made if not leave else ():
                 path.rmdir()
 
 
-def _not_kept(error: Exception) -> SettingsError:
+def _cannot_store(error: Exception) -> SettingsError:
     return SettingsError(
         f"artifacts.url: files can't be kept there ({type(error).__name__}). Give the worker's account the right to "
         "write there, or name another place"

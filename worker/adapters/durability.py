@@ -1,6 +1,6 @@
-"""Whether Redis and Postgres are set so that nothing is lost and nothing waits for ever: read-only questions.
+"""Read-only checks that Redis and Postgres are configured to lose nothing and to wait for nothing without limit.
 
-What each setting prevents is in docs/operations.md.
+docs/operations.md says what each setting prevents.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BLMOVE_SINCE = (6, 2)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """One result of a check.
 
     Attributes:
         level: ``ok``; ``advice`` (it works, but could be faster or safer); ``problem`` (the worker won't start, or
             answers nothing).
-        subject: what was looked at.
-        text: what was found, and the command that mends it.
+        subject: the part that was checked.
+        text: the result, and the command that fixes it.
     """
 
     level: Literal["ok", "advice", "problem"]
@@ -51,7 +51,7 @@ _REDIS = {
     "appendfsync": ("always", "a crash loses the jobs that were sent last, though Redis has acknowledged them"),
     "maxmemory-policy": ("noeviction", "a full Redis drops jobs"),
 }
-"""Setting of Redis → what it should be, and what happens otherwise."""
+"""Setting of Redis → its expected value, and what happens otherwise."""
 
 _OF_THE_BROKER: dict[str, tuple[str | int, ...]] = {
     "EVAL with the key unacked": ("EVAL", "return 1", 1, "unacked"),
@@ -62,12 +62,12 @@ _OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
     "EVAL with the key celery-task-meta-…": ("EVAL", "return 1", 1, "celery-task-meta-of-no-task"),
     "PUBLISH celery-task-meta-…": ("PUBLISH", "celery-task-meta-of-no-task", ""),
 }
-"""Name → a command that every worker needs, in a form that changes nothing. Redis checks rights before it runs it."""
+"""Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first."""
 
 _PREVENTS = {
-    "lock_timeout": "a search waits for a lock for as long as somebody holds it",
-    "idle_in_transaction_session_timeout": "a transaction that a killed worker left open holds VACUUM back",
-    "statement_timeout": "a query that nobody waits for any more runs on",
+    "lock_timeout": "a search waits for a lock as long as another session holds it",
+    "idle_in_transaction_session_timeout": "a transaction that a killed worker left open blocks VACUUM",
+    "statement_timeout": "a query whose result no one awaits keeps running",
 }
 
 
@@ -79,11 +79,11 @@ class _Server(NamedTuple):
     """A Redis that a worker uses.
 
     Attributes:
-        subject: how findings call it.
-        name: how sentences call it.
-        variable: the setting that leads there.
-        url: where it is.
-        commands: what a worker must be allowed to do there.
+        subject: its name in findings.
+        name: its name in sentences.
+        variable: the setting that holds its URL.
+        url: its URL.
+        commands: the commands that a worker must be allowed to run there.
     """
 
     subject: str
@@ -94,7 +94,7 @@ class _Server(NamedTuple):
 
 
 def _servers(settings: Settings) -> Iterator[_Server]:
-    """The broker, then the others where they have a URL of their own."""
+    """Yield the broker, then the other servers that have a URL of their own."""
     results = settings.result_backend
     both = {**_OF_THE_BROKER, **(_OF_THE_RESULTS if results is None else {})}
     yield _Server("Redis", "the broker", "CELERY_BROKER_URL", settings.broker_url, both)
@@ -105,7 +105,7 @@ def _servers(settings: Settings) -> Iterator[_Server]:
 
 
 def redis_findings(settings: Settings) -> Iterator[Finding]:
-    """What the broker's Redis is set to, and whether results are kept apart from it and can be stored."""
+    """Check the broker's settings, and that results have a database of their own and can be stored."""
     for server in _servers(settings):
         try:
             problem = _problem(server)
@@ -129,10 +129,11 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
 def check_redis(settings: Settings) -> None:
     """Check that the settings' transport can work on this broker, as the Redis users of the settings.
 
-    A Redis that is away, or says nothing of itself, is no reason to stop.
+    A Redis that is unavailable, or that hides its settings, is no error.
 
     Raises:
-        SettingsError: it is too old, or refuses a user, or what a worker does; or a URL leads to no Redis.
+        SettingsError: it is too old, or refuses a user or a command that a worker needs; or a URL does not lead to a
+            Redis.
     """
     for server in _servers(settings):
         with contextlib.suppress(_Away):
@@ -144,7 +145,7 @@ def _problem(server: _Server) -> str | None:
     """Say what keeps a worker from using a server.
 
     Raises:
-        _Away: nothing answers there.
+        _Away: the server does not answer.
     """
     url = server.url.get_secret_value()
     if problem := url_problem(url):
@@ -157,7 +158,7 @@ def _problem(server: _Server) -> str | None:
     except (redis.RedisError, ValueError, TypeError) as error:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
-        # Its text may name the user; the class says whether it is the link or the URL.
+        # Its text may name the user; the class distinguishes the connection from the URL.
         raise _Away(type(error).__name__) from None
 
 
@@ -172,7 +173,7 @@ def _asked(url: SecretStr) -> redis.Redis:
 
 
 def _too_old(client: redis.Redis) -> str | None:
-    """What is to be done about a Redis that lacks a command of the reliable transport."""
+    """Say how to fix a Redis that lacks a command of the reliable transport; None if it has all."""
     try:
         version = str(client.info("server").get("redis_version", ""))
     except redis.ResponseError:  # also NoPermissionError
@@ -187,9 +188,9 @@ def _too_old(client: redis.Redis) -> str | None:
 
 
 def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
-    """What is to be done about a user of Redis who may not do what a worker does.
+    """Say how to fix a Redis user without the permissions that a worker needs; None if it has them.
 
-    Celery takes a refusal for a lost connection: such a worker would connect again for ever.
+    Celery treats a refusal as a lost connection: such a worker would reconnect without end.
     """
     for name, words in server.commands.items():
         try:
@@ -198,7 +199,7 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
             user = client.get_connection_kwargs().get("username") or "default"
             return (
                 f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a "
-                "user with the rights of worker in config/redis/users.acl (docs/operations.md)"
+                "user with the permissions of worker in config/redis/users.acl (docs/operations.md)"
             )
         except redis.ResponseError:
             continue
@@ -225,17 +226,17 @@ def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
 
 
 def _visible(client: redis.Redis) -> dict[str, str]:
-    """The settings that this user may see: by CONFIG, else what INFO says of them, else none."""
+    """Return the settings that this user may see: by CONFIG, else from INFO, else none."""
     found: dict[str, str] = {}
     try:
         for name in _REDIS:
             found[name] = str(client.config_get(name).get(name))
     except redis.ResponseError:  # also NoPermissionError, and a managed Redis without CONFIG
-        found |= _informed(client)
+        found |= _read_info(client)
     return found
 
 
-def _informed(client: redis.Redis) -> dict[str, str]:
+def _read_info(client: redis.Redis) -> dict[str, str]:
     try:
         info: Mapping[str, Any] = client.info()
     except redis.ResponseError:
@@ -248,7 +249,7 @@ def _informed(client: redis.Redis) -> dict[str, str]:
 
 
 def role_findings(settings: Settings) -> Iterator[Finding]:
-    """Time limits of the worker's role; see `worker.adapters.postgres.connections.LIMITS`."""
+    """Check the time limits of the worker's role; see `worker.adapters.postgres.connections.LIMITS`."""
     names = ", ".join(f"current_setting('{name}')" for name in LIMITS)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         row = connection.execute(f"SELECT current_user, {names}".encode()).fetchone()
@@ -264,9 +265,9 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def warnings(settings: Settings) -> list[Finding]:
-    """What the worker says at its start of servers that are set otherwise than they should be.
+    """Return the warnings about misconfigured servers that the worker logs at its start.
 
-    A server that is away is no reason to say more: the worker's own connection does.
+    An unavailable server adds no warning here: the worker's own connection reports it.
     """
     found = [*redis_findings(settings)]
     with contextlib.suppress(RetrievalError):

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line (or coloured text on a terminal), with nothing of what a job or a chunk says."""
+"""Logs: one JSON object a line (or coloured text on a terminal), without any content of a job or a chunk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worker.core.text.visible import printable_json, visible_line
 if TYPE_CHECKING:
     from worker.settings import LogSettings
 
-# Loggers of others that print arguments, URLs or headers, or repeat at INFO what `job done` says.
+# Third-party loggers that print arguments, URLs or headers, or repeat at INFO what `job done` says.
 _LEAST_LEVELS = {
     "celery": logging.INFO,
     "kombu": logging.INFO,
@@ -70,12 +70,12 @@ def configure(settings: LogSettings) -> None:
 
 
 def logger(name: str) -> Any:
-    """A structured logger."""
+    """Return a structured logger."""
     return structlog.stdlib.get_logger(name)
 
 
 def where(error: BaseException) -> list[str]:
-    """The frames of an error as ``file:line function``, without its message, which may quote a job."""
+    """Return the frames of an error as ``file:line function``, without its message, which may quote a job."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
@@ -86,7 +86,7 @@ def where(error: BaseException) -> list[str]:
 
 
 def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """An exception in a log line is its type and frames; its message may quote what must not be logged."""
+    """Reduce an exception to its type and frames; its message may quote what must not be logged."""
     info = event.pop("exc_info", None)
     error = info if isinstance(info, BaseException) else info[1] if isinstance(info, tuple) else None
     if error is None and info:
@@ -98,7 +98,7 @@ def _without_locals(_: Any, __: str, event: structlog.types.EventDict) -> struct
 
 
 def _visible(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Show what could steer a terminal: `ConsoleRenderer` writes strings as they are, and the rest by `repr`."""
+    """Escape terminal control characters: `ConsoleRenderer` writes strings as they are, and the rest by `repr`."""
     return {
         visible_line(name): visible_line(value) if isinstance(value, str) else value for name, value in event.items()
     }

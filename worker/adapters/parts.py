@@ -1,7 +1,7 @@
 """The parts of a worker that settings name and an installation may lack: extras, keys, models, files, file systems.
 
-Looked at without a call of any server, so that a worker that would fail every job of a task does not start. A local
-folder for the files of runs is written to.
+The checks call no server. A worker that would fail every job of a task does not start. Only a local folder for the
+files of runs is written to.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Lack(NamedTuple):
-    """A part that can't be had.
+    """A part that is missing.
 
     Attributes:
-        part: how findings call it.
-        queues: whose jobs need it.
-        problem: what is missing, and what mends it.
+        part: its name in findings.
+        queues: the queues whose jobs need it.
+        problem: what is missing, and how to fix it.
     """
 
     part: str
@@ -35,10 +35,10 @@ class Lack(NamedTuple):
 
 
 def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
-    """Check that what these queues need can be had.
+    """Check that the parts that these queues need are installed and configured.
 
     Raises:
-        SettingsError: it can't; the message says what is missing.
+        SettingsError: a part is missing; the message names it.
     """
     for lack in lacking(settings):
         if not {*lack.queues}.isdisjoint(queues):
@@ -47,7 +47,7 @@ def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
 
 
 def lacking(settings: Settings) -> Iterator[Lack]:
-    """Find the parts that can't be had, in a fixed order."""
+    """Yield the missing parts, in a fixed order."""
     for problem in _openai("embedder", settings.embedder):
         yield Lack("embedder", QUEUES, problem)
     for problem in _openai("language_model", settings.language_model):
@@ -68,7 +68,7 @@ def lacking(settings: Settings) -> Iterator[Lack]:
 
 
 def needs_model(profile: ProfileSettings) -> bool:
-    """Whether a profile asks a language model before there is an answer."""
+    """Return whether a profile calls a language model before the answer."""
     return profile.rerank == "llm" or profile.transform == "llm" or profile.hyde > 0 or profile.variants > 0
 
 
@@ -85,7 +85,7 @@ def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) ->
 
 
 def _rerankers(settings: Settings) -> Iterator[str]:
-    """What is missing for rerankers; who names them is named as well."""
+    """Yield what is missing for rerankers, with the profiles that use them."""
     users: dict[str, str] = {}
     for name, profile in settings.profiles.items():
         users.setdefault(profile.rerank, f"profiles.{name}")

@@ -1,4 +1,4 @@
-"""Values kept in Redis for a while: bounded in number and in time."""
+"""Cache of values in Redis, limited in number and in time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 PREFIX = "retrieval-cache"
 LARGEST = 1 << 20
-"""Bytes of a value. Longer ones are not kept, and of one that somebody else put there no more is read."""
+"""Maximum bytes of a value. Longer ones are not stored, and no more is read of a value from another client."""
 
-# The key into a sorted set by time, the value under the key; then those beyond the bound leave, the oldest first.
+# Adds the key to a sorted set by time and stores the value; then deletes the oldest beyond the limit.
 _PUT = """
 local time = redis.call('TIME')
 redis.call('ZADD', KEYS[2], time[1] + time[2] / 1000000, KEYS[1])
@@ -33,13 +33,13 @@ end
 
 
 class Cache:
-    """Values by digest. A Redis that is away or slow fails at once: no job should wait for what it can do without.
+    """Values by digest. An unavailable or slow Redis fails at once: no job waits for an optional part.
 
     Args:
         settings: the worker's settings.
 
     Raises:
-        SettingsError: the URL is none of Redis, or has options that redis-py does not know.
+        SettingsError: the URL is not a Redis URL, or has options unknown to redis-py.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -53,16 +53,16 @@ class Cache:
                 retry=Retry(NoBackoff(), 0),
             )
             pool = self._client.connection_pool
-            pool.connection_class(**pool.connection_kwargs)  # not connected: it looks at the URL's options
+            pool.connection_class(**pool.connection_kwargs)  # does not connect: it checks the URL's options
         except (ValueError, TypeError, redis.RedisError):
             raise SettingsError("the setting cache.url: expected a URL of Redis, as redis-py reads it") from None
         self._put = self._client.register_script(_PUT)
 
     def get(self, digest: str) -> bytes | None:
-        """The value kept under a digest; None where there is none.
+        """Return the value under a digest; None if there is none.
 
         Raises:
-            Unavailable: Redis is away, slow, or refuses.
+            Unavailable: Redis is unavailable or slow, or refuses the command.
         """
         try:
             return cast("bytes", self._client.getrange(_key(digest), 0, LARGEST)) or None
@@ -70,10 +70,10 @@ class Cache:
             raise _unavailable(error) from None
 
     def put(self, digest: str, value: bytes) -> None:
-        """Keep a value; the oldest leave where there are too many.
+        """Store a value; the oldest ones beyond the limit are deleted.
 
         Raises:
-            Unavailable: Redis is away, slow, or refuses.
+            Unavailable: Redis is unavailable or slow, or refuses the command.
         """
         if len(value) > LARGEST:
             return
@@ -93,5 +93,5 @@ def _key(digest: str) -> str:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    """Only the class is told: the text may name the server, and who logs in there."""
+    """Return the error with only the class: the text may name the server and its user."""
     return Unavailable(f"the cache's Redis failed ({type(error).__name__})")

@@ -1,6 +1,6 @@
-"""Why a Redis can't be connected to, as one sentence: what is wrong with the URL, and what mends it.
+"""Reasons why a connection to Redis fails for good: one sentence with the problem of the URL and its fix.
 
-A server that is away has no such sentence: it may come back, and a worker waits for it.
+An unavailable server has no such reason: it may come back, and a worker waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNKNOWN_NAMES = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 
 
 def url_problem(url: str) -> str | None:
-    """Say what is wrong with a URL by itself; the URL is not repeated, because it may hold a password."""
+    """Return the problem of a URL; the URL is not repeated, because it may hold a password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -41,17 +41,17 @@ def url_problem(url: str) -> str | None:
 
 
 def _has_password_behind_host(parts: SplitResult) -> bool:
-    """Whether an @ stands where none is expected, so that what is taken for the host is a piece of a password."""
+    """Return whether an unexpected @ shows that the parsed host is part of a password."""
     names = (pair.partition("=")[0] for pair in parts.query.split("&"))
     return "@" in parts.path or "@" in parts.fragment or any("@" in name for name in names)
 
 
 def refusal(error: Exception, url: str) -> str | None:
-    """Say why a connection failed for good; None where the server is away.
+    """Return why a connection failed for good; None if the server is unavailable.
 
     Args:
-        error: redis-py's, of connecting.
-        url: where to.
+        error: redis-py's error of the connection.
+        url: the URL of the connection.
     """
     if isinstance(error, redis.AuthenticationError):
         return "Redis refuses this user or password. Check both against users.acl of that Redis"
@@ -63,11 +63,11 @@ def refusal(error: Exception, url: str) -> str | None:
         )
     if isinstance(error, ValueError):
         return f"expected a URL like {_EXAMPLE}, with known options behind the question mark"
-    return _of_the_link([*_chain(error)], url) or _other_language(error, url)
+    return _connection_problem([*_chain(error)], url) or _protocol_problem(error, url)
 
 
-def _of_the_link(causes: Sequence[BaseException], url: str) -> str | None:
-    """Say what keeps the link from being made: a certificate, a file, a name."""
+def _connection_problem(causes: Sequence[BaseException], url: str) -> str | None:
+    """Return the problem of the connection itself: a certificate, a file, a name."""
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return (
             "the certificate of Redis is not trusted: name the authority that signed it (?ssl_ca_certs=/path/ca.crt), "
@@ -81,7 +81,7 @@ def _of_the_link(causes: Sequence[BaseException], url: str) -> str | None:
 
 
 def unknown_host(name: str) -> str:
-    """Say that no address is known for a host."""
+    """Return the sentence for a host without an address."""
     return f"there is no host {name}. Check its name, and that this machine can resolve it"
 
 
@@ -91,8 +91,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _other_language(error: Exception, url: str) -> str | None:
-    """Whether what listens there speaks TLS where none was wanted, or the other way round, or is no Redis."""
+def _protocol_problem(error: Exception, url: str) -> str | None:
+    """Return the problem of a server that expects TLS or no TLS, unlike the URL, or is not a Redis."""
     parts = urlsplit(url)
     if parts.scheme not in {"redis", "rediss"}:
         return None
@@ -114,7 +114,7 @@ def _speaks_plainly(address: tuple[str, int]) -> bool:
 
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
-    """Whether a handshake goes well."""
+    """Return whether a TLS handshake succeeds."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
     with (

@@ -1,1 +1,1 @@
-"""The command line, `retrieval-worker`, and what only it needs."""
+"""The command line, `retrieval-worker`, and the modules that only it needs."""

@@ -1,4 +1,4 @@
-"""`python -m worker.cli`: the command line where no script was installed."""
+"""Entry point of `python -m worker.cli`, without an installed script."""
 
 from worker.cli.main import main
 

@@ -1,7 +1,6 @@
-"""Which search width a corpus needs: recall of the worker's own search against exact search, on the data that is there.
+"""Calibration of a corpus's search width: recall of the worker's search against exact search, on the corpus's data.
 
-Everything is asked as a worker asks: by its role, its statements, for callers with their own rights. Nothing is written
-to the database.
+It uses the worker's role and statements, for callers with their own permissions. It writes nothing to the database.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ if TYPE_CHECKING:
 
 K = 15
 STEPS = (40, 60, 100, 150, 200, 300, 400, 600, 800, 1000)
-"""Search widths that are tried, the least first."""
+"""Search widths to try, in ascending order."""
 
 MARGIN = 2
-"""The goal must hold from a width of so much less on: a sample seldom shows the rare query that finds nothing."""
+"""Safety factor of the chosen width: a sample seldom contains the rare query that finds nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
-    """Somebody who asks; each is only itself.
+    """A caller; compared by identity.
 
     Attributes:
-        name: for people.
-        principal: as a job has it.
+        name: its name for people.
+        principal: its principal, as in a job.
     """
 
     name: str
@@ -57,15 +56,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one caller found at one search width.
+    """The result of one caller at one search width.
 
     Attributes:
-        caller: whose name.
+        caller: the caller's name.
         visible: share of the corpus's rows that the caller sees, 0-1.
         ef_search: the search width.
-        quality: what it brought.
-        reached: whether that reaches the goal.
-        enough: whether it does by a margin.
+        quality: the measured recall.
+        reached: True if the recall reaches the goal.
+        enough: True if it does so by a margin.
     """
 
     caller: str
@@ -77,15 +76,15 @@ class Line:
 
 
 class Calibrating:
-    """Measures one corpus.
+    """The measurement of one corpus.
 
     Args:
         settings: the worker's settings.
         corpus: its name.
-        timeout_seconds: for one statement: exact search reads all that a caller sees.
+        timeout_seconds: time limit of one statement: exact search reads all that a caller sees.
 
     Attributes:
-        rows: of the corpus, as Postgres estimates them.
+        rows: rows of the corpus, as Postgres estimates them.
 
     Raises:
         WrongUsage: there is no such corpus.
@@ -111,16 +110,16 @@ class Calibrating:
 
     @property
     def always_exact(self) -> bool:
-        """Whether the corpus is so small that no search of it uses an index."""
+        """True if the corpus is so small that no search of it uses an index."""
         return self.rows <= self._search.exact_rows
 
     def visible(self, caller: Caller) -> int:
-        """How many rows with an embedding the caller sees."""
+        """Return the number of rows with an embedding that the caller sees."""
         ((row,),) = self._database.read(caller.principal, [(self._searches.statements.embedded, {})])
         return int(row[0])
 
     def sample(self, caller: Caller, count: int, seed: int) -> list[Vector]:
-        """Vectors near ``count`` of the chunks that the caller sees, the same for the same rows and seed."""
+        """Return vectors near ``count`` of the chunks that the caller sees, the same for the same rows and seed."""
         values = {"seed": seed, "limit": count}
         (rows,) = self._database.read(caller.principal, [(self._searches.statements.sample, values)])
         return questions(np.array([vector.to_numpy() for (vector,) in rows]), np.random.default_rng(seed))
@@ -131,24 +130,24 @@ class Calibrating:
         queries: Sequence[Vector],
         steps: Sequence[int],
         goal: Goal,
-        told: Progress,
+        on_query: Progress,
     ) -> Iterator[Line]:
-        """Measure each caller at rising search widths, until all have enough by a margin or nothing wider is left.
+        """Measure each caller at rising search widths, until all reach the goal by a margin or no width is left.
 
         Args:
-            callers: each with the share of the rows that it sees.
+            callers: the callers, each with its visible share of the rows.
             queries: unit vectors.
             steps: search widths, rising.
-            goal: what is enough.
-            told: of each query.
+            goal: the recall to reach.
+            on_query: called after each query.
         """
-        exact = {caller: self._ask(self._searches, caller, queries, told, 0) for caller in callers}
+        exact = {caller: self._ask(self._searches, caller, queries, on_query, 0) for caller in callers}
         waiting = dict(callers)
         reached_from: dict[Caller, int] = {}
         for ef_search in steps:
             corpus = self._at(ef_search)
             for caller, visible in [*waiting.items()]:
-                found = self._ask(corpus, caller, queries, told, ef_search)
+                found = self._ask(corpus, caller, queries, on_query, ef_search)
                 recalls = [
                     recall_against(one.candidates, true.candidates)
                     for one, true in zip(found, exact[caller], strict=True)
@@ -172,17 +171,17 @@ class Calibrating:
         self._database.close()
 
     def _ask(
-        self, corpus: Corpus, caller: Caller, queries: Sequence[Vector], told: Progress, ef_search: int
+        self, corpus: Corpus, caller: Caller, queries: Sequence[Vector], on_query: Progress, ef_search: int
     ) -> list[Found]:
-        """Search for each query; exactly where there is no search width."""
+        """Search for each query; exactly if there is no search width."""
         found = []
         for query in queries:
             found.append(corpus.nearest(self._database, caller.principal, query, K, NO_FILTERS, exact=ef_search == 0))
-            told(caller.name, ef_search)
+            on_query(caller.name, ef_search)
         return found
 
     def _at(self, ef_search: int) -> Corpus:
-        """The corpus, searched with this width whatever its size."""
+        """Return the corpus with a fixed search width, whatever its size."""
         measured = Calibration(
             rows=1_000_000_000_000, points=[CalibratedWidth(visible=1, ef_search=ef_search, recall=1, worst=1)]
         )
@@ -204,11 +203,11 @@ class Calibrating:
 
 
 def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:
-    """What the worker is to know of a measurement; None where exact search answered everything.
+    """Return the calibration from a measurement; None if exact search answered everything.
 
     Args:
-        rows: of the corpus when it was measured.
-        lines: those that were enough.
+        rows: rows of the corpus when measured.
+        lines: the results that were enough.
     """
     points = [
         CalibratedWidth(
@@ -224,7 +223,7 @@ def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:
 
 
 def as_toml(calibrations: Mapping[str, Any]) -> str:
-    """Calibrations of corpora, as the settings file has them."""
+    """Format calibrations of corpora as in the settings file."""
     return "\n".join(_section(name, Calibration.model_validate(one)) for name, one in calibrations.items())
 
 
@@ -237,7 +236,7 @@ def _section(corpus: str, measured: Calibration) -> str:
 
 
 def _key(name: str) -> str:
-    """A key of TOML; JSON's escapes are TOML's, but for those of surrogates."""
+    """Quote a key of TOML; JSON's escapes are valid in TOML, except those of surrogates."""
     bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
     return name if bare else json.dumps(name, ensure_ascii=False)
 

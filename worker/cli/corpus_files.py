@@ -1,4 +1,4 @@
-"""The files that `retrieval-worker load` reads: JSON with one list, whose name says for which corpus it is.
+"""The files that `retrieval-worker load` reads: JSON with one list, named after its corpus.
 
     {"documents": [{"id", "owner", "chunks": [{"id", "text", …}], …}]}
     {"docs": [{"id", "page_name", "page_url", "section_title", "content", …}]}
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from worker.cli.usage import WrongUsage
-from worker.contract import first_problem
+from worker.contract.base import first_problem
 from worker.core.shape import check_shape, join_path
 from worker.errors import InvalidJob
 from worker.settings import Limits
@@ -26,7 +26,7 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
 class Item(BaseModel):
-    """One item of a file's list: no unknown fields, never changed."""
+    """One item of a file's list; frozen, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -43,7 +43,7 @@ class DocumentChunk(Item):
 
 
 class Document(Item):
-    """A document with its owner, who else may see it, and its chunks."""
+    """A document with its owner, its other readers, and its chunks."""
 
     id: Id
     owner: Id
@@ -58,7 +58,7 @@ class Document(Item):
     chunks: list[DocumentChunk]
 
     def to_embed(self) -> list[tuple[str, str]]:
-        """Its chunks as (id, text)."""
+        """Return its chunks as (id, text)."""
         return [(chunk.id, chunk.text) for chunk in self.chunks]
 
 
@@ -73,7 +73,7 @@ class DocSection(Item):
     metadata: dict[str, Any] = {}
 
     def to_embed(self) -> list[tuple[str, str]]:
-        """Its one chunk as (id, content under its headings, which say what it is about)."""
+        """Return its one chunk as (id, content under its headings, which give its subject)."""
         return [(self.id, f"{self.page_name}: {self.section_title}\n{self.content}")]
 
 
@@ -88,7 +88,7 @@ class Example(Item):
     url: str = ""
 
     def to_embed(self) -> list[tuple[str, str]]:
-        """Its one chunk as (id, the text that the database generates as `content`)."""
+        """Return its one chunk as (id, the text that the database generates as `content`)."""
         return [(self.id, f"{self.title}\n{self.description}\n\n{self.code}")]
 
 
@@ -102,17 +102,17 @@ _LISTS: dict[str, TypeAdapter[list[Any]]] = {
 SAMPLES = {corpus: Path(__file__).parent / "sample" / f"{corpus}.json" for corpus in _LISTS}
 """The sample files, by corpus."""
 
-# A file is an operator's, not a stranger's: only its depth is bounded, and what Postgres can't store is refused.
+# A file comes from an operator and is trusted: only its depth is limited, and what Postgres can't store is refused.
 _BOUNDS = Limits(max_string=2**30, max_list=2**30, max_keys=2**30)
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
-        corpus: ``documents``, ``docs`` or ``examples``: which of the reference corpora it is for.
-        items: all of the corpus's type.
+        corpus: its reference corpus: ``documents``, ``docs`` or ``examples``.
+        items: its items, all of the corpus's type.
     """
 
     corpus: str
@@ -120,7 +120,7 @@ class CorpusFile:
 
     @property
     def chunks(self) -> int:
-        """How many chunks all items have."""
+        """Number of chunks of all items."""
         return sum(len(item.to_embed()) for item in self.items)
 
 
@@ -128,7 +128,7 @@ def read(path: Path) -> CorpusFile:
     """Read and check a file.
 
     Raises:
-        WrongUsage: it can't be read, or isn't of that form; the first problem is named with its place.
+        WrongUsage: it can't be read, or has another form; the message has the first problem and its place.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -155,14 +155,15 @@ def _parse(content: Any) -> CorpusFile:
 
 
 def _check_ids(corpus: str, items: list[AnyItem]) -> None:
-    """No two items and no two chunks of a file have the same id: the second would replace the first, or fail."""
+    """Check that ids of items and of chunks are unique: a second one would replace the first, or fail."""
     items_seen: set[str] = set()
-    chunks_seen: set[str] = set()
+    chunks_seen: dict[str, str] = {}
     for i, item in enumerate(items):
-        chunk_ids = [chunk_id for chunk_id, _ in item.to_embed()]
         if item.id in items_seen:
             raise InvalidJob("expected an id that no item before has", f"{join_path(corpus, i)}.id")
-        if len({*chunk_ids} - chunks_seen) < len(chunk_ids):
-            raise InvalidJob("expected chunk ids that no chunk before has", join_path(corpus, i))
+        for chunk_id, _ in item.to_embed():
+            if chunk_id in chunks_seen:
+                taken = f"expected chunk ids that no chunk before has: {chunk_id} is in {chunks_seen[chunk_id]} already"
+                raise InvalidJob(taken, join_path(corpus, i))
+            chunks_seen[chunk_id] = item.id
         items_seen.add(item.id)
-        chunks_seen.update(chunk_ids)

@@ -1,4 +1,4 @@
-"""The demo: the whole way of a job on one machine, as two callers with different rights; nothing stays running."""
+"""The demo: jobs of two callers with different permissions on one machine; it leaves nothing running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
-from worker.contract import RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RunPipeline
 
 if TYPE_CHECKING:
     from worker.cli.terminal import Terminal
@@ -43,7 +44,7 @@ ASKED = {
 
 
 def run(console: Terminal, *, postgres_version: int = 18) -> None:
-    """Start everything, ask, show, stop everything."""
+    """Start everything, send jobs, show the answers, stop everything."""
     started = time.monotonic()
     with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
         console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
@@ -74,7 +75,7 @@ def install_sample(stack: devstack.Stack, console: Terminal) -> None:
 
 
 def _ask(client: Client, console: Terminal) -> None:
-    """The nearest chunks, as two callers."""
+    """Show the nearest chunks, as two callers."""
     for question in QUESTIONS:
         query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
         for caller in CALLERS:
@@ -87,7 +88,7 @@ def _ask(client: Client, console: Terminal) -> None:
 
 
 def _search(client: Client, console: Terminal) -> None:
-    """Two corpora at once, by what is wanted and what is worked on."""
+    """Search two corpora at once, by query and context."""
     job = parse_job(RetrieveHybrid, {"query": SEARCHED, "context": CODE})
     answer = client.call(job, timeout=30)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
@@ -98,11 +99,11 @@ def _search(client: Client, console: Terminal) -> None:
 
 
 def _ask_in_each_mode(client: Client, console: Terminal) -> None:
-    """A question of each mode; without a language model, the sources answer with their own sentences."""
+    """Ask a question of each mode; without a language model, answers quote sentences of the sources."""
     for mode, question in ASKED.items():
         context = CODE if mode == "code" else ""
-        asker = {"user_id": CALLERS[0]}
-        job = parse_job(RunPipeline, {"question": question, "mode": mode, "context": context, "principal": asker})
+        caller = {"user_id": CALLERS[0]}
+        job = parse_job(RunPipeline, {"question": question, "mode": mode, "context": context, "principal": caller})
         start = time.perf_counter()
         answer = client.call(job, timeout=30)
         assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
@@ -112,7 +113,7 @@ def _ask_in_each_mode(client: Client, console: Terminal) -> None:
 
 
 def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) -> Table:
-    """The first rows of an answer, for a terminal."""
+    """Build a table of the first rows of an answer."""
     left = len(answer.chunks) - shown
     method = answer.trace.search["method"]
     caption = f"{answer.status}: {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
@@ -136,7 +137,7 @@ def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) 
 
 
 def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:
-    """A job as the bytes that a backend without Celery pushes: ``LPUSH retrieval <this>``."""
+    """Encode a job as the message that a backend without Celery pushes: ``LPUSH retrieval <message>``."""
     task_id = task_id or str(uuid.uuid4())
     return json.dumps(
         {

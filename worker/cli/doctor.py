@@ -1,4 +1,4 @@
-"""What is set up wrongly, or could be better: read-only checks of settings, Postgres and Redis."""
+"""Read-only checks of settings, Postgres and Redis: problems and advice."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ SELECT bool_and(oid IS NOT NULL),
 _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
 LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
-"""Lets the planner look at ``@@`` before a policy, and so use a GIN index; a superuser's decision, for a database."""
+"""Allows the planner to evaluate ``@@`` before a policy and so use a GIN index; a superuser decides per database."""
 
 _INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
-"""What doctor asks of models, as little as can be."""
+"""Smallest possible prompt and text for checks of models."""
 
 _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Everything there is to say, in a fixed order."""
+    """Return all findings, in a fixed order."""
     return [
         *_postgres(settings),
         *_standby(settings),
@@ -88,7 +88,7 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
 
 
 def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
-    """Say that runs can't be recorded: the tables are not there, or the role lacks rights that only such jobs need."""
+    """Report that runs can't be recorded: tables are missing, or the role lacks privileges that only such jobs need."""
     there, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
     if not there:
         yield Finding(
@@ -107,7 +107,7 @@ def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
 
 
 def _standby(settings: Settings) -> Iterator[Finding]:
-    """Whether searches may read elsewhere, and how old what they find there is now."""
+    """Check the standby that searches may read, and its lag."""
     standby = settings.of_the_standby
     if standby is None:
         return
@@ -129,7 +129,7 @@ def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
     if not in_recovery:
         yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
     elif lag is None or lag > most:
-        behind = "nobody knows how far" if lag is None else f"{lag:.1f} s"
+        behind = "by an unknown time" if lag is None else f"{lag:.1f} s"
         yield Finding(
             "advice",
             "standby",
@@ -142,8 +142,8 @@ def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
         yield Finding(
             "advice",
             "standby",
-            f"wal_receiver_timeout is {silence:g} s there: a dead link to its primary is seen only then, and what "
-            f"it answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+            f"wal_receiver_timeout is {silence:g} s there: a dead connection to its primary is noticed only then, and "
+            f"its answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
         )
 
 
@@ -178,7 +178,7 @@ def _corpus(
 
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
-    """How many rows a corpus has, as Postgres estimates them: policies hide the rows themselves from nobody's eyes."""
+    """Report the rows of a corpus as Postgres estimates them: policies may hide the rows themselves from the worker."""
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     if row and row[0]:
         return Finding("ok", subject, f"about {row[0]:,} rows")
@@ -188,7 +188,7 @@ def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSetti
 def _nullable(
     connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes
 ) -> Iterator[Finding]:
-    """A row without an id can't be named, and fails the jobs that find it. Of a view's columns nothing is known."""
+    """Report id columns that may be NULL: such a row fails the jobs that find it. A view's columns can't be checked."""
     for field in ("id", "document_id"):
         column = getattr(corpus.columns, field)
         if types.columns[column].nullable:
@@ -202,7 +202,7 @@ def _nullable(
 def _full_text(
     connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
 ) -> Iterator[Finding]:
-    """What there is to say of full-text search; a view (no table) has neither columns nor indexes of its own."""
+    """Report the findings on full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
     below = f", as its columns are called below the view {corpus.table}" if table is None else ""
     named = _holders(connection, corpus, table, column or corpus.columns.text)
@@ -230,7 +230,7 @@ def _full_text(
             "advice",
             subject,
             "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
-            "could in theory tell of rows that a caller may not see. Where that is acceptable, a superuser may say: "
+            "could in theory reveal rows that a caller may not see. Where that is acceptable, a superuser may run: "
             f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
         )
 
@@ -238,7 +238,7 @@ def _full_text(
 def _holders(
     connection: psycopg.Connection[Any], corpus: CorpusSettings, table: str | None, column: str
 ) -> list[tuple[str, str]]:
-    """The tables that hold a column, each with its name there, as SQL; none where a view does not show which."""
+    """Return the tables that hold a column, each with its name there, as SQL; none where a view does not show them."""
     if table is not None:
         return [(table, quoted_name(connection, column))]
     view = quoted_name(connection, *corpus.table.split("."))
@@ -257,7 +257,7 @@ def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> 
 
 
 def _parts(settings: Settings) -> Iterator[Finding]:
-    """Models and the store of files: there, and used once each as a job would."""
+    """Check models and the store of files by using each once as a job would."""
     lacks = [*lacking(settings)]
     yield from (Finding("problem", lack.part, lack.problem) for lack in lacks)
     missing = {lack.part for lack in lacks}
@@ -312,7 +312,14 @@ def _artifacts(settings: Settings) -> str:
 
 
 def _default_searches(settings: Settings) -> Iterator[Finding]:
-    """Advise where a `retrieve_hybrid` job without `searches` of its own asks a corpus that is not there."""
+    """Advise where `run_pipeline` has no mode, or `retrieve_hybrid` asks a corpus that is not there by default."""
+    if not settings.modes:
+        yield Finding(
+            "advice",
+            "pipeline",
+            "no mode of yours, and none of the shipped ones is for your corpora: each run_pipeline job fails. Write "
+            "[modes.NAME] in modes.toml beside the settings file (docs/pipeline.md)",
+        )
     missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
     if missing:
         yield Finding(
@@ -324,7 +331,7 @@ def _default_searches(settings: Settings) -> Iterator[Finding]:
 
 
 def _drift_watch(settings: Settings) -> Iterator[Finding]:
-    """Say whose rights the scheduled check of recorded runs would lack."""
+    """Report a scheduled check of recorded runs without a valid principal."""
     if not settings.verify.every_minutes:
         return
     try:
@@ -334,7 +341,7 @@ def _drift_watch(settings: Settings) -> Iterator[Finding]:
 
 
 def _metrics(settings: Settings) -> Iterator[Finding]:
-    """Say that metrics can't be kept or served; a port may be taken by a worker that runs."""
+    """Report metrics that can't be stored or served; a running worker may use the port."""
     where = settings.metrics
     if where.folder:
         try:
@@ -351,7 +358,7 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         said = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
-        cure = ": unless a worker that runs serves it, choose another port"
+        cure = ": unless a running worker serves it, choose another port"
         yield Finding("advice" if taken else "problem", "metrics", said + cure if taken else said)
 
 
@@ -367,13 +374,13 @@ def _authorisation(settings: Settings) -> Iterator[Finding]:
         yield Finding("problem", "principals", error.message)
         return
     if settings.trust_queue:
-        yield Finding("advice", "principals", "trust_queue = true: whoever can write to Redis can ask as anyone")
+        yield Finding("advice", "principals", "trust_queue = true: a client that can write to Redis can be any caller")
     elif not settings.token_keys and not all(corpus.public for corpus in settings.corpora.values()):
         yield Finding(
             "problem",
             "principals",
-            "no job can say who asks: set RETRIEVAL_WORKER_TOKEN_KEYS, or trust_queue = true where only your backend "
-            "writes to Redis",
+            "no job can state its caller: set RETRIEVAL_WORKER_TOKEN_KEYS, or trust_queue = true where only your "
+            "backend writes to Redis",
         )
     else:
         yield Finding("ok", "principals", f"{len(settings.token_keys)} key(s) for principal tokens")

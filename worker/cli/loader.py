@@ -1,4 +1,4 @@
-"""Installs the schema, and loads files into its corpora: the sample's, or a backend's own of the same form."""
+"""Installation of the schema, and loading of files into its corpora: the samples, or a backend's own."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from worker.cli.corpus_files import Document
+from worker.cli.usage import WrongUsage
 from worker.settings import config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
     import psycopg
     from numpy.typing import NDArray
 
     from worker.adapters.providers.embedder import Embedder
-    from worker.cli.corpus_files import CorpusFile, DocSection, Document, Example
+    from worker.cli.corpus_files import CorpusFile, DocSection, Example
 
     Vector = NDArray[np.float32]
 
-_ITEMS_AT_ONCE = 64  # the embedder is asked for all their chunks in one call
+_ITEMS_AT_ONCE = 64  # their chunks are embedded in one call
 
 _DOCUMENT = """
 INSERT INTO public.documents (id, title, path, kind, owner_id, tenant_id, visibility)
@@ -38,6 +40,8 @@ _CHUNK = """
 INSERT INTO public.document_chunks (id, document_id, text_content, page, section, coordinates, metadata, embedding)
 VALUES (%(id)s, %(document_id)s, %(text)s, %(page)s, %(section)s, %(coordinates)s, %(metadata)s, %(embedding)s)
 """
+
+_OWNERS_OF_CHUNKS = "SELECT id, document_id FROM public.document_chunks WHERE id = ANY (%s)"
 
 _SECTION = """
 INSERT INTO public.doc_embeddings (id, page_name, page_url, section_title, content, metadata, embedding)
@@ -56,21 +60,21 @@ ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.de
 
 
 LOCK_SECONDS = 10.0
-"""How long `migrate` waits for a lock: what comes after it in the queue for that lock waits as well, searches too."""
+"""Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
 
 
 def migrate(
     connection: psycopg.Connection[Any], *, records_only: bool = False, lock_seconds: float = LOCK_SECONDS
 ) -> None:
-    """Install or update the worker's records, and the reference schema, whole, in one transaction.
+    """Install or update the worker's records and the reference schema in one transaction.
 
     Args:
-        connection: of a role that may create roles, schemas and extensions.
+        connection: a connection of a role that may create roles, schemas and extensions.
         records_only: leave the reference schema out, for a backend with tables of its own.
-        lock_seconds: how long to wait for a lock that somebody else holds.
+        lock_seconds: seconds to wait for a lock of another session.
 
     Raises:
-        psycopg.errors.LockNotAvailable: it was held for longer; nothing is changed.
+        psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
     """
     with connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(int(lock_seconds * 1000)),))
@@ -80,7 +84,7 @@ def migrate(
 
 
 def set_worker_password(connection: psycopg.Connection[Any], password: str) -> None:
-    """Give the worker's role a password, hashed here, so that it is in no server log."""
+    """Set the password of the worker's role, hashed here, so that it is in no server log."""
     hashed = connection.pgconn.encrypt_password(password.encode(), b"retrieval_worker", b"scram-sha-256")
     connection.execute(sql.SQL("ALTER ROLE retrieval_worker PASSWORD {}").format(sql.Literal(hashed.decode())))
 
@@ -94,14 +98,18 @@ def load(
     """Put a file's items into the reference tables of its corpus; items of the same id are replaced.
 
     Args:
-        connection: of a role that may write there.
-        file: as `worker.cli.corpus_files.read` gives it.
+        connection: a connection of a role that may write there.
+        file: a file from `worker.cli.corpus_files.read`.
         embedder: makes the chunks' embeddings.
         progress: called with the number of chunks just written.
 
     Returns:
-        How many chunks were written.
+        Number of chunks written.
+
+    Raises:
+        WrongUsage: see `check_chunk_ids`; nothing is written.
     """
+    check_chunk_ids(connection, [file])
     register_vector(connection)
     target = _TARGETS[file.corpus]
     for start in range(0, len(file.items), _ITEMS_AT_ONCE):
@@ -115,13 +123,38 @@ def load(
     return file.chunks
 
 
+def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusFile]) -> None:
+    """Check that no chunk of a document has the id of another document's chunk.
+
+    A document that is loaded gives its old chunks up, so one that comes after it may take their ids.
+
+    Raises:
+        WrongUsage: a chunk id is taken; the message names both documents.
+    """
+    documents = [item for file in files for item in file.items if isinstance(item, Document)]
+    ids = [chunk_id for document in documents for chunk_id, _ in document.to_embed()]
+    stored = dict(connection.execute(_OWNERS_OF_CHUNKS, (ids,)).fetchall()) if ids else {}
+    given: dict[str, str] = {}
+    loaded: set[str] = set()
+    for document in documents:
+        loaded.add(document.id)
+        for chunk_id, _ in document.to_embed():
+            holder = given.get(chunk_id) or stored.get(chunk_id, document.id)
+            if holder != document.id and (chunk_id in given or holder not in loaded):
+                raise WrongUsage(
+                    f"the chunk id {chunk_id} of the document {document.id} belongs to the document {holder}: give it "
+                    "another id; nothing is loaded"
+                )
+            given[chunk_id] = document.id
+
+
 def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: Iterator[Vector]) -> int:
     visibility = document.visibility or ("public" if document.public else "private")
     cursor.execute(_DOCUMENT, {**document.model_dump(), "visibility": visibility})
     cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
     cursor.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document.id,))
     cursor.executemany(_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
-    # The path in each chunk as well: a citation names the document by it, and a chunk is all that a citation has.
+    # The path in each chunk as well: a citation has only its chunk, and names the document by its path.
     metadata = {"path": document.path, **document.metadata} if document.path else document.metadata
     cursor.executemany(
         _CHUNK,
@@ -151,11 +184,11 @@ def _store_example(cursor: psycopg.Cursor[Any], example: Example, vectors: Itera
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where the items of a corpus go.
+    """Storage of a corpus's items.
 
     Attributes:
-        tables: what is analysed afterwards.
-        store: writes one item with the next embeddings, one for each of its chunks; returns how many those were.
+        tables: the tables to analyse afterwards.
+        store: writes one item with the next embeddings, one for each of its chunks; returns their number.
     """
 
     tables: str

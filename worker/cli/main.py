@@ -19,7 +19,7 @@ from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Click's, wherever a release of Typer keeps it.
+# Click's class, wherever a release of Typer has it.
 _UsageError: Any = typer.BadParameter.__base__
 
 cli = typer.Typer(
@@ -28,7 +28,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
     "Exit codes: 0 done, 1 failed (or: something drifted, files differ), 2 wrong usage (also a file that can't be "
-    "read), 69 Postgres or Redis is away, 78 wrong settings.",
+    "read), 69 Postgres or Redis is unavailable, 78 wrong settings.",
 )
 
 
@@ -44,7 +44,7 @@ def _opening(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What comes before a command."""
+    """Define the options before a command."""
 
 
 for command in (
@@ -60,17 +60,17 @@ cli.add_typer(dead.dead, name="dead")
 
 def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
-    # A polite `kill` unwinds like Ctrl-C, so that whatever was started is stopped.
+    # SIGTERM unwinds like Ctrl-C, so that all started processes are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.excepthook = show_traceback
     code = run(get_command(cli), sys.argv[1:])
     try:
         sys.stdout.flush()
-    except OSError as error:  # the reader of a pipe has gone, or the disk is full
+    except OSError as error:  # the reader of a pipe exited, or the disk is full
         if code == 0:
             complain(error.strerror or type(error).__name__)
             code = 1
-        # Python would flush once more at its end, and show a stack trace.
+        # Python would flush once more at exit and show a stack trace.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
@@ -79,11 +79,11 @@ _EXIT_CODES = {WrongUsage: 2, SettingsError: 78, Unavailable: 69, TimedOut: 69}
 
 
 def run(command: Any, arguments: Sequence[str]) -> int:
-    """Run the application and return its exit code; whatever goes wrong is said on standard error.
+    """Run the application and return its exit code; errors go to standard error.
 
     Args:
-        command: the application, as Typer makes it.
-        arguments: as they were typed.
+        command: the application, as Typer builds it.
+        arguments: the command line's arguments.
     """
     try:
         code = command(arguments, standalone_mode=False)
@@ -95,13 +95,13 @@ def run(command: Any, arguments: Sequence[str]) -> int:
     except RetrievalError as error:
         complain(error.message)
         return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
-    except OSError as error:  # a file or a folder that was named, or standard output
+    except OSError as error:  # a named file or folder, or standard output
         complain(": ".join(str(part) for part in (error.filename, error.strerror or type(error).__name__) if part))
         return 1
 
 
 def _explain_usage(error: Any) -> int:
-    """Say what is wrong with the arguments, which the caller may have copied from a stranger's text."""
+    """Print the error of the arguments, which may contain untrusted text."""
     sentence = error.format_message()
     if sentence and error.ctx is not None:
         screen.print(error.ctx.get_usage(), soft_wrap=True)

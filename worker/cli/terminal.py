@@ -1,7 +1,7 @@
-"""The one way to standard output and standard error of the command line: nothing that is printed steers a terminal.
+"""The only way to standard output and standard error of the command line; no output can control the terminal.
 
-Answers, records and settings hold what strangers wrote. `Terminal` shows control, format and zero-width characters as
-signs (`worker.core.text.visible`), and takes no string for markup. Where a style is wanted, `styled` gives it.
+Answers, records and settings contain untrusted text. `Terminal` shows control, format and zero-width characters as
+visible signs (`worker.core.text.visible`) and treats no string as markup. `styled` adds a style.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Terminal(Console):
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table is as wide as the ids that it shows need, also where a terminal or a pipe is narrower."""
+        """Print; a table is as wide as its ids need, even where a terminal or a pipe is narrower."""
         (one, *others) = objects or ("",)
         if isinstance(one, Group) and not others:
             for part in one.renderables:
@@ -48,31 +48,31 @@ class Terminal(Console):
             self.width = usual
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string as text; also where Rich asks for markup by itself."""
+        """Return a string as text; also where Rich expects markup."""
         return super().render_str(visible(text), **{**options, "markup": False, "emoji": False, "highlight": False})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Yield segments without a hidden character, whatever they were made of; Rich's own controls stay."""
+        """Yield segments without hidden characters; Rich's own controls stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
 
 ID_COLUMN: Any = {"no_wrap": True, "overflow": "ignore"}
-"""Options of a table's column whose cells are ids: each stands whole on one line, so that it can be copied."""
+"""Options of a table's column of ids: each id is whole on one line, so that it can be copied."""
 
 _OTHER_COLUMN = 16
-"""What is left for a column of anything else, which wraps; and its padding and border in a table."""
+"""Minimum width of other columns, which wrap; and the width of padding and border."""
 
 _AROUND = 3
 
 
 def id_cell(text: str) -> str:
-    """Return an id for a column of ids: on one line, whatever it holds."""
+    """Return an id for a column of ids, always on one line."""
     return visible_line(text)
 
 
 def _needed_width(table: Table) -> int:
-    """Return how wide a table must be for its ids, 0 without any; what stands beside them may wrap."""
+    """Return the width that a table needs for its ids, 0 without any; other columns may wrap."""
     if all(column.overflow != "ignore" for column in table.columns):
         return 0
     needed = 1
@@ -92,9 +92,9 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*((visible(text), style) for text, style in pairs))
 
 
-# Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
+# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns.
 console = Terminal(width=None if sys.stdout.isatty() else 120)
-# Progress for people, while what another program reads goes to standard output alone.
+# Progress for people; output for programs goes to standard output alone.
 screen = Terminal(stderr=True)
 
 
@@ -105,7 +105,7 @@ def progress(terminal: Terminal) -> Progress:
 
 
 def write_text(text: str) -> None:
-    """Print a text that another program may read, as it is laid out."""
+    """Print a text for another program, with its layout."""
     print(visible(text.removesuffix("\n")))
 
 
@@ -120,15 +120,15 @@ def write_json(value: Any) -> None:
 
 
 def write_json_text(text: str) -> None:
-    """Print what is JSON already, in ASCII."""
+    """Print a JSON text in ASCII."""
     print(ascii_json(text.removesuffix("\n")))
 
 
 def show_traceback(_: Any, error: BaseException, __: Any) -> None:
-    """Show an error of our own, as `sys.excepthook`: its message may quote what a stranger wrote."""
+    """Show an error of our own, as `sys.excepthook`: its message may quote untrusted text."""
     print(visible("".join(traceback.format_exception(error))), file=sys.stderr, end="")
 
 
 def complain(sentence: str) -> None:
-    """Say on standard error what went wrong, on one line."""
+    """Print an error on standard error, on one line."""
     print(f"retrieval-worker: {visible_line(sentence)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Mistakes in what was typed: files and values that a command can't use."""
+"""Errors of usage: files and values that a command can't use."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from worker.errors import RetrievalError
 
 
 class WrongUsage(RetrievalError):
-    """A file or a value that was typed can't be used: exit code 2."""
+    """A file or a value on the command line can't be used: exit code 2."""

@@ -1,4 +1,4 @@
-"""What `run_pipeline` is answered with."""
+"""Answer of `run_pipeline`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from worker.contract.results import NO_COSTS, Cost, CostTotal, FusedChunk, Trace
 
 
 class PipelineCandidate(FusedChunk):
-    """A source of an answer; ``corpus`` says where it stands."""
+    """A source of an answer, with its ``corpus``."""
 
     corpus: str
 
 
 class Cited(Result):
-    """What an answer rests on.
+    """A citation of an answer.
 
     Attributes:
-        label: as it stands in the answer.
-        chunk_id: the chunk; null for what another service found.
+        label: its label in the answer.
+        chunk_id: the chunk; null for a remote source.
         source_path: its document.
-        heading: the section it stands under.
+        heading: its section.
         page_number: its page.
-        url_or_doi: where it can be read.
-        snippet: the words of the source that the answer rests on.
+        url_or_doi: URL or DOI of the source.
+        snippet: the words of the source that support the answer.
         quote: verdict of the quote check on the sentence that cites it.
-        section: the part of the answer that cites it, where answers have parts.
+        section: the section of the answer that cites it, if answers have sections.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Cited(Result):
 
 
 class Remote(Result):
-    """What another service found."""
+    """A result of a remote source."""
 
     provider: str
     title: str
@@ -53,15 +53,15 @@ class Remote(Result):
 
 
 class Package(Result):
-    """What an answer rests on.
+    """The sources and the prompt of an answer.
 
     Attributes:
-        package_id: to `resume` it by; null where the caller has no owner claim.
+        package_id: id to `resume` it by; null if the caller has no owner claim.
         candidates: the sources, best first.
-        source_labels: label → what it stands for.
-        context_block: what the model was shown; null before that stage.
+        source_labels: label → its source.
+        context_block: the model's input; null before that stage.
         starting_prompt: the model's instructions; null before that stage.
-        remote_sources: what other services found.
+        remote_sources: results of remote sources.
     """
 
     package_id: str | None
@@ -73,13 +73,13 @@ class Package(Result):
 
 
 class PipelineTrace(Trace):
-    """How an answer came about.
+    """Trace of an answer.
 
     Attributes:
-        left: candidates that are not among the sources: at which stage each left, and why.
-        queries: leg → what it searched for.
-        hyde: hypothetical answers that a model wrote, to search with.
-        warnings: what failed and was gone on without.
+        left: dropped candidates, each with the stage and the reason.
+        queries: leg → its query.
+        hyde: hypothetical answers that a model wrote, used as queries.
+        warnings: failures of optional parts.
     """
 
     left: list[dict[str, str]] = []
@@ -92,19 +92,19 @@ class PipelineAnswer(Answer):
     """Answer of `run_pipeline`.
 
     Attributes:
-        status: `empty`: nothing was found, and no model was asked.
-        short_reason: `changed` where a recorded answer is held back, because a source changed or can't be seen.
-        answer: null if `empty`, held back, or stopped before.
-        citations: in the order in which the answer cites them.
-        supported: for each sentence of the answer, how much of its wording the sources that it cites have, 0-1; 0
-            where it cites none, null where it has no words to support.
-        unknown_labels: labels in the answer that stand for nothing.
+        status: `empty`: nothing was found, and no model was called.
+        short_reason: `changed` if a recorded answer is held back, because a source changed or is not visible.
+        answer: the text; null if `empty`, held back, or stopped before.
+        citations: the citations, in the order of the answer.
+        supported: for each sentence of the answer, the share of its words that its cited sources contain, 0-1; 0 if it
+            cites none, null if it has no words to support.
+        unknown_labels: labels in the answer without a source.
         unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
-        package: what it rests on.
-        costs: of every call of a model.
+        package: the sources and the prompt.
+        costs: cost of each call of a model.
         costs_total: their sum.
-        conversation_id: to go on with the conversation.
-        response_id: to go on from this answer.
+        conversation_id: id to continue the conversation.
+        response_id: id to continue from this answer.
     """
 
     status: Literal["ok", "empty"]

@@ -1,4 +1,4 @@
-"""What jobs and results are made of, and how a job is parsed: the first problem, with its path, never its value."""
+"""Base types of jobs and results, and the parsing of a job: the first problem, with its path, never its value."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ Identifier = Annotated[StrictStr, Field(max_length=512)]
 PathPart = Annotated[StrictStr, Field(max_length=512)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 WHOLE = BeforeValidator(as_integer)
-"""For integers: a number without a fraction is one, however it is written (``10.0``, ``1e3``, ``-0.0``)."""
+"""Validator of integers: a number without a fraction is one, in any spelling (``10.0``, ``1e3``, ``-0.0``)."""
 
 _FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
 EMBEDDING_SCHEMA: dict[str, Any] = {
-    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any length but zero; "
+    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any norm but zero; "
     "scaled to unit length before use.",
     "anyOf": [
         {"type": "array", "items": {"type": "number", **_FLOAT32}, "minItems": 768, "maxItems": 768},
         {"type": "string", "pattern": "^[A-Za-z0-9+/]{4096}$", "maxLength": 4096, "contentEncoding": "base64"},
     ],
 }
-# Typed as anything for pydantic: 768 numbers are checked at once by numpy, not one by one.
+# Any type for pydantic: numpy checks the 768 numbers at once.
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
 _OF_A_BATCH: dict[str, Any] = {
-    "anyOf": [EMBEDDING_SCHEMA, {"description": "What is no such embedding has an error in its place, not the job."}]
+    "anyOf": [EMBEDDING_SCHEMA, {"description": "An invalid embedding fails only its own query, not the job."}]
 }
 EmbeddingOfBatch = Annotated[Any, Field(json_schema_extra=_OF_A_BATCH)]
 
@@ -54,12 +54,12 @@ AnswerT = TypeVar("AnswerT")
 HASH_PATTERN = rf"^{ACCEPTED.pattern}$"
 LABEL_PATTERN = r"^S[1-9][0-9]{0,8}$"
 ChunkHash = Annotated[StrictStr, Field(pattern=HASH_PATTERN), AfterValidator(canonical_hash)]
-"""``sha256:`` and 64 hex digits, or the digits alone, in either case; read as it is answered, in the canonical form."""
+"""``sha256:`` and 64 hex digits, or the digits alone, in either case; converted to the canonical form."""
 Label = Annotated[StrictStr, Field(pattern=LABEL_PATTERN)]
 
 
 class Part(BaseModel):
-    """An object inside a job: no unknown fields, no coerced types, and null only where it means something."""
+    """An object inside a job: no unknown fields, no coerced types, and null only where it has a meaning."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, serialize_by_alias=True)
     nullable: ClassVar[frozenset[str]] = frozenset()
@@ -76,23 +76,23 @@ class Part(BaseModel):
 
 
 class AnsweredBy(Generic[AnswerT]):
-    """Beside `Job`: what a job is answered with, for type checkers, the client and the schemas."""
+    """Base of jobs that declares the type of the answer, for type checkers, the client and the schemas."""
 
 
 class Result(BaseModel):
-    """An object inside a result. Unknown fields are ignored, so that a newer worker may say more."""
+    """An object inside a result. Unknown fields are ignored, so that a newer worker may add some."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     example: ClassVar[dict[str, Any] | None] = None
 
 
 class Answer(Result):
-    """What a task answers.
+    """Answer of a task.
 
     Attributes:
         schema_version: version of this contract.
-        degraded: what the answer was made without, as codes: `contextual`, `hyde`, `reranker`, `language_model`,
-            `remote:<name>`; empty where all was there.
+        degraded: codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`,
+            `remote:<name>`; empty if nothing is missing.
     """
 
     schema_version: Literal[1]
@@ -103,7 +103,7 @@ def parse_job(model: type[JobT], data: Any) -> JobT:
     """Validate one decoded job object.
 
     Raises:
-        InvalidJob: with the path of the first wrong field and what was expected, never with its value.
+        InvalidJob: the path of the first wrong field and the expectation, never the value.
     """
     if not isinstance(data, dict):
         raise InvalidJob("expected one job object as the only positional argument")
@@ -111,7 +111,7 @@ def parse_job(model: type[JobT], data: Any) -> JobT:
 
 
 def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
-    """The same of any object of the contract."""
+    """Validate any object of the contract; raises as `parse_job`."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -119,12 +119,12 @@ def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
 
 
 def first_problem(error: ValidationError) -> InvalidJob:
-    """The first of pydantic's problems as a sentence: where, and what was expected there; never a value."""
+    """Return the first of pydantic's problems as a sentence: the path and the expectation, never a value."""
     first = error.errors(include_input=False, include_url=False)[0]
     kind, location = first["type"], list(first["loc"])
     if kind in _OF_FIELDS:
         return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
-    if location[-1:] == ["[key]"]:  # how pydantic says that a name is wrong, and not what stands under it
+    if location[-1:] == ["[key]"]:  # pydantic's sign of a wrong name, not a wrong value
         location.pop()
     pattern = first.get("ctx", {}).get("pattern", "")
     return InvalidJob(_OF_PATTERNS.get(pattern) or _expectation(kind, first["msg"]), _path(location))
@@ -143,7 +143,7 @@ _OF_FIELDS = {
     "repeated": "expected each one once",
     "alone": "expected primary or sparse beside contextual, which only widens them",
 }
-"""What our own validators found; their message is the field."""
+"""Error type of our own validators → sentence; their message is the field."""
 
 
 def _path(location: list[str | int]) -> str:
@@ -168,7 +168,7 @@ _EXPECTATIONS = {
 
 
 def _expectation(kind: str, message: str) -> str:
-    """Pydantic's messages name bounds and choices, never the input."""
+    """Return the expectation of a problem: pydantic's messages name bounds and choices, never the input."""
     if kind in _EXPECTATIONS:
         return _EXPECTATIONS[kind]
     return re.sub(r"^\w+ should (be|have)", "expected", message).replace(" after validation", "")

@@ -1,4 +1,4 @@
-"""`record_feedback`: which chunks of a recorded answer were used."""
+"""Job and answer of `record_feedback`: feedback on the chunks of a recorded answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FeedbackRecorded(Answer):
     """Answer of `record_feedback`.
 
     Attributes:
-        recorded: how many of the hashes given are chunks of the run; the same when the feedback is sent again.
+        recorded: number of the given hashes that are chunks of the run; the same when the feedback is sent again.
         unknown: hashes that the run does not have, in the order given.
-        trace: how the answer came about.
+        trace: trace of the answer.
     """
 
     recorded: int
@@ -46,16 +46,16 @@ class FeedbackRecorded(Answer):
 
 
 class RecordFeedback(Job, AnsweredBy[FeedbackRecorded]):
-    """Job of `record_feedback`: which chunks of a run were used, and how good its answer was.
+    """Job of `record_feedback`: the chunks of a run that were used, and a rating of its answer.
 
     Attributes:
         run: the caller's run; with ``step``, only what was recorded under it. ``reuse`` changes nothing.
         used: hashes of chunks that were used.
-        not_used: hashes of chunks that were of no use; one that is in both was used.
+        not_used: hashes of chunks that were not used; a hash in both lists was used.
         rating: -1, 0 or 1.
         note: a remark, at most 2,000 characters.
 
-    Of what is said of a chunk or of a step, the last counts.
+    The latest feedback on a chunk or a step counts.
     """
 
     run: RunRef

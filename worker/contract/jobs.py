@@ -31,9 +31,9 @@ class RunRef(Part):
     """Record this job, so that it can be replayed and cited.
 
     Attributes:
-        subject_id: what the run is about, e.g. `song-1`; a run is known by its owner, this and `run_id`.
-        run_id: the run's name among those of its subject.
-        step: which of the run's records this is; a run has one for each task and step.
+        subject_id: the run's subject, e.g. `song-1`; owner, subject and `run_id` identify a run.
+        run_id: the run's name, unique to its subject.
+        step: name of this record; a run has one record for each task and step.
         reuse: replay the run if it exists, else search and record.
     """
 
@@ -44,11 +44,11 @@ class RunRef(Part):
 
 
 class Job(Part):
-    """What every job may carry.
+    """Fields that every job may have.
 
     Attributes:
-        principal: who asks, as plain claims; only where the worker's settings trust the queue.
-        principal_token: the same as a signed JWT, bound to this task, this id and this job.
+        principal: the caller's claims in plain form; only if the worker's settings trust the queue.
+        principal_token: the caller's claims as a signed JWT, bound to this task, this id and this job.
         run: record the job under this name.
     """
 
@@ -64,13 +64,13 @@ class Job(Part):
 
 
 class Filters(Part):
-    """What to narrow a search to. A list matches any of its items; ``[]`` matches nothing.
+    """Filters of a search. A list matches any of its items; ``[]`` matches nothing.
 
     Attributes:
         document_ids: only chunks of these documents.
         sections: only chunks in one of these sections.
         pages: only chunks on one of these pages.
-        path_contains: only documents whose path has one of these in it, as written.
+        path_contains: only documents whose path contains one of these, case-sensitive.
         ext_allow: only documents whose path ends with one of these extensions, e.g. `.pdf`, in any letter case.
         ext_deny: no documents whose path ends with one of these; ``[]`` denies none.
         metadata: only chunks whose metadata has exactly this value at each of these keys.
@@ -93,9 +93,9 @@ class RetrieveTopK(Job, AnsweredBy[TopK | TopKBatch]):
     Attributes:
         query_embedding: one query; see `EMBEDDING_SCHEMA`.
         query_embeddings: instead, up to 64 queries, each answered as if alone.
-        k: how many are wanted; any integer, clamped to 10–15.
+        k: number of chunks; any integer, clamped to 10–15.
         corpus: a corpus named in the worker's settings; default the first.
-        filters: what to narrow the search to.
+        filters: the filters of the search.
         max_distance: cosine distance in [0, 2]; farther chunks are left out.
         exact: search without an approximate index.
     """
@@ -134,8 +134,8 @@ class HybridSearch(Part):
 
     Attributes:
         corpus: a corpus named in the worker's settings.
-        top_k: how many chunks are wanted; any integer, clamped to 1-50.
-        filters: what to narrow this corpus to.
+        top_k: number of chunks; any integer, clamped to 1-50.
+        filters: the filters of this search.
     """
 
     corpus: Identifier
@@ -149,11 +149,12 @@ class HybridSearch(Part):
 
 
 class Diversity(Part):
-    """How to keep an answer from saying one thing many times.
+    """Limits of repetition in an answer.
 
     Attributes:
-        relevance: what counts against likeness to what is chosen already: 1, only relevance; 0, only difference.
-        per_document: at most so many chunks of one document.
+        relevance: weight of relevance against similarity to chunks already chosen: 1, only relevance; 0, only
+            difference.
+        per_document: maximum number of chunks of one document.
     """
 
     relevance: Annotated[Number, Field(ge=0, le=1, alias="lambda")] = 1.0
@@ -161,18 +162,20 @@ class Diversity(Part):
 
 
 class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
-    """Job of `retrieve_hybrid`: several searches at once over several corpora, made one ranking a corpus.
+    """Job of `retrieve_hybrid`: several searches at once over several corpora, fused into one ranking per corpus.
 
     Attributes:
-        query: what the user wants.
-        query_embedding: of the query, if the backend has it already; see `EMBEDDING_SCHEMA`.
-        context: what the user is working on; its keywords widen the second search. Empty: no second search.
+        query: the user's query.
+        query_embedding: embedding of the query, if the backend has it; see `EMBEDDING_SCHEMA`.
+        context: the text that the user is working on; its keywords widen the second search. Empty: no second search.
         searches: the corpora, each once; default those of the worker's settings.
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
-        fusion: how legs become one: by `similarity`, reciprocal ranks (`rrf`), or `weighted` scores.
-        weights: leg → its weight, for `rrf` and `weighted`; of a leg that is not in it, the worker's settings say it.
-        transform: what is done to the query first: `none`, `glossary` (terms of the corpus for the user's),
-            `llm` (a language model words it anew). An embedding that comes with the query is used as it is.
+        fusion: method that combines the legs: `similarity`, reciprocal ranks (`rrf`), or `weighted` scores; default the
+            worker's `hybrid.fusion`.
+        rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r).
+        weights: leg → its weight, for `rrf` and `weighted`; missing legs have the weights of the worker's settings.
+        transform: rewriting of the query before the search: `none`, `glossary` (terms of the corpus for the user's),
+            `llm` (a language model rewrites it). An embedding given with the query is used unchanged.
         diversity: null: none.
     """
 
@@ -183,7 +186,8 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
     legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
-    fusion: Literal["similarity", "rrf", "weighted"] = "similarity"
+    fusion: Literal["similarity", "rrf", "weighted"] | None = None
+    rrf_k: Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE] = 60
     weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
     transform: Literal["none", "glossary", "llm"] = "none"
     diversity: Diversity | None = None
@@ -203,11 +207,11 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
 
 
 class Message(Part):
-    """What was said in a conversation.
+    """A message of a conversation.
 
     Attributes:
         role: `user` or `assistant`.
-        content: the words.
+        content: the text.
     """
 
     role: Literal["user", "assistant"]
@@ -215,27 +219,27 @@ class Message(Part):
 
 
 class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
-    """Job of `run_pipeline`: from a question to an answer that shows its sources.
+    """Job of `run_pipeline`: from a question to an answer with citations.
 
     Attributes:
         question: the question.
-        mode: what it is for, a mode of the worker's settings.
-        profile: how to search, a profile of the worker's settings; default the mode's.
-        filters: what to narrow every corpus to.
-        k: how many sources; any integer, clamped to 1-50; default the mode's.
+        mode: a mode of the worker's settings.
+        profile: a search profile of the worker's settings; default the mode's.
+        filters: the filters of every corpus.
+        k: number of sources; any integer, clamped to 1-50; default the mode's.
         starting_prompt: instructions to the model in place of the mode's.
-        conversation_id: goes on with this conversation, or begins one of that name.
-        prior_response_id: goes on from this answer.
-        conversation_history: what was said before, where the backend keeps it.
-        chat_mode: `single`: the question stands by itself; `chat`: answers go on from each other.
+        conversation_id: continues this conversation, or begins one of that name.
+        prior_response_id: continues from this answer.
+        conversation_history: earlier messages, if the backend stores them.
+        chat_mode: `single`: an independent question; `chat`: each answer continues from the last.
         pinned_chunks: hashes of chunks that come first among the sources.
-        context: what the user is working on.
-        searches: corpora to ask in place of the mode's.
+        context: the text that the user is working on.
+        searches: corpora to search instead of the mode's.
         seed: passed on to the model that writes the answer, and recorded.
         temperature: likewise.
-        stop_after: stop after this stage; the answer is a package, to look at and to `resume`.
-        resume: instead of a question: the id of a package, to go on with.
-        require_model: fail as `Unavailable` where the language model fails, rather than answer without it.
+        stop_after: stop after this stage; the answer is a package, to inspect and to `resume`.
+        resume: instead of a question: the id of a package to continue.
+        require_model: fail as `Unavailable` if the language model fails, instead of answering without it.
     """
 
     question: Annotated[StrictStr, Field(min_length=1, max_length=100_000)] | None = None

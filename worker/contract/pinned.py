@@ -1,4 +1,4 @@
-"""What `pinned_replay` and `build_citations` are answered with."""
+"""Answers of `pinned_replay` and `build_citations`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from worker.contract.results import FailedQuery, Trace  # noqa: TC001 -- pydanti
 
 
 class Pinned(Result):
-    """What became of one pin.
+    """Result of one pin.
 
     Attributes:
         chunk_hash: the pin's hash.
-        verdict: what became of it; `tampered`: the text given with it does not have its hash.
-        chunk_id: the chunk that answers it, that was edited, or that a tampered pin names; null if missing.
+        verdict: its state; `tampered`: the text given with it does not have its hash.
+        chunk_id: the chunk that matches it, that was edited, or that a tampered pin names; null if missing.
         document_id: that chunk's document.
-        found_hash: what that chunk's hash is now.
-        places: how many visible chunks say the same now.
+        found_hash: that chunk's current hash.
+        places: number of visible chunks with the same text now.
     """
 
     chunk_hash: str
@@ -29,7 +29,7 @@ class Pinned(Result):
 
 
 class ReplayedChunk(Result):
-    """A chunk of a replay; the fields from ``rank`` on are there where a corpus was asked."""
+    """A chunk of a replay; the fields from ``rank`` on exist if a corpus was searched."""
 
     chunk_hash: str
     text: str
@@ -50,13 +50,13 @@ class Replay(Answer):
     """Answer of `pinned_replay`.
 
     Attributes:
-        chunks: the pinned ones in the order asked, then the fill.
-        pins: what became of each pin.
+        chunks: the pinned ones in the requested order, then the fill.
+        pins: result of each pin.
         matched: pins answered with a chunk.
         missing: pins gone, or not visible to this caller.
-        filled: chunks that nobody pinned.
+        filled: chunks that were not pinned.
         truncated: pins beyond ``top_k``.
-        skipped: inline chunks that were no text or blank, and inline sources without chunks.
+        skipped: inline chunks that are no text or blank, and inline sources without chunks.
         digest: two replays are the same if their digests are.
     """
 
@@ -72,22 +72,22 @@ class Replay(Answer):
 
 
 class ReplayBatch(Answer):
-    """Answer of `pinned_replay` to ``runs``: one entry a run, in their order."""
+    """Answer of `pinned_replay` to ``runs``: one entry per run, in their order."""
 
     results: list[Replay | FailedQuery]
     trace: Trace
 
 
 class CitationCheck(Result):
-    """What became of one citation.
+    """Verification of one citation.
 
     Attributes:
         chunk_hash: the citation's hash.
-        integrity: whether its text is what its hash says.
-        authorised: whether this caller may see its source now; null where nothing was verified.
-        verdict: what became of the chunk, as in a replay; `tampered` where its text is not what its hash says; `moved`
-            also where it stands in another document than the citation's `source_id`.
-        document_id: the document in which it stands now; null where it was not found.
+        integrity: true if its text matches its hash.
+        authorised: true if this caller may see its source now; null if nothing was verified.
+        verdict: state of the chunk, as in a replay; `tampered` if its text does not match its hash; `moved` also if it
+            is in another document than the citation's `source_id`.
+        document_id: its current document; null if it was not found.
     """
 
     chunk_hash: str
@@ -98,12 +98,12 @@ class CitationCheck(Result):
 
 
 class LeftOut(Result):
-    """Text of the chunk that a mark of omission in a quote stands for.
+    """Text of the chunk that a quote omits with an ellipsis.
 
     Attributes:
-        span: where, as (start, end) in code points of the chunk's own text: all between two parts of the quote.
-        words: how many words that is.
-        denies: whether a denial, a limit or a number is among it.
+        span: its place, as (start, end) in code points of the chunk's own text: all between two parts of the quote.
+        words: number of its words.
+        denies: true if it contains a negation, a limit or a number.
     """
 
     span: tuple[int, int]
@@ -116,8 +116,8 @@ class PutIn(Result):
 
     Attributes:
         text: the words, without their brackets.
-        replaces: the chunk's words that they stand for; empty where they were only added.
-        denies: whether a denial, a limit or a number is among either.
+        replaces: the chunk's words that they replace; empty if they were only added.
+        denies: true if either contains a negation, a limit or a number.
     """
 
     text: str
@@ -126,18 +126,18 @@ class PutIn(Result):
 
 
 class QuoteCheck(Result):
-    """Where a quote stands.
+    """Check of one quote.
 
     Attributes:
-        chunk_hash: the chunk that it was said to be from.
+        chunk_hash: the claimed chunk.
         quote: the words.
-        verdict: how it stands there.
-        normalised: what had to be normalised for it.
-        spans: where, as (start, end) in code points of the chunk's own text.
+        verdict: result of the check.
+        normalised: the normalisations that the match needed.
+        spans: its places, as (start, end) in code points of the chunk's own text.
         citation: index in ``all_citations`` of that text (texts that differ only in white space have one hash);
-            null where it does not stand in the chunk named.
-        found_in: hashes of the other chunks that it stands in, where it is misattributed.
-        reason: why it was not checked; null where it was.
+            null if the claimed chunk does not contain it.
+        found_in: hashes of the other chunks that contain it, if it is misattributed.
+        reason: the reason why it was not checked; null if it was.
         left_out: of an elided quote, the text between its parts, one for each mark between two of them.
         put_in: of an elided quote, the words that it has in brackets.
     """
@@ -163,21 +163,21 @@ class UsedLabel(Result):
 
 
 class UnknownLabel(Result):
-    """What looks like a label, and was not given."""
+    """A label in the answer that was not given."""
 
     text: str
     span: tuple[int, int]
 
 
 class UnreadableLabels(Result):
-    """A bracket that looks like a list of labels and could not be read whole, with its signs."""
+    """A bracket that looks like a list of labels but could not be read whole, with its text."""
 
     text: str
     span: tuple[int, int]
 
 
 class LabelCheck(Result):
-    """What an answer did with its labels."""
+    """Check of an answer's labels."""
 
     used: list[UsedLabel]
     unused: list[str]
@@ -190,11 +190,11 @@ class Citations(Answer):
 
     Attributes:
         citations: the document: ``by_section``, ``all_citations``, ``total_count``, ``source_ids``.
-        verification: what became of each citation, in the order of ``all_citations``.
-        quotes: where each quote stands.
-        labels: what the answer did with its labels.
-        conflicts: what contradicts itself or each other among the citations.
-        artifact: where the document is kept, with the conflicts in it: a path below `artifacts.url`; or null.
+        verification: verification of each citation, in the order of ``all_citations``.
+        quotes: check of each quote.
+        labels: check of the answer's labels.
+        conflicts: contradictions within or between citations.
+        artifact: path of the stored document, with the conflicts, below `artifacts.url`; or null.
     """
 
     citations: dict[str, Any]

@@ -19,9 +19,9 @@ class Task:
         name: Celery's name of the task.
         queue: the Redis list that it is pushed to.
         job: type of its only argument.
-        module: what answers it. Its ``handler`` takes the engine (`worker.jobs.engine`, which imports the module) and
-            gives a function from job and context to answer; its ``summary`` gives of an answer the number of chunks and
-            a few words for the log line.
+        module: the module that answers it. Its ``handler`` takes the engine (`worker.jobs.engine`, which imports the
+            module) and returns a function from job and context to answer; its ``summary`` returns the number of chunks
+            of an answer and a few words for the log line.
     """
 
     name: str
@@ -41,13 +41,13 @@ TASKS = (
     Task("pinned_replay", "retrieval", PinnedReplay, "worker.jobs.replay"),
     Task("build_citations", "retrieval", BuildCitations, "worker.jobs.citations"),
     Task("retrieve_hybrid", "retrieval", RetrieveHybrid, "worker.jobs.hybrid"),
-    Task("run_pipeline", "pipeline", RunPipeline, "worker.jobs.pipeline.serving"),
+    Task("run_pipeline", "pipeline", RunPipeline, "worker.jobs.pipeline.jobs"),
     Task("record_feedback", "retrieval", RecordFeedback, "worker.jobs.feedback"),
 )
 
 
 def task_of(job: type[Job]) -> Task:
-    """The task whose job this is.
+    """Return the task of a job type.
 
     Raises:
         TypeError: no task has such a job.

@@ -1,4 +1,4 @@
-"""What a search is answered with: `retrieve_top_k` and `retrieve_hybrid`."""
+"""Answers of searches: `retrieve_top_k` and `retrieve_hybrid`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from worker.contract.base import Answer, Result
 
 
 class Stage(Result):
-    """One step of a job: its name, how long it took, and what it counted."""
+    """One stage of a job: its name, its duration and its counts."""
 
     stage: str
     duration_ms: float
@@ -16,15 +16,15 @@ class Stage(Result):
 
 
 class Trace(Result):
-    """How an answer came about. Not part of what a repeat repeats.
+    """Trace of an answer. It differs between repetitions of a job.
 
     Attributes:
-        stages: what was done, in order, with durations in milliseconds.
-        search: ``index`` or ``exact`` where a search was made, and its parameters.
-        models: models (and their versions) that took part.
+        stages: the stages, in order, with durations in milliseconds.
+        search: ``index`` or ``exact`` if a search was made, and its parameters.
+        models: models (and their versions) that were used.
         worker_version: version of this project.
-        cache: `hit` where what an equal job found was taken, its chunks read anew; `miss` where there was none; null
-            where none was looked for.
+        cache: `hit` if the results of an equal job were reused, with their chunks read again; `miss` if there were
+            none; null if the cache was not used.
     """
 
     stages: list[Stage]
@@ -38,16 +38,16 @@ class FoundChunk(Result):
     """A chunk that a search found.
 
     Attributes:
-        rank: place in the answer, from 1.
+        rank: rank in the answer, from 1.
         chunk_id: the chunk's id, as a string whatever the column's type.
         document_id: its document's id, likewise.
         text: the chunk's text, as stored.
-        page: page number in the document; null where none is known.
-        section: section of the document; null where none is known.
-        coordinates: where on the page, in whatever form the backend stores; null where none are known.
+        page: page number in the document; null if unknown.
+        section: section of the document; null if unknown.
+        coordinates: place on the page, in the backend's own form; null if unknown.
         metadata: the chunk's metadata, and mapped columns without a field of their own.
         chunk_hash: `sha256:` and the hex of the text's hash; see `hash-vectors.json`.
-        hash_version: which version of the hash `chunk_hash` is.
+        hash_version: version of the hash `chunk_hash`.
     """
 
     rank: int
@@ -78,14 +78,14 @@ class TopK(Answer):
     """Answer of `retrieve_top_k` to one query.
 
     Attributes:
-        status: `ok` with `k` chunks, `short` with fewer, `empty` with none, which is no failure.
+        status: `ok` with `k` chunks, `short` with fewer, `empty` with none, which is not an error.
         short_reason: null if `ok`; else the first that applies: `max_distance` removed a chunk, `filters` were
             given, no more rows are visible (`visible_rows`), or recorded chunks `changed`.
         k_requested: the job's `k`.
         k: the same, clamped to 10–15.
         corpus: the corpus that was searched.
         chunks: the nearest first.
-        trace: how the answer came about; differs from repeat to repeat.
+        trace: trace of the answer; differs between repetitions.
     """
 
     status: Literal["ok", "short", "empty"]
@@ -98,7 +98,7 @@ class TopK(Answer):
 
 
 class JobError(Result):
-    """Why one query of a batch has no answer."""
+    """Error of one query of a batch."""
 
     type: str
     path: str
@@ -106,20 +106,20 @@ class JobError(Result):
 
 
 class FailedQuery(Result):
-    """Stands at its query's place in a batch."""
+    """Result of a failed query, at its place in a batch."""
 
     error: JobError
 
 
 class TopKBatch(Answer):
-    """Answer of `retrieve_top_k` to ``query_embeddings``: one entry a query, in their order."""
+    """Answer of `retrieve_top_k` to ``query_embeddings``: one entry per query, in their order."""
 
     results: list[TopK | FailedQuery]
     trace: Trace
 
 
 class LegScore(Result):
-    """How one leg judged a chunk: its own score (higher is better) and its place there, from 1."""
+    """Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1."""
 
     leg: str
     score: float
@@ -127,13 +127,13 @@ class LegScore(Result):
 
 
 class Scores(Result):
-    """Why a chunk stands where it stands.
+    """Scores that determine a chunk's rank.
 
     Attributes:
-        legs: of every leg that found it.
-        fused: what the fusion made of them.
-        rerank: a reranker's score; null where none took part.
-        temporal: how recent it is, by the profile's half-life; null where that counts nothing.
+        legs: scores of each leg that found it.
+        fused: score of the fusion.
+        rerank: score of the reranker; null without one.
+        temporal: recency by the profile's half-life; null if it has no weight.
     """
 
     legs: list[LegScore]
@@ -146,9 +146,9 @@ class FusedChunk(FoundChunk):
     """A chunk of a hybrid answer.
 
     Attributes:
-        distance: cosine distance from the query, in [0, 2]; null where only the full text found it.
+        distance: cosine distance from the query, in [0, 2]; null if only full-text search found it.
         similarity_score: 1 − `distance`, or null.
-        scores: what each leg and each later step made of it.
+        scores: scores of each leg and each later stage.
     """
 
     distance: float | None
@@ -157,11 +157,11 @@ class FusedChunk(FoundChunk):
 
 
 class HybridAnswer(Result):
-    """What one corpus answered.
+    """Result of one corpus.
 
     Attributes:
         status: `ok` with ``top_k`` chunks, `short` with fewer, `empty` with none.
-        short_reason: null if `ok`; else `filters` were given, no more were found or left by `diversity`
+        short_reason: null if `ok`; else `filters` were given, no more were found or kept by `diversity`
             (`visible_rows`), or recorded chunks `changed`.
         top_k_requested: the search's `top_k`.
         top_k: the same, clamped to 1-50.
@@ -176,19 +176,19 @@ class HybridAnswer(Result):
 
 
 class HybridMetrics(Result):
-    """How one corpus' legs did.
+    """Metrics of one corpus' legs.
 
     Attributes:
-        contextual: whether the second search was `used`, `skipped` (no context) or `failed`.
-        contextual_error: why it failed.
+        contextual: state of the second search: `used`, `skipped` (no context) or `failed`.
+        contextual_error: the reason of its failure.
         primary_count: chunks that the primary leg found.
         contextual_count: chunks that the contextual leg found.
         sparse_count: chunks that the sparse leg found.
         merged_count: chunks that any leg found, each once.
-        duplicate_count: how often a leg found what an earlier one had.
-        dedup_rate: duplicates among all that was found, 0-1.
-        top_similarity: leg → similarity of its best chunk; null where it found none.
-        mean_similarity: leg → mean similarity of its chunks; null where it found none.
+        duplicate_count: number of results that an earlier leg had found.
+        dedup_rate: share of duplicates among all results, 0-1.
+        top_similarity: leg → similarity of its best chunk; null if it found none.
+        mean_similarity: leg → mean similarity of its chunks; null if it found none.
     """
 
     contextual: Literal["used", "skipped", "failed"]
@@ -204,17 +204,17 @@ class HybridMetrics(Result):
 
 
 class Cost(Result):
-    """What one call of a model took, as its provider counted it.
+    """Usage and cost of one call of a model, as its provider counted it.
 
     Attributes:
-        kind: what it was for: synthesis, rerank, hyde, transform or embed.
-        provider: whose model.
+        kind: purpose: synthesis, rerank, hyde, transform or embed.
+        provider: the model's provider.
         model: its name.
-        input_tokens: sent; null where the provider did not say.
-        cached_tokens: of those sent, found in the provider's prompt cache.
-        output_tokens: made; null where the provider did not say.
-        search_units: what a reranker bills by in place of tokens; null where it bills tokens.
-        cost: a decimal number as text; null where a price or a count is unknown, never 0 for that.
+        input_tokens: tokens sent; null if unknown.
+        cached_tokens: those of them found in the provider's prompt cache.
+        output_tokens: tokens generated; null if unknown.
+        search_units: units that a reranker bills instead of tokens; null if it bills tokens.
+        cost: a decimal number as text; null, never 0, if a price or a count is unknown.
     """
 
     kind: str
@@ -228,17 +228,17 @@ class Cost(Result):
 
 
 class CostTotal(Result):
-    """What all calls of models took together.
+    """Total usage and cost of all calls of models.
 
     Attributes:
-        calls: how many.
-        input_tokens: sent, as far as the providers said.
-        cached_tokens: of those sent, found in a provider's prompt cache.
-        output_tokens: made, as far as the providers said.
-        search_units: what rerankers billed in place of tokens.
-        cost: a decimal number as text; null where that of a call is unknown.
-        known_cost: what the calls with a known cost cost.
-        unpriced: how many calls have no known cost.
+        calls: number of calls.
+        input_tokens: tokens sent, as far as known.
+        cached_tokens: those of them found in a provider's prompt cache.
+        output_tokens: tokens generated, as far as known.
+        search_units: units that rerankers billed instead of tokens.
+        cost: a decimal number as text; null if that of a call is unknown.
+        known_cost: sum of the known costs.
+        unpriced: number of calls without a known cost.
     """
 
     calls: int
@@ -267,14 +267,16 @@ class Hybrid(Answer):
     """Answer of `retrieve_hybrid`.
 
     Attributes:
-        transformed_query: what was searched for.
-        context_keywords: what the second search added to it.
-        results: corpus → its chunks.
-        metrics: corpus → how its legs did.
-        costs: of every call of a model.
+        fusion: the method that combined the legs; null in records of earlier versions.
+        transformed_query: the query after its rewriting.
+        context_keywords: keywords that the second search added.
+        results: corpus → its result.
+        metrics: corpus → metrics of its legs.
+        costs: cost of each call of a model.
         costs_total: their sum.
     """
 
+    fusion: Literal["similarity", "rrf", "weighted"] | None = None
     transformed_query: str
     context_keywords: list[str]
     results: dict[str, HybridAnswer]

@@ -1,4 +1,4 @@
-"""Jobs about what was retrieved before: replays, citations, the check of runs."""
+"""Jobs on recorded runs: replays, citations, the check of runs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class RunName(Part):
     """A recorded run, to be read.
 
     Attributes:
-        subject_id: what the run is about.
-        run_id: which run.
-        step: only what was recorded under this step; without it, all of the run.
+        subject_id: the run's subject.
+        run_id: the run's name.
+        step: only the record of this step; without it, the whole run.
     """
 
     subject_id: Annotated[StrictStr, Field(min_length=1, max_length=512)]
@@ -46,9 +46,9 @@ class InlineSource(Part):
 
     Attributes:
         id: its id; without one its name, else ``unknown``.
-        name: stands for the id where there is none.
-        weight: how much it counts, 0-1; default 0.5.
-        chunks: texts, or ``{"text": …, "chunk_id": …}``; what is neither, or blank, is skipped and counted, and so is a
+        name: used if there is no id.
+        weight: its weight, 0-1; default 0.5.
+        chunks: texts, or ``{"text": …, "chunk_id": …}``; other or blank items are skipped and counted, and so is a
             source without this field.
     """
 
@@ -59,20 +59,20 @@ class InlineSource(Part):
 
 
 class PinnedReplay(Job, AnsweredBy[Replay | ReplayBatch]):
-    """Job of `pinned_replay`: the same chunks again, by what they say.
+    """Job of `pinned_replay`: the same chunks again, by their content.
 
     Attributes:
-        required_chunk_hashes: the chunks wanted, in this order; the 64 hex digits, with or without ``sha256:``.
+        required_chunk_hashes: the chunks, in this order; the 64 hex digits, with or without ``sha256:``.
         runs: instead: several recorded runs, each answered as if alone.
         citations: instead: a citations document.
-        sources: where to look; absent: the corpus.
+        sources: inline sources to search instead of the corpus.
         corpus: a corpus named in the worker's settings; default the first.
-        top_k: how many chunks, any integer, clamped to 0-10,000; default as many as are pinned, or 5 without pins.
-        fill: what follows the pinned chunks up to ``top_k``: by ``text``, by ``hash``, or ``none``.
+        top_k: number of chunks, any integer, clamped to 0-10,000; default the number of pins, or 5 without pins.
+        fill: order of the chunks that follow the pinned ones up to ``top_k``: by ``text``, by ``hash``, or ``none``.
         query: accepted, and changes nothing.
         seed: accepted, and changes nothing.
 
-    ``run`` alone names the run to replay; beside hashes or citations it is where to record.
+    ``run`` alone names the run to replay; with hashes or citations it names the run to record.
     """
 
     required_chunk_hashes: Annotated[list[ChunkHash], Field(max_length=MAX_PINS)] | None = None
@@ -105,14 +105,14 @@ class CitedChunk(Part):
     """A chunk that was used.
 
     Attributes:
-        source_id: the document that it was cut from.
-        text: what it says.
-        weight: how much it counted, 0-1.
+        source_id: its document.
+        text: its text.
+        weight: its weight, 0-1.
         section: the part of the output that used it, or null.
         chunk_hash: the hash recorded for it; without one it is computed.
-        chunk_id: the chunk that it was.
+        chunk_id: its id.
         page: page in the source.
-        coordinates: where on the page.
+        coordinates: place on the page.
     """
 
     nullable = frozenset({"section", "page", "coordinates"})
@@ -128,7 +128,7 @@ class CitedChunk(Part):
 
 
 class Quote(Part):
-    """Words that are said to stand in a chunk.
+    """Words quoted from a chunk.
 
     Attributes:
         chunk_hash: the chunk.
@@ -173,18 +173,18 @@ SectionNames = Annotated[_Sections, BeforeValidator(_listed, json_schema_input_t
 
 
 class BuildCitations(Job, AnsweredBy[Citations]):
-    """Job of `build_citations`: what was used, verified against the sources, stored as the run's artifact.
+    """Job of `build_citations`: citations of used chunks, verified against the sources and stored with the run.
 
     Attributes:
         records: the chunks that were used, in their order.
-        cite: instead: a recorded run, whose chunks they are.
-        sections: with ``cite``: chunk hash → the section that uses it, or several; of a chunk that is not in it, those
-            that the run's own answer has.
+        cite: instead: a recorded run with these chunks.
+        sections: with ``cite``: chunk hash → the section that uses it, or several; other chunks have those of the run's
+            own answer.
         answer: generated text with labels like ``[S1]``.
-        labels: label → hash of the chunk that it stands for.
+        labels: label → hash of its chunk.
         quotes: words to check, one by one.
-        verify: compare each citation with the corpora, with this caller's rights.
-        store: keep the document, and the conflicts in it, as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
+        verify: compare each citation with the corpora, with this caller's permissions.
+        store: store the document, with the conflicts, as ``runs/{subject_id}/{run_id}/citations.json`` of ``run``.
     """
 
     records: Annotated[list[CitedChunk], Field(max_length=MAX_PINS)] | None = None
@@ -208,4 +208,4 @@ class BuildCitations(Job, AnsweredBy[Citations]):
 
 
 class VerifyRuns(Part):
-    """Job of `verify_runs`, for the schedule only: nothing to say, so nobody else's rights can be asked for."""
+    """Job of `verify_runs`, for the schedule only: without fields, so that no sender can choose a caller."""

@@ -51,7 +51,7 @@ def _of_search(metrics: Mapping[str, Mapping[str, Any]], legs: list[Mapping[str,
     """Yield the observations of a hybrid search: legs, state of the contextual leg, results of each corpus."""
     for leg in legs:
         if not leg["methods"]:
-            continue  # it failed: its duration is not known
+            continue  # it failed: its duration is unknown
         yield Observation("retrieval_leg_duration_seconds", (leg["leg"],), leg["duration_ms"] / 1000)
     state = next(iter(metrics.values()))["contextual"]  # of the whole job, so the same for every corpus
     yield Observation("retrieval_contextual_searches_total", (state,), 1)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Tracer:
-    """Collects the stages of one job.
+    """Recorder of the stages of one job.
 
     Args:
         clock: monotonic seconds; ``time.perf_counter`` in a worker, anything in a test.

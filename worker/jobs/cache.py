@@ -15,24 +15,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from worker.adapters import logs
 from worker.adapters.postgres.versions import version
-from worker.contract import ChunkHash, HybridMetrics
+from worker.contract.results import HybridMetrics
 from worker.core.pins.canonical import canonical_sha256
 from worker.errors import InternalError, SettingsError, Unavailable
-from worker.jobs.corpora import ChunkRef
-from worker.model import LEGS, Candidate, LegScore, ScoreBreakdown
+from worker.jobs.stored_candidates import StoredCandidate  # noqa: TC001 -- pydantic reads the annotations
+from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from worker.adapters.postgres.runs import RecordedPin
     from worker.adapters.providers.embedder import Embedder
     from worker.adapters.redis_cache import Cache
     from worker.jobs.corpora import Corpora
-    from worker.model import Principal
+    from worker.model import Candidate, Principal
     from worker.settings import Settings
 
 REST_SECONDS = 5.0
@@ -52,27 +51,6 @@ class _Kept(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class _KeptLeg(_Kept):
-    leg: Annotated[str, StringConstraints(max_length=64)]
-    score: float
-    rank: Annotated[int, Field(ge=1)]
-
-
-class _KeptScores(_Kept):
-    legs: list[_KeptLeg]
-    fused: float | None
-    rerank: float | None
-    temporal: float | None
-
-
-class _KeptChunk(_Kept):
-    corpus: str
-    chunk_id: Annotated[str, StringConstraints(max_length=512)]
-    raw_hash: ChunkHash
-    similarity: Annotated[float, Field(ge=-1.000001, le=1.000001)] | None
-    scores: _KeptScores
-
-
 class _KeptMetrics(HybridMetrics, _Kept):
     """Figures of one corpus; not cached if the job's contextual leg failed."""
 
@@ -82,7 +60,7 @@ class _KeptMetrics(HybridMetrics, _Kept):
 
 
 class _Entry(_Kept):
-    chunks: list[_KeptChunk]
+    chunks: list[StoredCandidate]
     metrics: dict[str, _KeptMetrics]
 
 
@@ -93,7 +71,7 @@ class CacheBounds:
     Attributes:
         room: corpus → most chunks of it in a result.
         legs: names of the legs that can find them.
-        figures: whether each corpus has figures of its search.
+        figures: True if each corpus has figures of its search.
     """
 
     room: Mapping[str, int]
@@ -147,13 +125,13 @@ class ResultCache:
         settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
         return canonical_sha256({"settings": settings, **self._makers})
 
-    def slot(self, task: str, asked: Mapping[str, Any], asker: Principal, bounds: CacheBounds) -> Slot | None:
+    def slot(self, task: str, asked: Mapping[str, Any], caller: Principal, bounds: CacheBounds) -> Slot | None:
         """Return the slot of a job's result; call it before any search.
 
         Args:
             task: the job's task.
             asked: all fields of the job that can change the result, as plain JSON, without the caller.
-            asker: the caller.
+            caller: the caller.
             bounds: bounds of the result.
 
         Returns:
@@ -165,33 +143,33 @@ class ResultCache:
         """
         if self._store is None or task not in self._tasks or self._store.resting:
             return None
-        state = self._state(asker, bounds.room)
+        state = self._state(caller, bounds.room)
         if state is None:
             return None
         told = {
             "always": self._always,
             "task": task,
             "asked": dict(asked),
-            "asker": asker.settings,
+            "caller": caller.settings,
             "corpora": list(bounds.room),
             "state": state,
         }
         # Not RFC 8785's JSON: there, two different integers beyond 2^53 may be equal, and a filter distinguishes them.
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-        return Slot(self._store, digest, self._corpora, asker, bounds)
+        return Slot(self._store, digest, self._corpora, caller, bounds)
 
-    def _state(self, asker: Principal, names: Iterable[str]) -> str | None:
+    def _state(self, caller: Principal, names: Iterable[str]) -> str | None:
         """Return the current version of the corpora; None if it can't be determined."""
         corpora = {corpus.name: corpus.settings for corpus in map(self._corpora.get, names)}
         tables = [corpus.table for corpus in corpora.values()]
         tables += [corpus.documents.table for corpus in corpora.values() if corpus.documents is not None]
         try:
-            state = version(self._corpora.database, asker, tables, corpora)
+            state = version(self._corpora.database, caller, tables, corpora)
         except (SettingsError, InternalError) as error:
             log.warning("cache unused", reason=error.message)
             return None
         if state is None:
-            log.warning("cache unused", reason="Postgres does not count all that is written to a corpus")
+            log.warning("cache unused", reason="Postgres does not count all writes to a corpus")
         return state
 
 
@@ -208,7 +186,7 @@ class _Store:
 
     @property
     def resting(self) -> bool:
-        """Whether it pauses after a failure."""
+        """True while it pauses after a failure."""
         return self._rests_until is not None and self._clock() < self._rests_until
 
     def get(self, digest: str) -> bytes | None:
@@ -237,15 +215,15 @@ class Slot:
         store: Redis.
         digest: digest of everything that can change the result.
         corpora: the corpora.
-        asker: the caller.
+        caller: the caller.
         bounds: bounds of the result.
     """
 
-    def __init__(self, store: _Store, digest: str, corpora: Corpora, asker: Principal, bounds: CacheBounds) -> None:
+    def __init__(self, store: _Store, digest: str, corpora: Corpora, caller: Principal, bounds: CacheBounds) -> None:
         self._store = store
         self._digest = digest
         self._corpora = corpora
-        self._asker = asker
+        self._caller = caller
         self._bounds = bounds
 
     def find(self) -> CachedResult | None:
@@ -258,65 +236,40 @@ class Slot:
         entry = None if value is None else self._read(value)
         if entry is None:
             return None
-        chunks = self._corpora.unchanged(
-            self._asker, [ChunkRef(kept.corpus, kept.chunk_id, kept.raw_hash) for kept in entry.chunks]
-        )
-        candidates = [
-            Candidate(chunk, kept.similarity, _scores(kept.scores), kept.corpus)
-            for kept, chunk in zip(entry.chunks, chunks, strict=True)
-            if chunk is not None
-        ]
-        if len(candidates) < len(chunks):
+        candidates = self._corpora.unchanged(self._caller, entry.chunks)
+        if len(candidates) < len(entry.chunks):
             return None
         return CachedResult(candidates, {name: metrics.model_dump() for name, metrics in entry.metrics.items()})
 
-    def keep(
-        self, pins: Sequence[RecordedPin], scores: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]
-    ) -> None:
+    def keep(self, candidates: Iterable[StoredCandidate], metrics: Mapping[str, Any]) -> None:
         """Cache a result, without text.
 
         Args:
-            pins: the chunks.
-            scores: score breakdown of each chunk.
+            candidates: the candidates, in order.
             metrics: corpus → its figures, if the bounds have figures.
         """
-        chunks = [
-            {
-                "corpus": recorded.pin.corpus,
-                "chunk_id": recorded.pin.chunk_id,
-                "raw_hash": recorded.pin.raw_hash,
-                "similarity": recorded.score,
-                "scores": breakdown,
-            }
-            for recorded, breakdown in zip(pins, scores, strict=True)
-        ]
-        self._store.put(self._digest, orjson.dumps({"chunks": chunks, "metrics": metrics}))
+        self._store.put(self._digest, orjson.dumps({"chunks": [*candidates], "metrics": metrics}))
 
     def _read(self, value: bytes) -> _Entry | None:
         """Parse an entry; return None for one that no worker writes."""
         try:
-            entry = _Entry.model_validate(orjson.loads(value))
-        except (orjson.JSONDecodeError, ValidationError):
+            entry = _Entry.model_validate_json(value)
+        except ValidationError:
             entry = None
         if entry is None or not _fits(entry, self._bounds):
-            log.warning("cache entry ignored", reason="no worker writes such a one")
+            log.warning("cache entry ignored", reason="not an entry of a worker")
             return None
         return entry
 
 
 def _fits(entry: _Entry, bounds: CacheBounds) -> bool:
-    """Return whether an entry is within its bounds: no duplicate chunks, counts per corpus, known legs, figures."""
+    """Return whether an entry is in bounds: no duplicate chunks, counts per corpus, known legs, ranks, figures."""
     places = Counter((kept.corpus, kept.chunk_id) for kept in entry.chunks)
     corpora = Counter(kept.corpus for kept in entry.chunks)
-    legs = {leg.leg for kept in entry.chunks for leg in kept.scores.legs}
+    legs = [leg for kept in entry.chunks for leg in kept.scores.legs]
     return (
         len(places) == len(entry.chunks)
         and all(count <= bounds.room.get(corpus, 0) for corpus, count in corpora.items())
-        and legs <= {*bounds.legs}
+        and all(leg.leg in bounds.legs and leg.rank >= 1 for leg in legs)
         and entry.metrics.keys() == ({*bounds.room} if bounds.figures else set())
     )
-
-
-def _scores(kept: _KeptScores) -> ScoreBreakdown:
-    legs = tuple(LegScore(leg.leg, leg.score, leg.rank) for leg in kept.legs)
-    return ScoreBreakdown(legs, kept.fused, kept.rerank, kept.temporal)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.core.citations.cited import ANSWERING, cited_sections
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.postgres.runs import Record, Runs
-    from worker.contract import BuildCitations, CitedChunk, CitedRun, Quote, RunRef
+    from worker.contract.jobs import RunRef
+    from worker.contract.run_jobs import BuildCitations, CitedChunk, CitedRun, Quote
     from worker.core.citations.conflicts import Conflict, Side
     from worker.core.citations.quoting.findings import QuoteFinding
     from worker.core.pins.pinning import Outcome, Pin
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class CitationBuilder:
-    """Answers `build_citations` jobs.
+    """Handler of `build_citations` jobs.
 
     Args:
         corpora: the sources.
@@ -79,7 +80,7 @@ class CitationBuilder:
         tracer = Tracer(self._clock)
         kept_under = job.run if job.store else None
         if kept_under is not None:
-            run_path(kept_under)  # a wrong id fails before anything is done
+            run_path(kept_under)  # a wrong id fails before any other step
         with tracer.stage("records") as counts:
             records, left_out = self._records(job, context)
             counts |= {"records": len(records), "left_out": left_out}
@@ -100,7 +101,7 @@ class CitationBuilder:
             "citations": document,
             "verification": verification,
             "quotes": quotes,
-            "labels": _labels(job),
+            "labels": _labels(job, records),
             "conflicts": plain,
             "artifact": artifact,
             "trace": trace(tracer),
@@ -109,7 +110,7 @@ class CitationBuilder:
     # --- records --------------------------------------------------------------------------------
 
     def _records(self, job: BuildCitations, context: JobContext) -> tuple[list[CitationRecord], int]:
-        """Return the cited records, and how many cited chunks of the run changed or are not visible."""
+        """Return the cited records, and the number of cited chunks of the run that changed or are not visible."""
         if job.records is not None:
             return [_record(chunk) for chunk in job.records], 0
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
@@ -234,8 +235,8 @@ def _record(chunk: CitedChunk) -> CitationRecord:
     )
 
 
-def _labels(job: BuildCitations) -> dict[str, Any]:
-    report = classify(job.answer or "", job.labels or {})
+def _labels(job: BuildCitations, records: Sequence[CitationRecord]) -> dict[str, Any]:
+    report = classify(job.answer or "", job.labels or {}, {record.chunk_hash for record in records})
     return {
         "used": [asdict(label) for label in report.used],
         "unused": list(report.unused),
@@ -295,10 +296,15 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def handler(engine: Any) -> Handler:
+class _Engine(Protocol):
+    """The part of `worker.jobs.engine.Engine` that has the handler."""
+
+    citing: CitationBuilder
+
+
+def handler(engine: _Engine) -> Handler:
     """Return the handler of `build_citations`."""
-    answer: Handler = engine.citing.build
-    return answer
+    return engine.citing.build
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

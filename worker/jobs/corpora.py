@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.search import Corpus
 from worker.core.pins.pinning import raw_hash
 from worker.errors import InvalidJob, NotAuthorised
-from worker.model import Principal
+from worker.model import Candidate, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from worker.adapters.postgres.database import Database
-    from worker.adapters.postgres.runs import RecordedPin
     from worker.jobs.context import JobContext
-    from worker.model import Chunk
+    from worker.jobs.stored_candidates import StoredCandidate
     from worker.settings import Settings
 
 
-class ChunkRef(NamedTuple):
-    """Reference to a chunk of an earlier answer: its place, and the hash of its text's own bytes."""
-
-    corpus: str
-    chunk_id: str
-    raw_hash: str
-
-
-def chunk_ref(recorded: RecordedPin) -> ChunkRef:
-    """Return the reference of a recorded chunk."""
-    pin = recorded.pin
-    return ChunkRef(pin.corpus or "", pin.chunk_id or "", pin.raw_hash or "")
-
-
-def nobody(settings: Settings) -> Principal:
+def anonymous(settings: Settings) -> Principal:
     """Return the anonymous principal, for public corpora: every setting that a policy may read is empty."""
     return Principal(settings=tuple((name, "") for name in settings.principal.settings.values()))
 
@@ -49,7 +34,7 @@ class Corpora:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.database = database
         self._default = settings.default_corpus
-        self._nobody = nobody(settings)
+        self._anonymous = anonymous(settings)
         self._corpora = {
             name: Corpus(name, corpus, settings.search, database.types[name], settings.calibration.get(name))
             for name, corpus in settings.corpora.items()
@@ -74,60 +59,61 @@ class Corpora:
         """Return every corpus, in the order of the settings."""
         return self._corpora.values()
 
-    def asker(self, corpus: Corpus, context: JobContext) -> Principal:
+    def caller_of(self, corpus: Corpus, context: JobContext) -> Principal:
         """Return the principal for a query of a corpus; anonymous only if the corpus is public.
 
         Raises:
             NotAuthorised: the corpus is not public, and the caller is not known; or the job's token is forged.
         """
         try:
-            asker = context.caller
+            caller = context.caller
         except NotAuthorised as error:
             if error.forged or not corpus.settings.public:
                 raise
-            asker = None
-        if asker is None and not corpus.settings.public:
+            caller = None
+        if caller is None and not corpus.settings.public:
             raise NotAuthorised(
                 f"the corpus {corpus.name} is not public: send a principal_token, "
                 "or a principal where the worker trusts its queue"
             )
-        return asker or self._nobody
+        return caller or self._anonymous
 
-    def asker_of_all(self, corpora: Sequence[Corpus], context: JobContext) -> Principal:
-        """Return the principal for a query of several corpora at once; see `asker`."""
-        askers = [self.asker(corpus, context) for corpus in corpora]
-        return next((asker for asker in askers if asker is not self._nobody), self._nobody)
+    def caller_of_all(self, corpora: Sequence[Corpus], context: JobContext) -> Principal:
+        """Return the principal for a query of several corpora at once; see `caller_of`."""
+        callers = [self.caller_of(corpus, context) for corpus in corpora]
+        return next((caller for caller in callers if caller is not self._anonymous), self._anonymous)
 
-    def unchanged(self, asker: Principal, chunks: Sequence[ChunkRef]) -> list[Chunk | None]:
-        """Read chunks of earlier answers again with current permissions, in one round trip.
+    def unchanged(self, caller: Principal, stored: Sequence[StoredCandidate]) -> list[Candidate]:
+        """Read candidates of earlier answers again with current permissions, in one round trip.
 
         Args:
-            asker: the caller.
-            chunks: chunks of any corpora.
+            caller: the caller.
+            stored: candidates of any corpora.
 
         Returns:
-            For each chunk its row, or None if it is gone, not visible to the caller, or has another text.
+            The candidates in their order, without those that are gone, not visible to the caller, or have another text.
 
         Raises:
             InvalidJob: the settings name no such corpus.
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
         ids: dict[str, list[str]] = {}
-        for chunk in chunks:
-            ids.setdefault(chunk.corpus, []).append(chunk.chunk_id)
+        for one in stored:
+            ids.setdefault(one.corpus, []).append(one.chunk_id)
         corpora = [self.get(name) for name in ids]
         statements = [
             (corpus.statements.pinned, corpus.statements.pins((), of))
             for corpus, of in zip(corpora, ids.values(), strict=True)
         ]
-        results = self.database.read(asker, statements, corpora=ids)
+        results = self.database.read(caller, statements, corpora=ids)
         now = {
             (corpus.name, chunk.id): chunk
             for corpus, rows in zip(corpora, results, strict=True)
             for chunk in corpus.chunks(rows)
         }
-        found = [now.get((chunk.corpus, chunk.chunk_id)) for chunk in chunks]
+        found = [(one, now.get((one.corpus, one.chunk_id))) for one in stored]
         return [
-            row if row is not None and raw_hash(row.text) == chunk.raw_hash else None
-            for row, chunk in zip(found, chunks, strict=True)
+            Candidate(chunk, one.similarity, one.scores, one.corpus)
+            for one, chunk in found
+            if chunk is not None and raw_hash(chunk.text) == one.raw_hash
         ]

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.principal import as_principal
@@ -44,7 +44,7 @@ class CheckedRun:
 
     @property
     def drifted(self) -> bool:
-        """Whether a chunk can't be replayed: it changed, is gone, or is hidden from the checking principal."""
+        """True if a chunk can't be replayed: it changed, is gone, or is hidden from the checking principal."""
         return any(self.verdicts.get(verdict) for verdict in _LOST)
 
     def as_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def watcher(settings: Settings) -> Principal | None:
     if not settings.verify.principal:
         if all(corpus.public for corpus in settings.corpora.values()):
             return None
-        raise SettingsError("the setting verify.principal is missing: whose rights look? (or give --as)")
+        raise SettingsError("the setting verify.principal is missing: name the checking principal (or give --as)")
     try:
         return as_principal(settings.verify.principal, settings, "verify.principal")
     except (InvalidJob, NotAuthorised) as error:
@@ -82,34 +82,34 @@ class DriftCheck:
         self._replay = replay
 
     def count(self, owner: str | None, subject_id: str | None = None, run_id: str | None = None) -> int:
-        """Return how many runs `all` would check."""
+        """Return the number of runs that `all` would check."""
         return self._checks.count(owner, subject_id, run_id)
 
     def all(
-        self, asker: Principal | None, owner: str | None, subject_id: str | None = None, run_id: str | None = None
+        self, caller: Principal | None, owner: str | None, subject_id: str | None = None, run_id: str | None = None
     ) -> Iterator[CheckedRun]:
         """Check runs page by page.
 
         Args:
-            asker: the principal whose permissions apply to the chunks; None: anonymous.
+            caller: the principal whose permissions apply to the chunks; None: anonymous.
             owner: owner of the runs; None: all owners.
             subject_id: only runs of this subject.
             run_id: only runs with this id.
         """
         after = 0
         while runs := self._checks.next(owner, subject_id, run_id, after, PAGE):
-            yield from self._check(asker, owner, runs)
+            yield from self._check(caller, owner, runs)
             after = runs[-1].key
 
-    def due(self, asker: Principal | None, limit: int) -> list[CheckedRun]:
+    def due(self, caller: Principal | None, limit: int) -> list[CheckedRun]:
         """Check the ``limit`` runs, of all owners, that were never checked or whose check is the oldest."""
         runs = self._checks.due(limit)
         pages = (runs[first : first + PAGE] for first in range(0, len(runs), PAGE))
-        return [checked for page in pages for checked in self._check(asker, None, page)]
+        return [checked for page in pages for checked in self._check(caller, None, page)]
 
-    def _check(self, asker: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[CheckedRun]:
+    def _check(self, caller: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[CheckedRun]:
         pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
-        outcomes = self._replay.at_home(pins, JobContext(lambda: asker))
+        outcomes = self._replay.at_home(pins, JobContext(lambda: caller))
         verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
         found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
         self._checks.note(owner, found)
@@ -122,10 +122,10 @@ def scheduled(settings: Settings) -> Callable[[DriftCheck], dict[str, Any]]:
     Raises:
         SettingsError: see `watcher`.
     """
-    asker = watcher(settings)
+    caller = watcher(settings)
 
     def check(drift: DriftCheck) -> dict[str, Any]:
-        checked = drift.due(asker, settings.verify.batch)
+        checked = drift.due(caller, settings.verify.batch)
         return {
             "schema_version": SCHEMA_VERSION,
             "checked": len(checked),

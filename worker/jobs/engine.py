@@ -16,7 +16,7 @@ from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.runs import Runs
 from worker.adapters.postgres.sessions import Sessions
 from worker.adapters.providers.embedder import make as make_embedder
-from worker.adapters.providers.language_model import make_or_tell as make_model
+from worker.adapters.providers.language_model import make_or_missing as make_model
 from worker.adapters.providers.remote_sources import RemoteSources
 from worker.adapters.providers.reranker import rerankers
 from worker.adapters.providers.tokenizer import token_counter
@@ -32,11 +32,10 @@ from worker.jobs.hybrid import TASK as HYBRID
 from worker.jobs.hybrid import HybridRetrieval
 from worker.jobs.parallel_search import ParallelSearch
 from worker.jobs.pipeline.execution import Executor
+from worker.jobs.pipeline.jobs import PipelineJobs
 from worker.jobs.pipeline.queries import QueryMaker
 from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
-from worker.jobs.pipeline.reusing import TASK as PIPELINE
-from worker.jobs.pipeline.reusing import Reuse
-from worker.jobs.pipeline.serving import PipelineJobs
+from worker.jobs.pipeline.source_cache import TASK as PIPELINE
 from worker.jobs.pipeline.sources import SourceBuilder
 from worker.jobs.query_embeddings import QueryEmbeddings
 from worker.jobs.recording import Recording
@@ -110,8 +109,8 @@ class Engine:
         runs = Runs(self._database)
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
-        transforms = Transforms(settings, model)
         self._side_calls = SideCalls()
+        transforms = Transforms(settings, model, self._side_calls)
         embeddings = QueryEmbeddings(embedder, self._side_calls)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
@@ -123,16 +122,7 @@ class Engine:
         self._cache = Cache(settings) if settings.cache.tasks else None
         caching = ResultCache(self._cache, corpora, settings, embedder, WORKER_VERSION, clock)
         self.hybrid = HybridRetrieval(
-            corpora,
-            self._legs[HYBRID],
-            embeddings,
-            self._side_calls,
-            transforms,
-            caching,
-            recording,
-            settings.hybrid,
-            prices,
-            clock,
+            corpora, self._legs[HYBRID], embeddings, transforms, caching, recording, settings.hybrid, prices, clock
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
@@ -143,12 +133,14 @@ class Engine:
         self.exchange = RunArchive(runs, judgements, self.files)
         self._remote = RemoteSources(settings.remote)
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
-        reuse, sessions = Reuse(caching, queries), Sessions(self._database)
+        sessions = Sessions(self._database)
         legs = self._legs[PIPELINE]
 
         def pipeline() -> RetrievalPipeline:
             chosen, replay, remote = rerankers(settings, model), self.replay, self._remote
-            builder = SourceBuilder(settings, corpora, legs, queries, chosen, replay, remote, reuse, prices, clock, now)
+            builder = SourceBuilder(
+                settings, corpora, legs, queries, chosen, replay, remote, caching, prices, clock, now
+            )
             counter = token_counter(settings.language_model.tokenizer)
             paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
             return RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)

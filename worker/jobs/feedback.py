@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.adapters.postgres.feedback import Judgement
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
 from worker.core.ranking.tuning import Example, LegList, tune
 from worker.core.trace import Tracer
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.feedback import Judged, Judgements
     from worker.adapters.postgres.runs import Record, Runs
-    from worker.contract import RunName
     from worker.contract.feedback import RecordFeedback
+    from worker.contract.run_jobs import RunName
     from worker.core.ranking.tuning import Proposal
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
@@ -89,7 +89,7 @@ class Feedback:
             owner: owner of the run; another owner's run is unknown.
             run: the run; with a step, only what was recorded under it.
             chunks: chunks of its answers, by id or by hash (``sha256:…``): every chunk with that text.
-            used: False: they were of no use; the latest judgement of a chunk counts.
+            used: False: they were not used; the latest judgement of a chunk counts.
             corpus: corpus of the chunks; needed only if chunks of two corpora share an id.
 
         Returns:
@@ -219,10 +219,15 @@ def _setting(
     return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}
 
 
-def handler(engine: Any) -> Handler:
+class _Engine(Protocol):
+    """The part of `worker.jobs.engine.Engine` that has the handler."""
+
+    feedback: Feedback
+
+
+def handler(engine: _Engine) -> Handler:
     """Return the handler of `record_feedback`."""
-    answer: Handler = engine.feedback.answer
-    return answer
+    return engine.feedback.answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

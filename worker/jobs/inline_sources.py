@@ -10,13 +10,13 @@ from worker.core.pins.inline import InlineChunk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.contract import InlineSource
+    from worker.contract.run_jobs import InlineSource
 
 UNKNOWN_SOURCE = "unknown"
 
 
 def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], int]:
-    """Return the hashed chunks of inline sources, and how many were skipped because they are blank or not text."""
+    """Return the hashed chunks of inline sources, and the number of skipped ones, which are blank or not text."""
     chunks, skipped = [], 0
     for source in sources:
         source_id = source.id or source.name or UNKNOWN_SOURCE

@@ -32,7 +32,7 @@ class Leg:
     Attributes:
         name: its name in the answer.
         searches: one per corpus, in the job's order.
-        optional: whether the job continues if it fails; then it gets only a share of the deadline.
+        optional: True: the job continues if the leg fails; the leg gets only a share of the deadline.
     """
 
     name: str
@@ -45,11 +45,13 @@ class LegFound:
     """Result of a leg.
 
     Attributes:
+        name: its name.
         found: result of each of its searches; None if it failed, which only an optional leg may.
-        error: why it failed.
+        error: its error, if it failed.
         duration_ms: duration of its slowest search.
     """
 
+    name: str
     found: Sequence[Found] | None
     error: RetrievalError | None
     duration_ms: float
@@ -70,7 +72,7 @@ class ParallelSearch:
         self._threads = ThreadPoolExecutor(max_workers=max(1, at_once - 1), thread_name_prefix="leg")
         self._clock = clock
 
-    def run(self, asker: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
+    def run(self, caller: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
         """Run all searches of all legs in parallel, the first one in this thread.
 
         Optional legs have an earlier deadline, so that an answer without them is still in time.
@@ -82,14 +84,14 @@ class ParallelSearch:
         now = self._clock()
         ends = [now + deadline_seconds * (OPTIONAL_SHARE if leg.optional else 1) for leg in legs]
         first, *rest = ((one, end) for leg, end in zip(legs, ends, strict=True) for one in leg.searches)
-        others = [(self._threads.submit(self._run, asker, *one), one[1]) for one in rest]
-        outcomes = chain([self._run(asker, *first)], (self._wait(*other) for other in others))
+        others = [(self._threads.submit(self._run, caller, *one), one[1]) for one in rest]
+        outcomes = chain([self._run(caller, *first)], (self._wait(*other) for other in others))
         return [_together(leg, [*islice(outcomes, len(leg.searches))]) for leg in legs]
 
-    def _run(self, asker: Principal, one: Search, end: float) -> Outcome:
+    def _run(self, caller: Principal, one: Search, end: float) -> Outcome:
         started = self._clock()
         try:
-            (found,) = search(self._database, asker, [one], end - started)
+            (found,) = search(self._database, caller, [one], end - started)
         except RetrievalError as error:
             return error, (self._clock() - started) * 1000
         return found, (self._clock() - started) * 1000
@@ -113,4 +115,5 @@ def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegFound:
     error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)
     if error is not None and not leg.optional:
         raise error
-    return LegFound(found if error is None else None, error, max((took for _, took in outcomes), default=0.0))
+    duration = max((took for _, took in outcomes), default=0.0)
+    return LegFound(leg.name, found if error is None else None, error, duration)

@@ -16,11 +16,12 @@ from worker.core.pins.canonical import canonical_json, canonical_sha256
 from worker.core.shape import as_integer, is_storable, join_path
 from worker.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.model import Principal
+from worker.settings.serving import is_showable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.contract import Job
+    from worker.contract.jobs import Job
     from worker.settings import Limits, Settings, TokenSettings
 
 _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
@@ -213,10 +214,11 @@ def check_keys(settings: Settings) -> None:
     Raises:
         SettingsError: one can't, or is too weak; the message has its id but none of its content.
     """
-    for kid, key in settings.token_keys.items():
+    for number, (kid, key) in enumerate(settings.token_keys.items(), 1):
         problem = _problem_of(key.get_secret_value(), settings.principal.token.algorithms)
         if problem:
-            raise SettingsError(f"RETRIEVAL_WORKER_TOKEN_KEYS: the key {kid}: {problem}")
+            name = kid if is_showable(kid) else f"number {number} (its id is not shown, because it may be a key)"
+            raise SettingsError(f"RETRIEVAL_WORKER_TOKEN_KEYS: the key {name}: {problem}")
 
 
 def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
@@ -234,9 +236,18 @@ def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
     return None
 
 
+_NOT_PUBLIC = {
+    "PRIVATE KEY-----": "expected the public key, this is its private key: a worker only checks tokens. Sign with "
+    "another pair",
+    "CERTIFICATE-----": "expected the public key, this is a certificate: openssl x509 -pubkey -noout -in FILE prints "
+    "its key",
+}
+
+
 def _problem_of_public(key: str, allowed: Sequence[str]) -> str | None:
-    if "PRIVATE KEY-----" in key:
-        return "expected the public key, this is its private key: a worker only checks tokens. Sign with another pair"
+    for mark, problem in _NOT_PUBLIC.items():
+        if mark in key:
+            return problem
     try:
         public = load_pem_public_key(key.encode())
     except (ValueError, UnsupportedAlgorithm):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.postgres.runs import Runs
-    from worker.contract import Job, RunName, RunRef
+    from worker.contract.jobs import Job, RunRef
+    from worker.contract.run_jobs import RunName
     from worker.model import Candidate, Principal
 
 _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}
@@ -58,7 +59,7 @@ class Recording:
         self,
         task: str,
         job: Job,
-        asker: Principal,
+        caller: Principal,
         make: Callable[[], RecordedAnswer],
         replay: Callable[[Record], dict[str, Any]],
     ) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class Recording:
         Args:
             task: the job's task.
             job: the job; ``job.run`` is set.
-            asker: the caller, who owns the run.
+            caller: the caller, who owns the run.
             make: makes an answer; called if nothing is recorded yet.
             replay: answers from a record, with current permissions.
 
@@ -75,31 +76,31 @@ class Recording:
             NotAuthorised: the caller has no owner claim.
             InvalidJob: another job is recorded there, and ``reuse`` is not set.
         """
-        assert job.run is not None  # noqa: S101 -- for the type checker: callers ask first
-        owner = owner_of(asker)
+        assert job.run is not None  # noqa: S101 -- for the type checker: callers check this
+        owner = owner_of(caller)
         step = job.run.step or ""
         found = self._runs.find(owner, job.run, task, step)
         if not found:
             made = make()
-            if self._runs.add(owner, job.run, [_record(task, step, job, asker, made)]):
+            if self._runs.add(owner, job.run, [_record(task, step, job, caller, made)]):
                 made.then()
                 return made.answer
             # Another worker recorded it meanwhile: its answer is the one that counts.
             found = self._runs.find(owner, job.run, task, step)
         record = found[0]
-        same = (record.job_sha256, record.claims_sha256) == (job_digest(job), claims_digest(asker))
+        same = (record.job_sha256, record.claims_sha256) == (job_digest(job), claims_digest(caller))
         if not same and not job.run.reuse:
             raise InvalidJob("another job is recorded under this run, task and step", "run")
         return replay(record)
 
-    def records(self, asker: Principal, run: RunRef | RunName, task: str) -> Sequence[Record]:
-        """Return a task's records under a run of the caller's, in the order in which they were made.
+    def records(self, caller: Principal, run: RunRef | RunName, task: str) -> Sequence[Record]:
+        """Return a task's records under a run of the caller's, in the order of recording.
 
         Raises:
             NotAuthorised: the caller has no owner claim.
-            InvalidJob: there is no such run, or only what other tasks recorded.
+            InvalidJob: there is no such run, or it has only records of other tasks.
         """
-        found = self._runs.find(owner_of(asker), run, None, run.step)
+        found = self._runs.find(owner_of(caller), run, None, run.step)
         if not found:
             raise InvalidJob("no such run", "run")
         of_task = [record for record in found if record.task == task]
@@ -126,9 +127,9 @@ def job_digest(job: Job) -> bytes:
     return _digest(plain)
 
 
-def claims_digest(asker: Principal) -> bytes:
+def claims_digest(caller: Principal) -> bytes:
     """Return the SHA-256 of the canonical JSON of the caller's mapped claims."""
-    return _digest(dict(asker.claims.items()))
+    return _digest(dict(caller.claims.items()))
 
 
 def _digest(value: dict[str, Any]) -> bytes:
@@ -138,8 +139,8 @@ def _digest(value: dict[str, Any]) -> bytes:
         return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
 
 
-def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
-    """Return the pins of an answer's (corpus, candidate) pairs, in order."""
+def pins_of(answer: Iterable[Candidate]) -> list[RecordedPin]:
+    """Return the pins of an answer's candidates, in order."""
     return [
         RecordedPin(
             Pin(
@@ -148,22 +149,22 @@ def pins_of(answer: Iterable[tuple[str, Candidate]]) -> list[RecordedPin]:
                 raw_hash=raw_hash(candidate.chunk.text),
                 chunk_id=candidate.chunk.id,
                 document_id=candidate.chunk.document_id,
-                corpus=corpus,
+                corpus=candidate.corpus,
             ),
             rank,
             candidate.similarity,
         )
-        for rank, (corpus, candidate) in enumerate(answer, 1)
+        for rank, candidate in enumerate(answer, 1)
     ]
 
 
-def _record(task: str, step: str, job: Job, asker: Principal, made: RecordedAnswer) -> Record:
+def _record(task: str, step: str, job: Job, caller: Principal, made: RecordedAnswer) -> Record:
     return Record(
         task=task,
         step=step,
         job=job.model_dump(mode="json", exclude_unset=True, exclude=_NOT_RECORDED),
         job_sha256=job_digest(job),
-        claims_sha256=claims_digest(asker),
+        claims_sha256=claims_digest(caller),
         answer=made.header,
         models=made.models,
         query_embedding=made.query_embedding,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
 from worker.adapters import logs
-from worker.contract import DEFAULT_FILL, MAX_PINS, SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
+from worker.contract.run_jobs import DEFAULT_FILL, MAX_PINS
 from worker.core.citations.document import is_intact, read_citations_json
 from worker.core.pins.hashing import HASH_VERSION, NORMALISERS, hash_chunk
 from worker.core.pins.inline import fill, order
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.runs import Runs
     from worker.adapters.postgres.search import Corpus
-    from worker.contract import InlineSource, PinnedReplay, RunName, RunRef
+    from worker.contract.jobs import RunRef
+    from worker.contract.run_jobs import InlineSource, PinnedReplay, RunName
     from worker.core.citations.document import CitationRecord
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
@@ -41,12 +43,14 @@ SCAN_LIMIT = 50_000
 DEFAULT_WEIGHT = 0.5
 
 MISSING_SECONDS = 0.005
-"""Resolving pins of which one is missing takes a multiple of this. Postgres takes longer for a hidden row than for
-none: without this, response times would reveal whether a missing pin is hidden or gone."""
+"""The time of resolving pins of which one is missing is a multiple of this.
+
+Postgres takes longer for a hidden row than for none: without this, response times would reveal whether a missing pin is
+hidden or gone."""
 
 
 class Replay:
-    """Answers `pinned_replay` jobs.
+    """Handler of `pinned_replay` jobs.
 
     Args:
         corpora: the corpora of pinned chunks.
@@ -78,13 +82,13 @@ class Replay:
         """Answer, and record the answer if the job names a run besides its pins."""
         if job.run is None or (job.required_chunk_hashes is None and job.citations is None):
             return answer()
-        asker = self._corpora.asker(self._corpora.get(job.corpus), context)
+        caller = self._corpora.caller_of(self._corpora.get(job.corpus), context)
 
         def make() -> RecordedAnswer:
             made = answer()
             return RecordedAnswer(made, {"digest": made["digest"]}, pins=[])
 
-        return self._recording.answer(TASK, job, asker, make, replay=lambda _: answer())
+        return self._recording.answer(TASK, job, caller, make, replay=lambda _: answer())
 
     def _batch(self, job: PinnedReplay, context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
@@ -111,8 +115,8 @@ class Replay:
 
     def _pins_of_run(self, name: RunRef | RunName, path: str, context: JobContext) -> list[Pin]:
         """Return the pins of all records under a run, or under one step of it."""
-        asker = context.caller
-        owner = owner_of(asker) if asker is not None else ""
+        caller = context.caller
+        owner = owner_of(caller) if caller is not None else ""
         records = self._runs.find(owner, name, None, name.step) if owner else []
         found = [record for record in records if record.task != TASK]
         if not found:
@@ -124,7 +128,7 @@ class Replay:
     def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
-        asker = self._corpora.asker(corpus, context)
+        caller = self._corpora.caller_of(corpus, context)
         pins, truncated, top_k = _cut(job, asked, tracer)
         with tracer.stage("resolve") as counts:
             homeless = job.citations is not None and job.corpus is None
@@ -134,7 +138,7 @@ class Replay:
         with tracer.stage("fill") as counts:
             by = _fill_order(job)
             room = top_k - len(pinned) if by != "none" else 0
-            filled = corpus.fill(self._corpora.database, asker, by, room, _taken(asked, pinned)) if room > 0 else []
+            filled = corpus.fill(self._corpora.database, caller, by, room, _taken(asked, pinned)) if room > 0 else []
             counts |= {"filled": len(filled)}
         _warn(fewer_than_top_k=room - len(filled))
         chunks = [
@@ -150,7 +154,7 @@ class Replay:
         """
         homes = [named or pin.corpus for pin in pins]
         if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
-            return self.outcomes(only, self._corpora.asker(only, context), pins)
+            return self.outcomes(only, self._corpora.caller_of(only, context), pins)
         found: dict[str | None, Iterator[Outcome[Chunk]]] = {}
         for home in dict.fromkeys(homes):
             own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
@@ -158,7 +162,7 @@ class Replay:
             if corpus is None:
                 found[home] = map(missing, own)
             else:
-                found[home] = iter(self.outcomes(corpus, self._corpora.asker(corpus, context), own))
+                found[home] = iter(self.outcomes(corpus, self._corpora.caller_of(corpus, context), own))
         return [next(found[home]) for home in homes]
 
     def anywhere(self, pins: Sequence[Pin], context: JobContext) -> list[Outcome[Chunk]]:
@@ -171,23 +175,23 @@ class Replay:
         for corpus in self._corpora.all():
             if not left:
                 break
-            outcomes = self.outcomes(corpus, self._corpora.asker(corpus, context), [pins[i] for i in left])
+            outcomes = self.outcomes(corpus, self._corpora.caller_of(corpus, context), [pins[i] for i in left])
             for i, outcome in zip(left, outcomes, strict=True):
                 found[i] = outcome
             left = [i for i in left if found[i].chunk is None]
         return found
 
-    def outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
+    def outcomes(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """Resolve pins; if one is missing, in a time that does not reveal why."""
         started = self._clock()
-        found = self._outcomes(corpus, asker, pins)
+        found = self._outcomes(corpus, caller, pins)
         if not corpus.settings.public and any(outcome.chunk is None for outcome in found):
             time.sleep(MISSING_SECONDS - (self._clock() - started) % MISSING_SECONDS)
         return found
 
-    def _outcomes(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
+    def _outcomes(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """Resolve all pins with one query; pins of an older hash version are compared by their own normaliser."""
-        chunks = self._chunks(corpus, asker, pins)
+        chunks = self._chunks(corpus, caller, pins)
         versions = {pin.hash_version for pin in pins}
         if versions <= {HASH_VERSION}:
             return resolve(pins, chunks, corpus.order)
@@ -197,17 +201,17 @@ class Replay:
             of_version[version] = iter(resolve(own, chunks, corpus.order, _hashed_by(version)))
         return [next(of_version[pin.hash_version]) for pin in pins]
 
-    def _chunks(self, corpus: Corpus, asker: Principal, pins: Sequence[Pin]) -> list[Chunk]:
+    def _chunks(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Chunk]:
         """Return every visible chunk with a pin's hash or id."""
         if not pins:
             return []
         database = self._corpora.database
         hashes = {pin.chunk_hash for pin in pins if pin.hash_version == HASH_VERSION}
         ids = {pin.chunk_id for pin in pins if pin.chunk_id is not None}
-        chunks = corpus.pinned(database, asker, hashes, ids)
+        chunks = corpus.pinned(database, caller, hashes, ids)
         if corpus.has_hashes or all(pin.chunk_id is not None for pin in pins):
             return chunks
-        scanned = corpus.scan(database, asker, SCAN_LIMIT)
+        scanned = corpus.scan(database, caller, SCAN_LIMIT)
         return list({chunk.id: chunk for chunk in [*chunks, *scanned]}.values())
 
     # --- inline sources -------------------------------------------------------------------------
@@ -252,7 +256,7 @@ def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]])
 
 def _hashed_by(version: int) -> Callable[[Chunk], str]:
     if version not in NORMALISERS:
-        raise InvalidJob(f"this worker knows no hash version {version}", "hash_version")
+        raise InvalidJob(f"this worker does not know hash version {version}", "hash_version")
     return lambda chunk: chunk.chunk_hash if version == chunk.hash_version else hash_chunk(chunk.text, version)
 
 
@@ -274,7 +278,7 @@ def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
 
 
 def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
-    """Return the pins that fit into ``top_k`` (each once), how many do not, and ``top_k`` itself."""
+    """Return the pins that fit into ``top_k`` (each once), the number of others, and ``top_k`` itself."""
     with tracer.stage("pins") as counts:
         pins = unique(asked)
         default = len(pins) or DEFAULT_FILL
@@ -355,10 +359,15 @@ def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
     }
 
 
-def handler(engine: Any) -> Handler:
+class _Engine(Protocol):
+    """The part of `worker.jobs.engine.Engine` that has the handler."""
+
+    replay: Replay
+
+
+def handler(engine: _Engine) -> Handler:
     """Return the handler of `pinned_replay`."""
-    answer: Handler = engine.replay.pinned
-    return answer
+    return engine.replay.pinned
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -19,7 +19,9 @@ from pydantic import (
 
 from worker.adapters.postgres.feedback import Judgement
 from worker.adapters.postgres.runs import Event, Record, RecordedPin
-from worker.contract import ChunkHash, RunName, TopK
+from worker.contract.base import ChunkHash  # noqa: TC001 -- pydantic reads the annotations when it runs
+from worker.contract.results import TopK
+from worker.contract.run_jobs import RunName
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.pins.hashing import NORMALISERS
 from worker.core.pins.pinning import Pin
@@ -113,9 +115,9 @@ class RunFile(ArchivedObject):
         version: version of the format.
         subject_id: the run's subject.
         run_id: the run's id. The file has no owner: the importing owner becomes the run's owner.
-        records: in the order in which they were made.
+        records: the records, in the order of recording.
         events: in order.
-        feedback: which chunks were used, by record; missing in files of older versions.
+        feedback: the used and unused chunks, by record; missing in files of older versions.
         files: name → base64 of the content.
         sha256: digest of the RFC 8785 JSON of all other fields.
     """
@@ -152,7 +154,7 @@ class RunArchive:
         self._files = files
 
     def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
-        """Return an owner's runs, in the order in which they were made."""
+        """Return an owner's runs, in the order of creation."""
         return [RunName(subject_id=subject, run_id=run) for subject, run in self._runs.names(owner, subject_id)]
 
     def export(self, owner: str, name: RunName) -> bytes:
@@ -209,7 +211,7 @@ def _parsed(content: bytes) -> RunFile:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise InvalidJob(f"expected a file as 'runs export' writes it ({first['msg']})", path) from None
+        raise InvalidJob(f"expected a file from 'runs export' ({first['msg']})", path) from None
     except ValueError:
         raise InvalidJob("expected text that can be stored, without lone surrogates", "file") from None
     if digest != run.sha256:
@@ -227,7 +229,7 @@ def _check(record: ArchivedRecord, path: str) -> None:
     """Check what the types do not cover: a replayable answer, hash versions, and ranks."""
     unknown = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
     if unknown:
-        raise InvalidJob(f"this worker knows no hash version {unknown[0]}", f"{path}.pins")
+        raise InvalidJob(f"this worker does not know hash version {unknown[0]}", f"{path}.pins")
     if record.task == "retrieve_top_k":
         try:
             TopK.model_validate({**record.answer, "chunks": [], "trace": {"stages": [], "worker_version": ""}})
@@ -237,7 +239,7 @@ def _check(record: ArchivedRecord, path: str) -> None:
         try:
             _Legs.validate_python(record.answer.get("legs"))
         except ValidationError:
-            raise InvalidJob("expected what each leg found", f"{path}.answer.legs") from None
+            raise InvalidJob("expected the results of each leg", f"{path}.answer.legs") from None
     ranks = [pin.rank for pin in record.pins]
     if ranks != list(range(1, len(ranks) + 1)):
         raise InvalidJob("expected ranks from 1, in order", f"{path}.pins")

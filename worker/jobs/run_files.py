@@ -14,7 +14,8 @@ from worker.errors import InvalidJob
 if TYPE_CHECKING:
     from worker.adapters.artifacts import Artifacts
     from worker.adapters.postgres.runs import Runs
-    from worker.contract import RunName, RunRef
+    from worker.contract.jobs import RunRef
+    from worker.contract.run_jobs import RunName
 
 CITATIONS, EVENTS = "citations.json", "events.jsonl"
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.core.ranking import vectors
 from worker.core.ranking.total_order import within_distance
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, filter_set, ranked, trace
-from worker.jobs.corpora import chunk_ref
 from worker.jobs.recording import RecordedAnswer, pins_of
-from worker.model import Candidate
+from worker.jobs.stored_candidates import of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.search import Corpus, Found
-    from worker.contract import RetrieveTopK
+    from worker.contract.jobs import RetrieveTopK
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.recording import Recording
-    from worker.model import FilterSet, Principal
+    from worker.model import Candidate, FilterSet, Principal
 
 TASK = "retrieve_top_k"
 
@@ -43,7 +42,7 @@ class _Cut(NamedTuple):
 
 
 class Retrieval:
-    """Answers `retrieve_top_k` jobs.
+    """Handler of `retrieve_top_k` jobs.
 
     Args:
         corpora: the corpora.
@@ -73,36 +72,36 @@ class Retrieval:
         corpus = self._corpora.get(job.corpus)
         filters = filter_set(job.filters)
         if job.query_embeddings is not None:
-            return self._batch(job, corpus, filters, self._corpora.asker(corpus, context))
+            return self._batch(job, corpus, filters, self._corpora.caller_of(corpus, context))
         query = vectors.decode(job.query_embedding)
-        asker = self._corpora.asker(corpus, context)
+        caller = self._corpora.caller_of(corpus, context)
         if job.run is None:
-            return self._one(job, corpus, filters, query, asker).answer
+            return self._one(job, corpus, filters, query, caller).answer
         return self._recording.answer(
             TASK,
             job,
-            asker,
-            make=lambda: _made(self._one(job, corpus, filters, query, asker), corpus, query),
-            replay=lambda record: self._from_record(record, asker),
+            caller,
+            make=lambda: _made(self._one(job, corpus, filters, query, caller), query),
+            replay=lambda record: self._from_record(record, caller),
         )
 
-    def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, asker: Principal) -> dict[str, Any]:
+    def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, caller: Principal) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         with tracer.stage("batch") as counts:
             decoded = [_decoded(value, i) for i, value in enumerate(job.query_embeddings or [])]
             queries = [query for query in decoded if not isinstance(query, InvalidJob)]
             answers = iter(
-                [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, asker)]
+                [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, caller)]
             )
             results = [_failed(query) if isinstance(query, InvalidJob) else next(answers) for query in decoded]
             counts |= {"queries": len(results), "failed": len(decoded) - len(queries)}
         return {"schema_version": SCHEMA_VERSION, "degraded": [], "results": results, "trace": trace(tracer)}
 
     def _one(
-        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, asker: Principal
+        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, caller: Principal
     ) -> _Cut:
         """Answer one query."""
-        return self._together(job, corpus, filters, [query], asker)[0]
+        return self._together(job, corpus, filters, [query], caller)[0]
 
     def _together(
         self,
@@ -110,11 +109,11 @@ class Retrieval:
         corpus: Corpus,
         filters: FilterSet,
         queries: Sequence[vectors.Vector],
-        asker: Principal,
+        caller: Principal,
     ) -> list[_Cut]:
         """Answer several queries in one round trip; each trace gets an equal share of the search time."""
         started = self._clock()
-        found = corpus.nearest_of_each(self._searched, asker, queries, job.clamped_k, filters, exact=job.exact)
+        found = corpus.nearest_of_each(self._searched, caller, queries, job.clamped_k, filters, exact=job.exact)
         each = (self._clock() - started) / len(queries)
         return [self._cut(job, corpus, filters, one, each) for one in found]
 
@@ -139,18 +138,13 @@ class Retrieval:
         search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
         return _Cut({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
-    def _from_record(self, record: Record, asker: Principal) -> dict[str, Any]:
+    def _from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
         tracer = Tracer(self._clock)
         header = dict(record.answer)
         header.setdefault("degraded", [])  # missing in records of earlier versions
         with tracer.stage("record") as counts:
-            chunks = self._corpora.unchanged(asker, [chunk_ref(recorded) for recorded in record.pins])
-            kept = [
-                Candidate(chunk, recorded.score)
-                for recorded, chunk in zip(record.pins, chunks, strict=True)
-                if chunk is not None
-            ]
+            kept = self._corpora.unchanged(caller, of_record(record.pins))
             counts |= {"recorded": len(record.pins), "kept": len(kept)}
         if len(kept) < len(record.pins):
             header["status"] = _status(len(kept), header["k"])
@@ -158,10 +152,9 @@ class Retrieval:
         return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
 
 
-def _made(cut: _Cut, corpus: Corpus, query: vectors.Vector) -> RecordedAnswer:
+def _made(cut: _Cut, query: vectors.Vector) -> RecordedAnswer:
     """Return an answer with its recorded part."""
-    pins = pins_of([(corpus.name, candidate) for candidate in cut.kept])
-    return RecordedAnswer(cut.answer, cut.header, pins, query_embedding=query.astype("<f4").tobytes())
+    return RecordedAnswer(cut.answer, cut.header, pins_of(cut.kept), query_embedding=query.astype("<f4").tobytes())
 
 
 def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:
@@ -195,10 +188,15 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
     return "filters" if filters.given else "visible_rows"
 
 
-def handler(engine: Any) -> Handler:
+class _Engine(Protocol):
+    """The part of `worker.jobs.engine.Engine` that has the handler."""
+
+    retrieval: Retrieval
+
+
+def handler(engine: _Engine) -> Handler:
     """Return the handler of `retrieve_top_k`."""
-    answer: Handler = engine.retrieval.top_k
-    return answer
+    return engine.retrieval.top_k
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

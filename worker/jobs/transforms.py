@@ -1,4 +1,4 @@
-"""Query transformations, by the name that a job gives."""
+"""Query transformations, by the name that a job gives, and keywords of a query's context."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from worker.adapters.providers.language_model import Prompt
 from worker.core.prompting.costs import unbilled
 from worker.core.text.glossary import Glossary
+from worker.core.text.keywords import EXTRACTORS
 from worker.errors import InvalidJob
 from worker.settings import read_glossary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.prompting.costs import Paid
+    from worker.core.time_budget import TimeBudget
+    from worker.errors import RetrievalError
+    from worker.jobs.side_calls import SideCalls
     from worker.settings import Settings
 
 LONGEST = 1000
@@ -46,14 +50,17 @@ class Transforms:
     Args:
         settings: the worker's settings.
         model: rewords queries; None: no job may use it.
+        side_calls: runs the extraction of keywords, which is optional.
 
     Raises:
         SettingsError: the glossary can't be read.
     """
 
-    def __init__(self, settings: Settings, model: LanguageModel | None) -> None:
+    def __init__(self, settings: Settings, model: LanguageModel | None, side_calls: SideCalls) -> None:
         self._glossary = Glossary(read_glossary(settings.hybrid.glossary))
         self._model = model
+        self._extractor = settings.hybrid.extractor
+        self._side_calls = side_calls
 
     def apply(self, name: str, query: str, paid: Paid = unbilled) -> Transformed:
         """Transform a query; ``paid`` is called with the cost of a language model's call.
@@ -65,10 +72,17 @@ class Transforms:
         if name == "glossary":
             return Transformed(self._glossary.expand(query))
         if name == "llm":
-            return self._worded_anew(query, paid)
+            return self._reworded(query, paid)
         return Transformed(query)
 
-    def _worded_anew(self, query: str, paid: Paid) -> Transformed:
+    def keywords(self, context: str, budget: TimeBudget) -> Sequence[str] | RetrievalError:
+        """Return the keywords of a context, or the error of their extraction."""
+        if not context:
+            return []
+        extract = EXTRACTORS[self._extractor]
+        return self._side_calls.start(lambda _: extract(context)).outcome(unbilled, budget.share())
+
+    def _reworded(self, query: str, paid: Paid) -> Transformed:
         if self._model is None:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")
         said = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)

@@ -45,7 +45,7 @@ def _as_json(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        # An integer beyond 64 bits, such as the k that was asked for.
+        # An integer beyond 64 bits, such as the requested k.
         return json.dumps(value, ensure_ascii=False).encode()
 
 

@@ -39,4 +39,4 @@ class LoopWatch:
             return
         self._note(late)
         if late > LOGGED_SECONDS:
-            log.warning("main loop stood still", seconds=round(late, 1))
+            log.warning("main loop stalled", seconds=round(late, 1))

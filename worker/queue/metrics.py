@@ -58,21 +58,21 @@ DEFINITIONS = (
     Definition(
         Counter,
         "retrieval_jobs_total",
-        "Tries of jobs that ended. Outcome: ok, delayed (to be retried), interrupted (its process was asked to stop) "
-        "or the class of the failure.",
+        "Attempts of jobs that ended. Outcome: ok, delayed (to be retried), interrupted (its process was asked to "
+        "stop) or the class of the failure.",
         ("task", "outcome"),
     ),
     Definition(
         Histogram,
         "retrieval_job_duration_seconds",
-        "Seconds of one try of a job, without its time in the queue.",
+        "Seconds of one attempt of a job, without its time in the queue.",
         ("task", "outcome"),
         {"buckets": _SECONDS},
     ),
     Definition(
         Histogram,
         "retrieval_stage_duration_seconds",
-        "Seconds of a stage of an answered job, as its trace has them; of a batch, the whole.",
+        "Seconds of a stage of an answered job, as in its trace; for a batch, of the whole batch.",
         ("task", "stage"),
         {"buckets": _SECONDS},
     ),
@@ -96,7 +96,7 @@ DEFINITIONS = (
     Definition(
         Counter,
         "retrieval_duplicate_results_total",
-        "Chunks that a leg found and an earlier leg had found.",
+        "Chunks of a leg that an earlier leg had found.",
         ("corpus",),
     ),
     Definition(
@@ -115,21 +115,21 @@ DEFINITIONS = (
     Definition(
         Histogram,
         _STALL,
-        "Seconds that the event loop of a worker's main process stood still, each time from 0.1 s.",
+        "Seconds that the event loop of a worker's main process stalled, counted from 0.1 s.",
         ("process",),
         {"buckets": _SECONDS[6:]},
     ),
 )
 
 GAUGES = (
-    ("retrieval_dead_letters", "Dead letters in Redis; none while Redis is away."),
+    ("retrieval_dead_letters", "Dead letters in Redis; none while Redis is unavailable."),
     (
         "retrieval_dead_letter_oldest_seconds",
         "Age of a queue's oldest dead letter; not shown by Flower, whose user may not read dead letters.",
     ),
-    ("retrieval_delayed_jobs", "Messages that wait for their time (eta, countdown, retries) or were put off."),
+    ("retrieval_delayed_jobs", "Messages that wait for their due time (eta, countdown, retries) or were deferred."),
 )
-"""What is read from Redis when asked, by queue: the same from every worker, so take max, not sum."""
+"""Gauges read from Redis at each scrape, by queue: the same from every worker, so use max, not sum."""
 
 
 class Depth(Protocol):

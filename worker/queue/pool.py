@@ -220,7 +220,7 @@ class _Pool(asynpool.AsynPool):
         try:
             super().maintain_pool()
         except RestartFreqExceeded:
-            logger.critical("the worker ends: the processes of its pool die as soon as they begin")
+            logger.critical("the worker stops: its pool processes die at their start")
             raise
 
     def _track_child_process(self, proc: Any, hub: Any) -> None:
@@ -256,7 +256,7 @@ class _Pool(asynpool.AsynPool):
             if idle:
                 write([*idle])
 
-        def put_back_and_tell(job: Any) -> None:
+        def requeue_and_report(job: Any) -> None:
             """Queue a job that has not begun for a process again."""
             put_back(job)
             request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
@@ -268,7 +268,7 @@ class _Pool(asynpool.AsynPool):
             if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
                 prepare()
 
-        self._quick_put, self._put_back, self.on_poll_start = put_and_write, put_back_and_tell, on_poll_start
+        self._quick_put, self._put_back, self.on_poll_start = put_and_write, requeue_and_report, on_poll_start
 
 
 def _is_leaving(process: Any) -> bool:

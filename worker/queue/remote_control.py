@@ -91,13 +91,13 @@ class Command:
     Attributes:
         method: name of the command.
         arguments: arguments by name.
-        asker: routing key of the caller's reply queue; None: no reply is wanted.
+        reply_key: routing key of the caller's reply queue; None: no reply is wanted.
         ticket: id by which the caller matches the reply to its request.
     """
 
     method: str
     arguments: dict[str, Any]
-    asker: str | None
+    reply_key: str | None
     ticket: str | None
 
 
@@ -121,7 +121,7 @@ class Node(pidbox.Node):
         if command is None:
             return None
         answer = self._answer(command)
-        if command.asker is not None:
+        if command.reply_key is not None:
             self._reply(command, answer)
         return answer
 
@@ -183,9 +183,9 @@ class Node(pidbox.Node):
     def _reply(self, command: Command, answer: Any) -> None:
         """Send the answer to the caller's queue, if that is still bound, and nowhere else."""
         exchange = self.mailbox.reply_exchange.name
-        queue = f"{command.asker}.{exchange}"
+        queue = f"{command.reply_key}.{exchange}"
         try:
-            if (command.asker, "", queue) not in self.channel.get_table(exchange):
+            if (command.reply_key, "", queue) not in self.channel.get_table(exchange):
                 return
             headers = {"ticket": command.ticket, "clock": self.mailbox.clock.forward()}
             with self.mailbox.producer_or_acquire(channel=self.channel) as producer:
@@ -212,12 +212,12 @@ def _read(body: Any, hostname: str, replies: str) -> Command | None:
         raise Refused("malformed")
     if not _is_meant(hostname, body.get("destination"), body.get("pattern"), body.get("matcher")):
         return None
-    reply_to, ticket, asker = body.get("reply_to"), body.get("ticket"), None
+    reply_to, ticket, reply_key = body.get("reply_to"), body.get("ticket"), None
     if reply_to:
-        asker = reply_to["routing_key"]
-        if reply_to["exchange"] != replies or not _is_id(asker) or not _is_id(ticket):
+        reply_key = reply_to["routing_key"]
+        if reply_to["exchange"] != replies or not _is_id(reply_key) or not _is_id(ticket):
             raise Refused("malformed")
-    return Command(method, arguments, asker, ticket)
+    return Command(method, arguments, reply_key, ticket)
 
 
 def _is_id(value: object) -> bool:

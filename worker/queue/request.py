@@ -37,7 +37,7 @@ from kombu.asynchronous import get_event_loop, set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
-from worker.contract import Job
+from worker.contract.jobs import Job
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
 from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
@@ -84,7 +84,7 @@ class QuietRequest(Request):
     """None: `body` is decoded already."""
 
     _was_terminated = False
-    """Whether termination of the process that runs it was requested."""
+    """True if termination of the process that runs it was requested."""
 
     _is_waiting = False
 
@@ -124,7 +124,7 @@ class QuietRequest(Request):
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether a process has the job; True for pools without processes of their own."""
+        """True if a process has the job; also for pools without processes of their own."""
         job = self._apply_result() if self._apply_result is not None else None
         return job is None or getattr(job, "_write_to", job) is not None
 
@@ -136,8 +136,8 @@ class QuietRequest(Request):
         task_ready(self)
         if state.should_terminate:  # the worker exits at once: the message is redelivered
             return
-        logger.error("hard time limit: the process was ended", extra={"task_id": self.id, "seconds": timeout})
-        self._owe(TimeLimitExceeded(timeout))
+        logger.error("hard time limit: the process was killed", extra={"task_id": self.id, "seconds": timeout})
+        self._store_later(TimeLimitExceeded(timeout))
         self.send_event("task-failed", exception="TimeLimitExceeded", traceback="")
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
@@ -147,15 +147,15 @@ class QuietRequest(Request):
 
         Args:
             exc_info: the error.
-            send_failed_event: whether to send an event.
-            return_ok: whether the pool process has stored the outcome; otherwise it is stored here, then acknowledged.
+            send_failed_event: True: send an event.
+            return_ok: True if the pool process has stored the outcome; otherwise it is stored here, then acknowledged.
         """
         error = exc_info.exception
         if isinstance(error, ExceptionWithTraceback):  # as a pool process sends it
             error = error.exc
         if isinstance(error, BackendError | RedisError | OperationalError):
             task_ready(self)
-            logger.warning("result not stored: the job goes back", extra={"task_id": self.id})
+            logger.warning("result not stored: the job is requeued", extra={"task_id": self.id})
             return self.reject(requeue=True)
         if isinstance(error, TimeLimitExceeded):  # `on_timeout` is called next
             return None
@@ -166,9 +166,9 @@ class QuietRequest(Request):
         if not return_ok and not isinstance(error, Reject | Ignore | Retry):
             return self._on_unforeseen(error)
         if isinstance(error, Unavailable):
-            self._condemn(Refusal("retries_exhausted", error, self.id, self._type))
+            self._dead_letter_on_ack(Refusal("retries_exhausted", error, self.id, self._type))
         if isinstance(error, NotAuthorised) and error.forged:
-            self._condemn(Refusal("bad_signature", error, self.id, self._type))
+            self._dead_letter_on_ack(Refusal("bad_signature", error, self.id, self._type))
         return super().on_failure(exc_info, send_failed_event, return_ok)
 
     def _on_lost(self) -> Any:
@@ -176,7 +176,7 @@ class QuietRequest(Request):
         task_ready(self)
         if self._already_revoked or self._already_cancelled:
             return None
-        logger.error("process lost: the job goes back", extra={"task_id": self.id})
+        logger.error("process lost: the job is requeued", extra={"task_id": self.id})
         if state.should_stop is None and not state.should_terminate:
             self._tell_transport("blame")
         return self.reject(requeue=True)
@@ -194,7 +194,7 @@ class QuietRequest(Request):
         """Store a failure outside the job's code, for which the pool process stored no outcome."""
         task_ready(self)
         logger.error("failed outside the job", extra={"task_id": self.id, "error": type(error).__name__})
-        self._owe(error if isinstance(error, Exception) else InternalError(type(error).__name__))
+        self._store_later(error if isinstance(error, Exception) else InternalError(type(error).__name__))
         self.send_event("task-failed", exception=type(error).__name__, traceback="")
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
@@ -215,16 +215,16 @@ class QuietRequest(Request):
         self._already_revoked = True
         if expired:
             error = DeadLettered("the job expired before a worker ran it")
-            self._condemn(Refusal("expired", error, self.id, self._type))
-            self._owe(error)
+            self._dead_letter_on_ack(Refusal("expired", error, self.id, self._type))
+            self._store_later(error)
         else:
-            self._owe(TaskRevokedError(reason))
+            self._store_later(TaskRevokedError(reason))
 
     def _success_was_stored(self) -> Any:
         """Return False: a query would block the event loop on Redis. The job runs again; its first result is kept."""
         return False
 
-    def _owe(self, error: Exception) -> None:
+    def _store_later(self, error: Exception) -> None:
         """Store a failure that only this process knows of, in the background, then acknowledge the message."""
         if not self.store_errors:
             self.acknowledge()
@@ -236,17 +236,17 @@ class QuietRequest(Request):
                 try:
                     self.task.backend.mark_as_failure(self.id, error, request=context, store_result=False)
                 except Exception as failed:  # noqa: BLE001 -- of any task that a sender names
-                    logger.warning("further tasks not told", extra={"task_id": self.id, "error": type(failed).__name__})
+                    logger.warning("callbacks not sent", extra={"task_id": self.id, "error": type(failed).__name__})
             if hub is None:
                 self.acknowledge()
             else:
                 hub.call_soon(self.acknowledge)
 
-        self.task.backend.owe(self.id, error, acknowledge)
+        self.task.backend.store_later(self.id, error, acknowledge)
 
-    def _condemn(self, refusal: Refusal) -> None:
+    def _dead_letter_on_ack(self, refusal: Refusal) -> None:
         """Dead-letter the message when it is acknowledged."""
-        self._tell_transport("condemn", refusal)
+        self._tell_transport("dead_letter_on_ack", refusal)
 
     def _tell_transport(self, what: str, *more: Any) -> None:
         """Call a method of our own transport's QoS for this message; do nothing with another transport."""
@@ -387,7 +387,7 @@ class QuietConsumer(Consumer):
         if problem is None or not task_id:
             forget()
         else:
-            self.app.backend.owe(task_id, problem, lambda: self.call_soon_ack(forget))
+            self.app.backend.store_later(task_id, problem, lambda: self.call_soon_ack(forget))
 
 
 def _request_of(job: Any) -> QuietRequest:

@@ -19,7 +19,7 @@ from celery.states import FAILURE, READY_STATES, REVOKED, SUCCESS
 
 from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
 from worker.queue.liveness import probed
-from worker.queue.unstored_outcomes import OwedOutcomes
+from worker.queue.unstored_outcomes import UnstoredOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,12 +53,12 @@ class Results(RedisBackend):
 
     def prepare_exception(self, exc: BaseException, serializer: str | None = None) -> Any:
         """Return an error's record, converted to an error class of the contract."""
-        return super().prepare_exception(_ours(exc), serializer)
+        return super().prepare_exception(_contract_error(exc), serializer)
 
     def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
         """Store a revocation by remote control in the background: the main process must not wait for it."""
         del args, options
-        self.owe(task_id, TaskRevokedError(reason), lambda: None)
+        self.store_later(task_id, TaskRevokedError(reason), lambda: None)
 
     def store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
@@ -70,7 +70,7 @@ class Results(RedisBackend):
 
         Raises:
             celery.exceptions.BackendStoreError: in a pool process; see `QuietRequest.on_failure`.
-            redis.ConnectionError: elsewhere. The main process stores outcomes with `owe` instead.
+            redis.ConnectionError: elsewhere. The main process stores outcomes with `store_later` instead.
         """
         if state not in READY_STATES:
             result = self.encode_result(result, state)
@@ -83,7 +83,7 @@ class Results(RedisBackend):
             return super().store_result(task_id, result, state, traceback, request, **options)
         except (BackendStoreError, redis.RedisError) as error:
             logger.warning("record not stored", extra=_said(task_id, state, error))
-            raise _back_to_the_queue() from None
+            raise _requeue_error() from None
 
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
@@ -106,10 +106,10 @@ class Results(RedisBackend):
         return super().mark_as_failure(task_id, exc, *args, **options)
 
     @cached_property
-    def _owed(self) -> OwedOutcomes:
-        return OwedOutcomes(self.app._get_backend().store_failures)  # noqa: SLF001 -- its thread shares no connection
+    def _owed(self) -> UnstoredOutcomes:
+        return UnstoredOutcomes(self.app._get_backend().store_failures)  # noqa: SLF001 -- its thread shares no connection
 
-    def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
+    def store_later(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
         """Store a failure in the background, retrying until it is stored; for the main process, which must not wait.
 
         Args:
@@ -188,7 +188,7 @@ class Results(RedisBackend):
         return {**meta, "children": meta.get("children") or []}
 
 
-def _back_to_the_queue() -> Exception:
+def _requeue_error() -> Exception:
     """Return the error that keeps the message: a pool process passes it to the main one, which requeues the message."""
     away = "the results' Redis is away"
     return redis.ConnectionError(away) if get_current_worker_task() is None else BackendStoreError(away)
@@ -198,7 +198,7 @@ def _said(task_id: str, state: str, error: Exception) -> dict[str, str]:
     return {"task_id": task_id, "state": state, "error": type(error).__name__}
 
 
-def _ours(error: BaseException) -> BaseException:
+def _contract_error(error: BaseException) -> BaseException:
     if isinstance(error, RetrievalError):
         return error
     if isinstance(error, TimeLimitExceeded):
@@ -206,5 +206,5 @@ def _ours(error: BaseException) -> BaseException:
     if isinstance(error, TaskRevokedError):
         return DeadLettered("the job was revoked")
     if isinstance(error, Retry):
-        return Unavailable("the job was put back, to be tried again")
+        return Unavailable("the job was requeued, to be retried")
     return InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details under this task id")

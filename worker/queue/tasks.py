@@ -15,8 +15,10 @@ from celery import Task
 from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
 from worker.adapters import logs
-from worker.contract import Job, JobT, Part, VerifyRuns, parse_job
+from worker.contract.base import JobT, Part, parse_job
+from worker.contract.jobs import Job
 from worker.contract.registry import TASKS
+from worker.contract.run_jobs import VerifyRuns
 from worker.core.shape import check_shape
 from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.jobs import drift
@@ -53,20 +55,20 @@ class RetrievalTask(Task):
     acks_late = True
     reject_on_worker_lost = True
     throws = (RetrievalError,)
-    max_retries = None  # `_again` bounds how long, not how often
+    max_retries = None  # `_retry_later` bounds how long, not how often
 
     def on_failure(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Drop the error's traceback, after the job's failure was stored."""
         del task_id, args, kwargs
-        _forget_where(einfo, exc)
+        _drop_traceback(einfo, exc)
 
     def on_retry(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Drop the error's traceback, after the job was sent again."""
         del task_id, args, kwargs
-        _forget_where(einfo, exc)
+        _drop_traceback(einfo, exc)
 
 
-def _forget_where(einfo: Any, *errors: BaseException) -> None:
+def _drop_traceback(einfo: Any, *errors: BaseException) -> None:
     """Drop the traceback that Celery keeps of an error, which nothing reads: the log has the place.
 
     Celery copies it for the main process, over a thousand objects. And the frames refer to it, so each failed job would
@@ -149,10 +151,10 @@ def run_job(
             done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
         _log("job delayed", task, started, **run, level="warning", error="Unavailable", reason=error.message)
-        raise _again(task, error, settings) from None
+        raise _retry_later(task, error, settings) from None
     except (redis.RedisError, kombu.exceptions.OperationalError) as error:
         _log("job delayed", task, started, **run, level="warning", error=type(error).__name__)
-        raise _again(task, Unavailable("Redis is away"), settings) from None
+        raise _retry_later(task, Unavailable("Redis is away"), settings) from None
     except SoftTimeLimitExceeded:
         _log("job failed", task, started, **run, level="warning", error="TimedOut")
         limit = settings.worker.soft_time_limit_seconds
@@ -237,12 +239,12 @@ def _check_envelope(task: RetrievalTask) -> None:
         raise InvalidJob("expected no such header", "compression")
 
 
-def _again(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
+def _retry_later(task: RetrievalTask, error: Unavailable, settings: Settings) -> Exception:
     """Retry the job later, or return ``error`` once its pauses add up to the longest allowed outage.
 
     The sum of its pauses is sent with the job: a sender can thereby shorten its remaining time, never extend it.
     """
-    rules, waited = settings.worker, _waited(task)
+    rules, waited = settings.worker, _total_pauses(task)
     left = rules.max_outage_seconds - waited
     if left < _LEAST_PAUSE_SECONDS:
         return error
@@ -271,7 +273,7 @@ def _clock_ahead(task: RetrievalTask) -> float:
     return float((task.request.properties or {}).get("clock_ahead", 0.0))
 
 
-def _waited(task: RetrievalTask) -> float:
+def _total_pauses(task: RetrievalTask) -> float:
     """Return the sum of the job's pauses so far, in seconds; checked by `worker.queue.transport.inspection`."""
     waited = task.request.get(OUTAGE_HEADER)
     return float(waited) if isinstance(waited, int | float) and waited >= 0 else 0.0

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Failure: TypeAlias = tuple[str, Exception]
     """Task id, and the error for its caller."""
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _AT_ONCE = 256
 
 logger = logging.getLogger("worker.owed")
 
 
-class OwedOutcomes:
+class UnstoredOutcomes:
     """Failures to be stored by a background thread, with retries until they are stored.
 
     Pending failures are lost with this process; their messages are unacknowledged then, and are redelivered.
@@ -54,7 +54,7 @@ class OwedOutcomes:
 
     @property
     def is_away(self) -> bool:
-        """Whether the last attempt to store failed; the thread notices when that changes."""
+        """True if the last attempt to store failed; the thread notices when that changes."""
         return self._is_away
 
     def note_away(self) -> None:
@@ -77,8 +77,10 @@ class OwedOutcomes:
                 self._changed.wait_for(lambda: self._owed or self._is_away)
                 some = [self._owed[number] for number in range(min(len(self._owed), _AT_ONCE))]
             try:
+                if some and self._is_away:  # an attempt that costs the same, however much is owed
+                    self._store([])
                 self._store([failure for failure, _ in some])
-            except Exception as error:  # noqa: BLE001 -- whatever it is, the outcomes are still owed
+            except Exception as error:  # noqa: BLE001 -- after any error the outcomes are still owed
                 self._is_away = True
                 logger.warning("outcomes not stored yet", extra={"error": type(error).__name__, "owed": len(some)})
                 pauses.wait(pause)

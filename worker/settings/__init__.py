@@ -57,6 +57,7 @@ from worker.settings.serving import (
     TokenSettings,
     VerifySettings,
     WorkerSettings,
+    is_showable,
 )
 
 __all__ = [
@@ -216,7 +217,7 @@ class Settings(BaseSettings):
             # Several, as Celery takes them, are separated by semicolons.
             if url is not None and url.get_secret_value().lower().startswith(("sentinel:", "sentinels:")):
                 raise ValueError(
-                    f"{_ENVIRONMENT_NAMES.get(name, name)}: sentinel:// is not spoken here. Give the address that "
+                    f"{_ENVIRONMENT_NAMES.get(name, name)}: sentinel:// is not supported. Give the address that "
                     "leads to the master: a proxy, a virtual IP or a name that follows it (docs/scaling.md)"
                 )
         return self
@@ -230,12 +231,12 @@ class Settings(BaseSettings):
 
     @property
     def of_the_standby(self) -> Settings | None:
-        """The same settings, connected where searches may read; None where that is the primary."""
+        """Return the settings with the standby's connection for searches; None if searches read the primary."""
         reading = self.database_read_connection_string
         return self.model_copy(update={"database_connection_string": reading}) if reading is not None else None
 
     def price_table(self) -> dict[tuple[str, str], Price]:
-        """Prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
+        """Return prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
         return {
             (provider, model): Price(price.input, price.output, price.cached_input, price.search_unit)
             for name, price in self.prices.items()
@@ -244,7 +245,7 @@ class Settings(BaseSettings):
 
     @property
     def default_corpus(self) -> str:
-        """The first corpus of the file."""
+        """Name of the first corpus of the file."""
         return next(iter(self.corpora))
 
     @classmethod
@@ -256,7 +257,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment outranks the file, which arrives as arguments from `load`."""
+        """Let the environment override the file, whose values are arguments from `load`."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
@@ -265,16 +266,16 @@ def load(path: Path | None = None) -> Settings:
     """Read and validate the settings.
 
     Args:
-        path: the TOML file; default ``RETRIEVAL_WORKER_CONFIG``, else the one shipped.
+        path: the TOML file; default ``RETRIEVAL_WORKER_CONFIG``, else the shipped one.
 
     Raises:
-        SettingsError: the file can't be read, or a setting is missing, unknown or wrong; it is named.
+        SettingsError: the file can't be read, or a setting is missing, unknown or wrong; the message names it.
     """
     return from_values(_read(path))
 
 
 def read_glossary(name: str) -> dict[str, list[str]]:
-    """The table of terms that `hybrid.glossary` names: beside the settings file, else as shipped; empty for no name.
+    """Read the glossary that `hybrid.glossary` names: beside the settings file, else the shipped one; empty if unset.
 
     Raises:
         SettingsError: it can't be read, or isn't a table of lists of words.
@@ -310,10 +311,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def read_values(path: Path | None = None) -> dict[str, Any]:
-    """The settings file as plain data, with the profiles, modes and calibrations in files of their own beside it.
+    """Read the settings file as plain data, with profiles, modes and calibrations from separate files beside it.
 
-    Those that the settings file has itself outrank them. Where a settings file elsewhere has none beside it, the
-    shipped profiles and modes serve, of the modes those whose corpora it names: another installation has other corpora.
+    Those in the settings file itself override them. If another settings file has none beside it, the shipped profiles
+    apply, and the shipped modes whose corpora it names: another installation has other corpora.
 
     Raises:
         SettingsError: a file can't be read.
@@ -336,12 +337,12 @@ _CALIBRATION = "calibration.toml"
 
 
 def calibrations(path: Path) -> dict[str, Any]:
-    """What stands in a file of calibrations, by corpus; nothing where there is none."""
+    """Read a file of calibrations, by corpus; empty if there is no file."""
     return _table(_toml(path), "calibration", path) if path.exists() else {}
 
 
 def _table(values: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
-    """A table of a file; empty where the file has none."""
+    """Return a table of a file; empty if the file has none."""
     found = values.get(name, {})
     if not isinstance(found, dict):
         raise SettingsError(f"settings file {file}: {name}: expected a table, [{name}.NAME]")
@@ -349,13 +350,13 @@ def _table(values: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
 
 
 def calibration_file() -> Path:
-    """Where `retrieval-worker calibrate` writes: beside the settings file.
+    """Return the path that `retrieval-worker calibrate` writes, beside the settings file.
 
     Raises:
-        SettingsError: there is no settings file of one's own; the shipped one is the next release's.
+        SettingsError: only the shipped settings file is in use, which a release would overwrite.
     """
     if not os.environ.get(CONFIG_VARIABLE):
-        raise SettingsError(f"{_CALIBRATION} stands beside your settings file: set {CONFIG_VARIABLE}")
+        raise SettingsError(f"{_CALIBRATION} belongs beside your own settings file: set {CONFIG_VARIABLE}")
     return _settings_file().parent / _CALIBRATION
 
 
@@ -368,13 +369,13 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 
 def _is_known(variable: str) -> bool:
-    """Only nested names are judged: Kubernetes sets RETRIEVAL_WORKER_PORT and the like for a service of that name."""
+    """Return whether a variable is known; only nested names are checked: Kubernetes sets RETRIEVAL_WORKER_PORT."""
     section, nested, _ = variable.removeprefix(PREFIX).partition("__")
     return not nested or section.lower() in Settings.model_fields
 
 
 def load_embedder(path: Path | None = None) -> EmbedderSettings:
-    """Only the embedder's settings, for commands that need neither Postgres nor Redis; see `load`."""
+    """Load only the embedder's settings, for commands that need neither Postgres nor Redis; see `load`."""
     unused = {"database_connection_string": "unused", "broker_url": "unused"}
     return from_values({**unused, **_read(path)}).embedder
 
@@ -386,7 +387,7 @@ def from_values(values: dict[str, Any]) -> Settings:
     except ValidationError as error:
         raise SettingsError(_describe(error)) from None
     except UnreadableVariable as error:
-        # Its cause holds the value; its own words only name the field.
+        # Its cause holds the value; its own text only names the field.
         named = re.search(r'field "(\w+)"', str(error))
         name = f"{PREFIX}{named[1].upper()}" if named else PREFIX
         raise SettingsError(f"the setting {name}: expected JSON") from None
@@ -400,27 +401,36 @@ _ENVIRONMENT_NAMES = {
 }
 
 
-_MENDS = {
+_FIXES = {
     "corpora": "name your table of chunks and its columns in [corpora.NAME] and [corpora.NAME.columns] "
     "(docs/configuration.md)",
 }
-"""By setting: what to do where it is missing or empty."""
+"""Setting → remedy if it is missing or empty."""
 
 
 def _describe(error: ValidationError) -> str:
-    """The first problem in one sentence: which setting, and what was expected. Values are not repeated."""
+    """Describe the first problem in one sentence: the setting and the expectation, never the value."""
     first = error.errors(include_input=False, include_url=False)[0]
+    if first["loc"][:1] == ("token_keys",):
+        return _describe_keys(*first["loc"][1:2])
     name = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    if first["type"] == "missing" or (first["type"] == "too_short" and name in _MENDS):
-        mend = f": {_MENDS[name]}" if name in _MENDS else ""
-        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{mend}"
+    if first["type"] == "missing" or (first["type"] == "too_short" and name in _FIXES):
+        remedy = f": {_FIXES[name]}" if name in _FIXES else ""
+        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
     if first["type"] == "extra_forbidden":
         return f"the setting {name} is not known (docs/configuration.md has them all)"
     message = _expectation(first["type"], first["msg"], first.get("ctx", {}))
-    if message.startswith(f"{name}."):  # it says itself which one of the table
+    if message.startswith(f"{name}."):  # the message names the setting itself
         return f"the setting {message}"
     return f"the setting {name}: {message}" if name else message
 
+
+def _describe_keys(kid: str | int = "") -> str:
+    named = f".{kid}" if kid and is_showable(str(kid)) else ""
+    return f"the setting token_keys{named} ({PREFIX}TOKEN_KEYS): expected {'a string' if named else _KEYS}"
+
+
+_KEYS = 'the id of each key and the key, {"ID": "KEY"}'
 
 _WORDS = {
     "Input should be a valid boolean": "expected true or false",
@@ -432,7 +442,7 @@ _WORDS = {
 
 
 def _expectation(kind: str, message: str, given: dict[str, Any]) -> str:
-    """What was expected, in the words of all our errors instead of pydantic's."""
+    """Return the expectation in the wording of our errors instead of pydantic's."""
     if kind == "too_short":
         return f"expected at least {given['min_length']}"
     if kind == "too_long":

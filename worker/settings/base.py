@@ -1,4 +1,4 @@
-"""What every table of the settings file is made of."""
+"""Base of all tables of the settings file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
-    """Check that the whole of a string matches, and say in words what was expected."""
+    """Return a validator that matches a whole string and describes the expectation in words."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -26,12 +26,12 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 def config_folder() -> Path:
-    """Where ``worker.toml`` and ``schema.sql`` are: in the package, or beside it in a checkout."""
+    """Return the folder of ``worker.toml`` and ``schema.sql``: in the package, or beside it in a checkout."""
     packaged = Path(__file__).parent.parent / "config"
     return packaged if packaged.is_dir() else Path(__file__).parent.parent.parent / "config"
 
 
 class Section(BaseModel):
-    """A table of the TOML file: no unknown keys, never changed after the start."""
+    """A table of the TOML file; frozen, without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

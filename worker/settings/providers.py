@@ -38,7 +38,7 @@ def _expression(text: str) -> str:
 
 
 def _from_environment(value: Any) -> Any:
-    """A header's value, of which `env:NAME` at the end stands for a variable."""
+    """Replace `env:NAME` at the end of a header's value by the variable."""
     named = re.fullmatch(r"(.* )?env:(\w+)", value) if isinstance(value, str) else None
     if named is None:
         return value
@@ -48,7 +48,7 @@ def _from_environment(value: Any) -> Any:
 
 
 def _sendable(name: str) -> str:
-    # `Host` would ask another site than the one that was checked; the others belong to the connection.
+    # `Host` would select another site than the checked one; the others belong to the connection.
     if name.lower() in {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}:
         raise ValueError("expected another header")
     return name
@@ -60,6 +60,27 @@ def _printable(value: SecretStr) -> SecretStr:
     return value
 
 
+def _is_http(url: str) -> bool:
+    try:
+        parts, _ = urlsplit(url), urlsplit(url).port
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _service(example: str) -> AfterValidator:
+    """Check for the URL of a server; it is not repeated, because it may hold a password."""
+
+    def check(url: str) -> str:
+        if not _is_http(url):
+            raise ValueError(f"expected an http or https URL, like {example}")
+        return url
+
+    return AfterValidator(check)
+
+
+BaseURL = Annotated[str, _service("http://localhost:8000/v1")]
+RerankURL = Annotated[str, _service("http://localhost:8081/rerank")]
 JMESPath = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_expression)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$"), AfterValidator(_sendable)]
 MaxBytes = Annotated[int, Field(ge=1000, le=100_000_000)]
@@ -67,7 +88,7 @@ HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterVali
 
 
 class EmbedderSettings(Section):
-    """Where text becomes vectors: for the command line, and for jobs that carry text.
+    """The embedder of texts: for the command line, and for jobs that carry text.
 
     Attributes:
         kind: `lexical`: offline and deterministic, by shared words, not by meaning. `openai`: any server with
@@ -87,7 +108,7 @@ class EmbedderSettings(Section):
     kind: Literal["lexical", "openai"] = "lexical"
     model: str = "text-embedding-3-small"
     version: str = "1"
-    base_url: str | None = None
+    base_url: BaseURL | None = None
     api_key: SecretStr | None = None
     send_dimensions: bool = True
     batch_size: int = Field(64, ge=1, le=2048)
@@ -97,7 +118,7 @@ class EmbedderSettings(Section):
 
 
 class LanguageModelSettings(Section):
-    """What answers questions, words queries anew, and judges passages.
+    """The language model that answers questions, rewrites queries and judges passages.
 
     Attributes:
         kind: `none`: answers are sentences of the sources. `openai`: any server with OpenAI's API (extra `llm`).
@@ -108,7 +129,7 @@ class LanguageModelSettings(Section):
         max_output_tokens: Most tokens of one answer.
         tokenizer: The model's `tokenizer.json`, to count tokens (extra `tokenizer`). Default: a quarter of the UTF-8
             bytes.
-        prompt_cache_retention: How long the provider caches the beginning of a prompt. Default: the provider's.
+        prompt_cache_retention: Time for which the provider caches the beginning of a prompt. Default: the provider's.
         timeout_seconds: Time for one call with its retries, up to the last byte. A longer `Retry-After` makes the job
             `Unavailable` at once. Keep it below `worker.soft_time_limit_seconds`.
         max_retries: Retries after 429, 5xx and lost connections, within the time.
@@ -119,7 +140,7 @@ class LanguageModelSettings(Section):
     kind: Literal["none", "openai"] = "none"
     api: Literal["responses", "chat"] = "responses"
     model: str = "gpt-5-mini"
-    base_url: str | None = None
+    base_url: BaseURL | None = None
     api_key: SecretStr | None = None
     max_output_tokens: int = Field(1024, ge=16, le=100_000)
     tokenizer: str | None = None
@@ -130,7 +151,7 @@ class LanguageModelSettings(Section):
 
 
 class PriceSettings(Section):
-    """What a million tokens of a model cost, or a million search units, as decimal numbers.
+    """Price of a million tokens of a model, or of a million search units, as decimal numbers.
 
     Attributes:
         input: A million input tokens.
@@ -152,13 +173,13 @@ class PriceSettings(Section):
 
 
 class RerankerSettings(Section):
-    """What rereads candidates, for profiles that rerank over HTTP or in this process.
+    """The reranker, for profiles that rerank over HTTP or in this process.
 
-    Without one finite score per candidate in time, the fused order stands; a refused request is a misconfiguration.
+    Without one finite score per candidate in time, the fused order is kept; a refused request is a misconfiguration.
     Costs are read from `meta.billed_units.search_units` (Cohere) or `usage.total_tokens` (Jina, vLLM, Infinity).
 
     Attributes:
-        url: For `rerank = "http"`: the URL of a `/rerank` API as Cohere, Jina, vLLM, TEI and Infinity have it.
+        url: For `rerank = "http"`: the URL of a `/rerank` API, as of Cohere, Jina, vLLM, TEI or Infinity.
         model: `http`: sent if set. `cross_encoder`: a model of `sentence-transformers` (extra `rerank`), or its folder.
         api_key: API key, sent as `Authorization: Bearer`. Set it in the environment.
         timeout_seconds: Time for one call, up to the last byte.
@@ -167,7 +188,7 @@ class RerankerSettings(Section):
             not followed.
     """
 
-    url: str | None = None
+    url: RerankURL | None = None
     model: str = ""
     api_key: SecretStr | None = None
     timeout_seconds: Seconds = 10.0
@@ -176,7 +197,7 @@ class RerankerSettings(Section):
 
 
 class RemoteFields(Section):
-    """Where a result's parts are: JMESPath expressions, applied to each result.
+    """Fields of a result: JMESPath expressions, applied to each result.
 
     Attributes:
         title: The title.
@@ -196,7 +217,7 @@ class RemoteFields(Section):
 
 
 class RemoteSettings(Section):
-    """A service that finds things elsewhere: asked by one GET, answers JSON.
+    """A remote source: a search service, queried by one GET, that answers JSON.
 
     Attributes:
         url: URL of the search, with `{query}` and optionally `{k}` in the query string; both are percent-encoded.
@@ -224,15 +245,12 @@ class RemoteSettings(Section):
     @field_validator("url")
     @classmethod
     def _is_a_template(cls, url: str) -> str:
-        try:
-            parts, _ = urlsplit(url), urlsplit(url).port
-        except ValueError:
-            raise ValueError("expected a URL") from None
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.fragment:
-            raise ValueError("expected an http or https URL")
+        if not _is_http(url) or urlsplit(url).fragment:
+            raise ValueError("expected an http or https URL, like https://search.example.org/api?q={query}")
+        parts = urlsplit(url)
         if parts.username is not None or parts.password is not None:
             raise ValueError("expected no password in it; put it into headers")
-        # Elsewhere a question could choose the host or the path.
+        # In other places a question could change the host or the path.
         if "{query}" not in parts.query or re.search(r"[{}]", parts.netloc + parts.path):
             raise ValueError("expected {query}, and {k} if there is one, behind the question mark")
         if re.search(r"[{}]", parts.query.replace("{query}", "").replace("{k}", "")):

@@ -19,7 +19,7 @@ Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
 
 
 class DefaultSearch(Section):
-    """A corpus that a hybrid retrieval asks unless its job says otherwise.
+    """A corpus that a hybrid retrieval searches by default.
 
     Attributes:
         corpus: Name of a corpus.
@@ -31,14 +31,16 @@ class DefaultSearch(Section):
 
 
 class HybridSettings(Section):
-    """How `retrieve_hybrid` searches.
+    """Settings of `retrieve_hybrid`.
 
     Attributes:
         searches: Corpora, and chunks of each, that a job without `searches` reads.
-        extra: By corpus: how many more than `top_k` the primary and the sparse leg fetch. Default: 2.
-        extractor: How keywords of a context are found: `strudel` (patterns) or `words` (prose).
+        extra: By corpus: number of chunks beyond `top_k` that the primary and the sparse leg fetch. Default: 2.
+        extractor: Extractor of a context's keywords: `strudel` (patterns) or `words` (prose).
         glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
         deadline_seconds: Time for all legs of a job and their embeddings. A contextual leg that is late is left out.
+        fusion: How the legs of a job without `fusion` are combined: `similarity`, `rrf` or `weighted`
+            (docs/hybrid.md#fusion).
         weights: Weights of the legs for `fusion: weighted`. `retrieval-worker tune` proposes others from feedback
             (docs/runs.md#feedback).
         rrf_weights: Weights of the legs for `fusion: rrf`. Default: all equal.
@@ -49,11 +51,12 @@ class HybridSettings(Section):
     extractor: str = "strudel"
     glossary: str = "glossary.toml"
     deadline_seconds: Seconds = 10.0
+    fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
     weights: Weights = {"primary": 0.6, "contextual": 0.4, "sparse": 0.4}
     rrf_weights: Weights = {}
 
     def weights_of(self, fusion: str) -> dict[str, float]:
-        """Weights of the legs where a job gives none; a leg that is not in them has the method's own default."""
+        """Return the weights of the legs for jobs without weights; a missing leg has the method's own default."""
         weights = {"weighted": self.weights, "rrf": self.rrf_weights}.get(fusion, {})
         return {str(leg): weight for leg, weight in weights.items()}
 
@@ -66,11 +69,11 @@ class HybridSettings(Section):
 
 
 class LegSettings(Section):
-    """One leg of a profile: a kind of search, and what it searches for.
+    """One leg of a profile: a kind of search, and its query.
 
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
-        of: What it searches for.
+        of: Text that it searches for.
         weight: Weight in the fusion.
     """
 
@@ -86,10 +89,10 @@ class LegSettings(Section):
 
 
 class TemporalSettings(Section):
-    """How much it counts that a chunk is recent.
+    """Weight of a chunk's recency.
 
     Attributes:
-        half_life_days: Age at which recency counts half.
+        half_life_days: Age at which recency is halved.
         weight: Weight of recency in the order.
     """
 
@@ -98,7 +101,7 @@ class TemporalSettings(Section):
 
 
 class DiversitySettings(Section):
-    """How a profile keeps an answer from saying one thing many times.
+    """A profile's limits of repetition in an answer.
 
     Attributes:
         relevance: λ of maximal marginal relevance; `1`: relevance alone.
@@ -110,7 +113,7 @@ class DiversitySettings(Section):
 
 
 class ProfileSettings(Section):
-    """How to search: legs, fused, refined.
+    """A search profile: legs, fusion, refinement.
 
     Attributes:
         legs: Searches to fuse. A leg that fails is left out, unless it searches for the question.
@@ -120,8 +123,8 @@ class ProfileSettings(Section):
         hyde: Hypothetical answers that the language model writes; needs a leg `of` it.
         variants: Rewordings that the language model writes; needs a leg `of` it.
         rerank: Reranker of the candidates. `cross_encoder` needs the extra `rerank`.
-        temporal: How much recency counts.
-        diversity: How repetition is avoided.
+        temporal: Weight of recency.
+        diversity: Limits of repetition.
     """
 
     legs: list[LegSettings] = Field(min_length=1, max_length=8)
@@ -143,17 +146,17 @@ class ProfileSettings(Section):
 
 
 class ModeSettings(Section):
-    """What a question is for: where it looks, how, and what the model is told.
+    """A mode of questions: its corpora, its profile and its instructions.
 
     Attributes:
-        corpora: Corpus to the most chunks of it; `0`: as many as fit into `k`.
+        corpora: Corpus to its maximum number of chunks; `0`: as many as fit into `k`.
         profile: Name of a profile; a job may name another.
         k: Number of sources.
         instructions: Instructions to the model.
         budget_tokens: Tokens of the context block.
         remote: Remote sources to query as well.
         show_context: Show the model the context that the user works on.
-        history_turns: Turns of the conversation in the context block, where the server keeps none.
+        history_turns: Turns of the conversation in the context block, if the server stores none.
         sections: The answer has headings, and citations name theirs.
         cheatsheet: Text before the sources, the same for every question.
     """
@@ -171,7 +174,7 @@ class ModeSettings(Section):
 
 
 class CacheSettings(Section):
-    """What is found, kept in Redis for callers who ask the same again.
+    """Results cached in Redis for callers who repeat a query.
 
     Attributes:
         tasks: Cached tasks: `retrieve_hybrid` (answers), `run_pipeline` (sources, never answers). Empty: no cache
@@ -179,7 +182,7 @@ class CacheSettings(Section):
         url: Redis of the cache; default that of the results. Set it in the environment: it is a secret.
         entries: Most entries; the oldest are deleted first. All workers of one Redis should agree on it.
         seconds: Lifetime of an entry: the longest that a change can go unseen.
-        timeout_seconds: Longest wait for Redis; then the job goes on without the cache.
+        timeout_seconds: Longest wait for Redis; then the job continues without the cache.
     """
 
     tasks: list[Literal["retrieve_hybrid", "run_pipeline"]] = []

@@ -1,4 +1,4 @@
-"""Settings of who may ask what of which tables, and of how the worker runs."""
+"""Settings of callers, corpora and the worker itself."""
 
 from __future__ import annotations
 
@@ -9,30 +9,37 @@ from pydantic import Field, model_validator
 from worker.core.citations.quoting.budget import STEPS_PER_JOB
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
-# Postgres accepts custom settings of two parts only; anything else would be one of its own.
+# Postgres accepts custom settings of two parts only; other names are its own.
 CustomSetting = Annotated[
     str,
     matching(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", "a setting of two parts in small letters: app.user_id"),
 ]
-# Stands in SQL as 'name'::regconfig, which folds capitals and splits at dots.
+# Used in SQL as 'name'::regconfig, which folds capitals and splits at dots.
 TextSearchConfiguration = Annotated[
     str, matching(r"[a-z_][a-z0-9_]{0,62}", "a text search configuration in small letters: english")
 ]
 
 
 RETRIEVAL_QUEUE, PIPELINE_QUEUE = QUEUES = ("retrieval", "pipeline")
-"""What the contract calls the queues: answers that wait for a language model have one of their own."""
+"""The queues of the contract; answers that wait for a language model have their own."""
+
+_LEAST_KEY_BYTES = 32
+
+
+def is_showable(kid: str) -> bool:
+    """Return whether the id of a key is too short to be an exchanged key."""
+    return len(kid.encode()) < _LEAST_KEY_BYTES
 
 
 class TokenSettings(Section):
-    """How a ``principal_token`` is checked.
+    """The check of a ``principal_token``.
 
     Attributes:
         algorithms: Accepted algorithms: `HS256`, `RS256`, `EdDSA`. Choose RS256 or EdDSA if the worker must not be able
             to sign.
-        audience: Expected `aud` of a token. Change it where several workers share keys but not permissions.
+        audience: Expected `aud` of a token. Change it if several workers share keys but not permissions.
         leeway_seconds: Tolerated difference between clocks.
-        max_token_seconds: How far ahead the `exp` of a token may be; beyond it the job fails as `NotAuthorised`.
+        max_token_seconds: Maximum time from now to a token's `exp`; beyond it the job fails as `NotAuthorised`.
     """
 
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = ["HS256"]
@@ -42,7 +49,7 @@ class TokenSettings(Section):
 
 
 class PrincipalSettings(Section):
-    """Which claim becomes which Postgres setting.
+    """The mapping of claims to Postgres settings.
 
     Attributes:
         owner_claims: Claims that identify the owner of a run, the user's last; they must be in `principal.settings`.
@@ -65,20 +72,20 @@ class PrincipalSettings(Section):
     @model_validator(mode="after")
     def _owner_is_mapped(self) -> PrincipalSettings:
         if self.owner_claim and self.owner_claims:
-            raise ValueError("principal.owner_claim: leave it out where principal.owner_claims is set")
+            raise ValueError("principal.owner_claim: remove it, because principal.owner_claims is set")
         name = "owner_claim" if self.owner_claim else "owner_claims"
         if not self.owners:
-            raise ValueError("principal.owner_claims: name the claims of principal.settings that say whose a run is")
+            raise ValueError("principal.owner_claims: name the claims of principal.settings that identify the owner")
         for claim in self.owners:
             if claim not in self.settings or self.owners.count(claim) > 1:
                 raise ValueError(f"principal.{name}: {claim!r} is not in principal.settings, or there twice")
         if any(setting.startswith("retrieval.") for setting in self.settings.values()):
-            raise ValueError("principal.settings: the settings retrieval.… are the worker's own")
+            raise ValueError("principal.settings: settings named retrieval.… are reserved for the worker")
         return self
 
     @property
     def owners(self) -> list[str]:
-        """The claims that say whose a run is, the user's last; where none are named, tenant and user."""
+        """Return the claims that identify a run's owner, the user's last; by default tenant and user."""
         if self.owner_claim:
             return [self.owner_claim]
         if self.owner_claims:
@@ -88,7 +95,7 @@ class PrincipalSettings(Section):
 
 
 class Columns(Section):
-    """Which column of a corpus's table holds what.
+    """The columns of a corpus's table.
 
     Attributes:
         id: Column of the chunk's id.
@@ -164,7 +171,7 @@ class CorpusSettings(Section):
 
 
 class SearchSettings(Section):
-    """How nearest-neighbour search trades time for recall.
+    """Trade-off of nearest-neighbour search between time and recall.
 
     Attributes:
         over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
@@ -191,7 +198,7 @@ class SearchSettings(Section):
 
 
 class CalibratedWidth(Section):
-    """The least search width of HNSW that brought a caller enough of what exact search finds.
+    """The least search width of HNSW with which a caller's recall reached the goal.
 
     Attributes:
         visible: Share of the corpus that the caller sees.
@@ -207,7 +214,7 @@ class CalibratedWidth(Section):
 
 
 class Calibration(Section):
-    """What `retrieval-worker calibrate` measured on one corpus, by the share of it that a caller sees.
+    """Measurement of `retrieval-worker calibrate` on one corpus, by the share of it that a caller sees.
 
     Attributes:
         rows: Rows of the corpus at the measurement.
@@ -219,7 +226,7 @@ class Calibration(Section):
 
     @property
     def ef_search(self) -> int:
-        """The width that is enough for all who were measured."""
+        """Search width that is enough for all measured callers."""
         return max(point.ef_search for point in self.points)
 
 
@@ -230,7 +237,7 @@ class PoolSettings(Section):
 
     Attributes:
         max_size: Most connections of one process. A prefork process runs one job at a time and uses one.
-        timeout_seconds: How long a job waits for a connection.
+        timeout_seconds: Time for which a job waits for a connection.
     """
 
     max_size: int = Field(4, ge=1, le=64)
@@ -238,11 +245,11 @@ class PoolSettings(Section):
 
 
 class StandbySettings(Section):
-    """What a standby must be to answer searches.
+    """Conditions for searches on a standby.
 
     Attributes:
-        max_lag_seconds: Most replication lag. Beyond it searches read the primary for 15 s. It bounds how long a
-            revoked right remains usable in a search.
+        max_lag_seconds: Most replication lag. Beyond it searches read the primary for 15 s. It limits the time for
+            which a revoked permission still applies in searches.
     """
 
     max_lag_seconds: Seconds = 10.0
@@ -262,7 +269,7 @@ ControlCommand = Literal[
 
 
 class WorkerSettings(Section):
-    """How Celery runs the tasks.
+    """Settings of Celery.
 
     Attributes:
         prefetch_multiplier: Jobs that a process reserves beyond the running one. More: less waiting for Redis, less
@@ -270,11 +277,11 @@ class WorkerSettings(Section):
         soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
             `worker.time_limit_seconds`.
         time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
-        result_expires_seconds: How long Redis keeps a result. Shorter where Redis is small.
+        result_expires_seconds: Time for which Redis keeps a result. Shorter where Redis is small.
         visibility_timeout_seconds: An unacknowledged job is redelivered after this, though its worker lives. Must
             exceed `worker.time_limit_seconds` + `worker.retry_backoff_max_seconds`.
-        max_outage_seconds: How long a job is retried while Postgres, Redis or a provider is away, by the sum of its
-            pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
+        max_outage_seconds: Time for which a job is retried while Postgres, Redis or a provider is unavailable, by the
+            sum of its pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
         retry_backoff_seconds: First pause; it doubles each time, times a random factor of 0.5 to 1.
         retry_backoff_max_seconds: Longest pause.
         max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
@@ -285,7 +292,7 @@ class WorkerSettings(Section):
         send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/operations.md#redis).
-        soft_shutdown_seconds: How long running jobs may take to finish after SIGQUIT (docs/operations.md#stop).
+        soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
     """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)
@@ -309,19 +316,19 @@ class WorkerSettings(Section):
     def _no_settings_of_before(cls, values: Any) -> Any:
         if isinstance(values, dict) and "max_retries" in values:
             raise ValueError(
-                "worker.max_retries: not a setting any more: worker.max_outage_seconds says for how long a job is tried"
+                "worker.max_retries: no longer a setting: worker.max_outage_seconds limits the time of retries"
             )
         if isinstance(values, dict) and "transport" in values:
             values = dict(values)
             if values.pop("transport") != "reliable":
-                raise ValueError("worker.transport: not a setting any more: remove it (there is one transport)")
+                raise ValueError("worker.transport: no longer a setting: remove it (there is one transport)")
         return values
 
     @model_validator(mode="after")
     def _limits_nest(self) -> WorkerSettings:
         if self.soft_time_limit_seconds >= self.time_limit_seconds:
             raise ValueError("worker.soft_time_limit_seconds: expected less than time_limit_seconds")
-        # Otherwise a job still running would be handed to a second worker.
+        # Otherwise a running job would be delivered to a second worker.
         if self.visibility_timeout_seconds <= self.time_limit_seconds + self.retry_backoff_max_seconds:
             raise ValueError(
                 "worker.visibility_timeout_seconds: expected more than time_limit_seconds + retry_backoff_max_seconds"
@@ -330,7 +337,7 @@ class WorkerSettings(Section):
 
 
 class Limits(Section):
-    """Bounds of what a job may hold; beyond them it is `InvalidJob`.
+    """Limits of a job's size; beyond them it fails as `InvalidJob`.
 
     They bound memory: the greatest message takes at most 200 MB of a worker's main process. The defaults have room for
     64 embeddings as JSON (1.1 MB, 49,000 values) and for a citations document of 10,000 records (12.2 MB as base64).
@@ -358,7 +365,7 @@ class Limits(Section):
 
 
 class ArtifactSettings(Section):
-    """Where the files of runs are kept.
+    """Store of the files of runs.
 
     Attributes:
         url: A folder, or a URL that fsspec knows (`s3://bucket/prefix`). Workers on several machines need a shared one.
@@ -371,9 +378,9 @@ class VerifySettings(Section):
     """The check of recorded runs against their corpora.
 
     Attributes:
-        every_minutes: How often `celery beat` has recorded runs checked; `0`: never.
+        every_minutes: Interval of the checks that `celery beat` starts; `0`: no checks.
         batch: Runs per check, those checked longest ago first.
-        principal: Claims that the check runs with. They must see all that was recorded: what they can't see counts as
+        principal: Claims that the check runs with. They must be able to see all recorded chunks: hidden ones count as
             missing.
     """
 
@@ -399,12 +406,12 @@ class MetricsSettings(Section):
 
     @property
     def on(self) -> bool:
-        """Whether anything is counted."""
+        """True if metrics are enabled."""
         return bool(self.port or self.folder)
 
 
 class LogSettings(Section):
-    """What is logged, and in which form.
+    """Level and format of logs.
 
     Attributes:
         level: Least level. The events `job done` and `job failed` are of level INFO.

@@ -1,7 +1,7 @@
-"""What the database says of itself: that the worker's role can't see past the policies, and how corpora are typed.
+"""Inspection of the database: the worker's role can't bypass the policies, and the corpora's column types.
 
 Checked in full once per process, before the first job, and again where a read finds that something has changed since
-(`worker.adapters.postgres.row_security`). Whatever would let a row out that the policies hide stops the start.
+(`worker.adapters.postgres.row_security`). Anything that could return a row that the policies hide stops the start.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusTypes:
-    """What the database knows of a corpus's tables.
+    """Types and storage of a corpus's tables.
 
     Attributes:
         id: type of the id column, as Postgres names it (``text``, ``bigint``, ``uuid``); below a domain, of its base.
         document_id: type of the document id column.
         storage: oids of the tables that hold the rows (below a view, the leaves of a partitioned table).
         documents_storage: the same of the table of documents.
-        protection: what every read of the corpus checks.
+        protection: the conditions that every read of the corpus checks.
         columns: column → its type.
-        embedding: what the embeddings are stored as: ``vector`` or ``halfvec``.
+        embedding: type of the stored embeddings: ``vector`` or ``halfvec``.
     """
 
     id: str
@@ -56,11 +56,11 @@ class CorpusTypes:
     embedding: str = "vector"
 
     def index(self, wanted: str) -> str:
-        """What the HNSW index is over, as the settings want it: of a column of halfvec there is no other."""
+        """Return the type that the HNSW index holds: as in the settings, but always ``halfvec`` for such a column."""
         return "halfvec" if self.embedding == "halfvec" else wanted
 
 
-# Who the worker is, and every role whose rights it can use (it may SET ROLE to them, inherited or not).
+# The worker's role, and every role whose privileges it can use (by SET ROLE, inherited or not).
 _ROLE = """
 SELECT rolname, quote_ident(rolname), rolsuper, rolbypassrls,
        ARRAY(SELECT m.oid FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'MEMBER')),
@@ -165,11 +165,11 @@ SELECT p.oid, 'function', p.prosecdef, n.nspname || '.' || p.proname
 
 
 _TEXT, _VECTOR = ColumnType("text"), ColumnType("vector")
-"""What a column is taken for that is not there, until the problem is told."""
+"""Types assumed for a missing column until its problem is reported."""
 
 _OR_PUBLIC = " (and add policies), or declare the corpus public = true"
 _OR_MIGRATE = ", or run 'retrieval-worker migrate', which does it"  # config/records.sql; they are no corpus
-"""What else mends a table without row-level security."""
+"""Other ways to fix a table without row-level security."""
 
 
 def inspect(
@@ -178,13 +178,13 @@ def inspect(
     """Check the role and every corpus; return the types of each corpus's keys.
 
     Args:
-        connection: as the worker's role.
-        corpora: as in the settings.
-        try_reads: also read no row of each corpus, which waits for a moment where a table is locked.
+        connection: a connection of the worker's role.
+        corpora: the corpora of the settings, by name.
+        try_reads: also run a read of no rows on each corpus, which waits a moment for a locked table.
 
     Raises:
-        SettingsError: the role could see past row-level security, or a corpus is not there, not readable,
-            not protected though it isn't public, or lacks a mapped column. All problems are named.
+        SettingsError: the role could bypass row-level security, or a corpus is missing, not readable, neither protected
+            nor public, or lacks a mapped column. The message names all problems.
     """
     problems: list[str] = []
     role = _check_role(connection, problems)
@@ -219,7 +219,7 @@ def inspect(
 
 
 def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Role:
-    """Note what is wrong with the role."""
+    """Add the role's problems to ``problems``; return the role."""
     row = connection.execute(_ROLE).fetchone()
     if row is None:
         raise SettingsError("the database does not know the role that is connected")
@@ -243,7 +243,7 @@ def _check_relation(
     role: Role,
     problems: list[str],
 ) -> dict[str, ColumnType] | None:
-    """Note what is wrong with a table or view; return its columns' types, or None if it can't be read."""
+    """Add the problems of a table or view; return its columns' types, or None if it can't be read."""
     schema = hidden_schema(connection, table)
     if schema is not None:
         problems.append(f"{label}: the worker's role may not use the schema of {table}: {usage(schema, role)}")
@@ -319,7 +319,7 @@ def _check_below(
     problems: list[str],
     otherwise: str = _OR_PUBLIC,
 ) -> None:
-    """A table or view under a corpus's view, or one of the worker's own: policies must bind the worker there too."""
+    """Check a table or view below a corpus's view, or one of the worker's own: policies must bind the worker there."""
     row = connection.execute(_RELATION, (oid,)).fetchone()
     if row is None:
         return
@@ -330,7 +330,7 @@ def _check_below(
 
 
 def _check_records(connection: psycopg.Connection[Any], role: Role, problems: list[str]) -> None:
-    """Note what is wrong with the worker's own tables; that there are none is no problem of a start."""
+    """Add the problems of the worker's own tables; missing tables are no problem at the start."""
     schema = hidden_schema(connection, RECORDS[0])
     if schema is not None:
         problems.append(
@@ -345,7 +345,7 @@ def _check_records(connection: psycopg.Connection[Any], role: Role, problems: li
 def _unreadable(
     connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings], role: Role
 ) -> Iterator[str]:
-    """Read no row of each corpus: some rights show only then, on single columns and on what a view reads."""
+    """Read no row of each corpus: only this shows missing privileges on single columns and on what a view reads."""
     for name, corpus in corpora.items():
         columns = [*corpus.columns.model_dump(exclude_none=True).values(), *corpus.metadata_columns.values()]
         reads = {corpus.table: columns}
@@ -382,7 +382,7 @@ def _check_documents(
 
 
 def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Protection:
-    """What every read of a corpus checks; it was found safe just now."""
+    """Return the conditions that every read of a corpus checks; the corpus was just found safe."""
     tables: list[str] = []
     views: list[str] = []
     below: list[int] = []
@@ -391,7 +391,7 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
     for name in names:
         quoted = identifier(name).as_string(connection)
         if hidden_schema(connection, name) is not None:
-            continue  # told already
+            continue  # already reported
         row = connection.execute(_RELATION, (oid_of(connection, quoted),)).fetchone()
         if row is None or row[1] != "v":
             tables.append(quoted)
@@ -423,11 +423,11 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, Co
 
 
 def _language(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[str]:
-    """A language that is not there keeps a corpus from full-text search."""
+    """Report a missing text search configuration, without which full-text search fails."""
     if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
         yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"
 
 
 def identifier(name: str) -> sql.Identifier:
-    """A table's name from settings (``schema.table`` or ``table``), quoted."""
+    """Quote a table's name from settings (``schema.table`` or ``table``)."""
     return sql.Identifier(*name.split("."))

@@ -1,4 +1,4 @@
-"""Which recorded runs are to be checked against their corpora, and what the last check of each found."""
+"""Recorded runs that are due for a check against their corpora, and the result of each run's last check."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class StoredRun:
 
     Attributes:
         key: the worker's own number of the run.
-        subject_id, run_id: its name among those of its owner.
-        pins: in the order in which they were recorded.
-        last: verdict → pins as the last check found them; None if it never was checked.
+        subject_id, run_id: its name, unique to its owner.
+        pins: its pins, in the order of recording.
+        last: verdict → number of pins, from the last check; None if never checked.
     """
 
     key: int
@@ -49,7 +49,7 @@ SELECT r.id, r.subject_id, r.run_id, c.counts
  ORDER BY r.id LIMIT %(limit)s
 """
 
-# New runs first, then those checked longest ago; two small look-ups by index instead of a sort of all.
+# New runs first, then those checked longest ago; two small index lookups instead of a sort of all.
 _SELECT_DUE = b"""
 (SELECT r.id, r.subject_id, r.run_id, NULL::jsonb
    FROM retrieval.runs r WHERE NOT EXISTS (SELECT FROM retrieval.run_checks c WHERE c.run = r.id)
@@ -80,17 +80,17 @@ SELECT run, 'drifted', counts FROM unnest(%(drifted)s::bigint[], %(drift)s::json
 
 
 class Checks:
-    """Runs to check, and what was found.
+    """Runs to check, and the results of checks.
 
     Args:
-        database: where they are.
+        database: the database that holds them.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def count(self, owner: str | None, subject_id: str | None, run_id: str | None) -> int:
-        """How many runs there are; see `next`."""
+        """Return the number of runs; see `next`."""
         values = {"owner": owner, "subject_id": subject_id, "run_id": run_id}
         ((row,),) = self._read(owner, [(_COUNT, values)])
         return int(row[0])
@@ -98,18 +98,18 @@ class Checks:
     def next(
         self, owner: str | None, subject_id: str | None, run_id: str | None, after: int, limit: int
     ) -> list[StoredRun]:
-        """The first ``limit`` runs beyond ``after``: of one owner (None: of all), of one subject, of one name."""
+        """Return the first ``limit`` runs after ``after``: of one owner (None: all), one subject, one name."""
         values = {"owner": owner, "subject_id": subject_id, "run_id": run_id, "after": after, "limit": limit}
         (rows,) = self._read(owner, [(_SELECT_NEXT, values)])
         return self._with_pins(owner, rows)
 
     def due(self, limit: int) -> list[StoredRun]:
-        """The ``limit`` runs of all owners that were checked longest ago, or never."""
+        """Return the ``limit`` runs of all owners that were never checked, or longest ago."""
         (rows,) = self._read(None, [(_SELECT_DUE, {"limit": limit})])
         return self._with_pins(None, rows)
 
     def note(self, owner: str | None, found: Sequence[tuple[StoredRun, Mapping[str, int]]]) -> None:
-        """Keep what a check found; where it is other than the last time, as an event of the run, too."""
+        """Store the results of checks; a result that differs from the last also becomes an event of the run."""
         drifted = [(run.key, Jsonb(counts)) for run, counts in found if counts != (run.last or _unchanged(run))]
         values = {
             "runs": [run.key for run, _ in found],

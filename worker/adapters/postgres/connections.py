@@ -1,6 +1,6 @@
-"""Connections to Postgres on which nothing waits for ever, whatever happens to the link or to the other end.
+"""Connections to Postgres on which every wait has a limit, whatever fails: the network or the server.
 
-A link that dies without a word (a cable, a firewall that forgets, a frozen server) looks like a slow answer. Three
+A connection that dies silently (a cable, a firewall that drops it, a frozen server) looks like a slow answer. Three
 things end the wait: TCP's own (`LINK`), which sees a peer that no longer acknowledges; the server's limits of a
 statement, a lock and an idle transaction; and `PatientConnection`, for a peer that acknowledges and never answers.
 """
@@ -33,13 +33,13 @@ LINK = {
     # Milliseconds that sent bytes may stay unacknowledged.
     "tcp_user_timeout": "10000",
 }
-"""libpq's settings of a connection, where DATABASE_CONNECTION_STRING says nothing else."""
+"""libpq's settings of a connection, unless DATABASE_CONNECTION_STRING sets them."""
 
 LIMITS = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": "30s", "statement_timeout": "30s"}
-"""What a session sets for itself where its role has no limit; `retrieval-worker migrate` sets the same on the role."""
+"""Limits that a session sets where its role has none; `retrieval-worker migrate` sets the same on the role."""
 
 CHECK_SECONDS = 2.0
-"""How long an idle connection may take to show that it is alive."""
+"""Seconds that an idle connection may take to answer a liveness check."""
 
 _FRESH_SECONDS = 1.0
 _LIMIT = "set_config('{0}', CASE current_setting('{0}') WHEN '0' THEN '{1}' ELSE current_setting('{0}') END, false)"
@@ -47,21 +47,21 @@ _SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.i
 
 
 def conninfo(dsn: str) -> str:
-    """A connection string with `LINK` in it; what the string says itself stays.
+    """Add `LINK` to a connection string; the string's own settings win.
 
     Raises:
-        psycopg.ProgrammingError: it is no libpq connection string or URI.
+        psycopg.ProgrammingError: not a libpq connection string or URI.
     """
     stated = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
     return make_conninfo(**{**LINK, **stated})
 
 
 class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that waits for an answer so long and no longer.
+    """A connection that waits a limited time for an answer.
 
     Attributes:
-        patience: seconds for one answer; then the connection is closed, because nobody knows what may still come.
-        used_at: when it last answered a job, by `time.monotonic`.
+        patience: seconds for one answer; then the connection is closed, because a late answer could still arrive.
+        used_at: time of its last answer to a job, by `time.monotonic`.
     """
 
     patience: float = CHECK_SECONDS
@@ -71,7 +71,7 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         """Wait for an answer of the server; see `psycopg.Connection.wait`.
 
         Raises:
-            psycopg.OperationalError: there was none in time.
+            psycopg.OperationalError: no answer in time.
         """
         try:
             return super().wait(gen, interval, self.patience if timeout is None else timeout)
@@ -81,17 +81,17 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def check(connection: PatientConnection) -> None:
-    """Ask a connection that the pool is about to give whether it lives, unless it was used a moment ago.
+    """Check that a connection that the pool is about to hand out is alive, unless it was just used.
 
     Raises:
-        psycopg.OperationalError: it does not.
+        psycopg.OperationalError: it is dead.
     """
     if time.monotonic() - connection.used_at > _FRESH_SECONDS:
         connection.execute(b"")
 
 
 def configure(connection: PatientConnection) -> None:
-    """What each new connection of the pool is told once."""
+    """Configure a new connection of the pool."""
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
     connection.adapters.register_loader("jsonb", _Jsonb)
@@ -99,7 +99,7 @@ def configure(connection: PatientConnection) -> None:
 
 
 class _Jsonb(Loader):
-    """Psycopg's own loader would copy each value twice."""
+    """A loader of jsonb; psycopg's own would copy each value twice."""
 
     format = Format.BINARY
 

@@ -1,4 +1,4 @@
-"""Connections, and the one way to read: in a read-only transaction that states who asks."""
+"""Connections, and the only way to read: a read-only transaction that states the caller."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Statement = tuple[bytes, Mapping[str, Any]]
     Row = tuple[Any, ...]
 
-# Classes of SQLSTATE that pass by themselves: connection lost, out of resources, told to stop, the server
-# shutting down or starting, serialization, a read-only standby.
+# Transient SQLSTATE classes: connection lost, out of resources, query cancelled, the server shutting down or starting,
+# serialization failure, a read-only standby.
 _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
@@ -43,16 +43,16 @@ _OTHER_DIMENSIONS = (
     f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets "
     "it"
 )
-# 22000 is pgvector's, where two vectors are compared of which one has another length. The worker's own statements cast
-# nothing that was not checked before.
+# 22000 is pgvector's, raised where vectors of different lengths are compared. The worker's own statements cast only
+# checked values.
 _OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}
-"""By SQLSTATE: what is wrong with what is stored, or with the policies."""
+"""SQLSTATE → the problem with stored values or with the policies."""
 
 OWNER_SETTING = "retrieval.owner"
-"""States whose records a transaction reads or writes; the policies in config/records.sql read it."""
+"""Setting with the owner whose records a transaction reads or writes; the policies in config/records.sql read it."""
 
 _AUDIT_SETTING = "retrieval.audit"
-"""States that records of all owners are checked; read by the same policies."""
+"""Setting that allows the check of all owners' records; the same policies read it."""
 
 _VARIABLE = "DATABASE_CONNECTION_STRING"
 _CANCEL_SECONDS = 2.0
@@ -65,7 +65,7 @@ _COMMIT = sql.SQL("COMMIT")
 
 
 class Reader(Protocol):
-    """Where callers' statements are run: `Database`, or what stands in front of several."""
+    """The reader of callers' statements: `Database`, or one in front of several."""
 
     def read(
         self,
@@ -84,7 +84,7 @@ class Database:
 
     Args:
         settings: the worker's settings.
-        lifetime_seconds: how old a connection gets.
+        lifetime_seconds: maximum age of a connection.
 
     Raises:
         SettingsError: the role or a corpus is set up so that rows could leak; see `catalog.inspect`.
@@ -115,7 +115,7 @@ class Database:
         self._pool.open()
 
     def types_now(self) -> Mapping[str, CorpusTypes]:
-        """What `types` would be if the process began now; raises as `check` does."""
+        """Inspect the corpora's types again; raises as `check` does."""
         return check(self._settings, try_reads=False)
 
     def read(
@@ -129,23 +129,23 @@ class Database:
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction, in one round trip.
 
-        The transaction first checks that policies decide what it reads, and ends where they do not.
+        The transaction first checks that policies apply to what it reads, and fails if they do not.
 
         Args:
-            principal: who asks.
+            principal: the caller.
             statements: each with its parameters.
-            timeout_seconds: for each statement, where that is less than the settings say.
-            searches: how many of the statements may each take all of that time; the whole is waited for as long.
-            corpora: names of those that are read; default all.
+            timeout_seconds: time limit of each statement, where it is below that of the settings.
+            searches: number of statements that may each take that time; the total wait is their sum.
+            corpora: names of the corpora read; default all.
 
         Returns:
             The rows of each statement.
 
         Raises:
-            Unavailable: Postgres is away (a dead pooled connection is replaced and tried once more).
-            TimedOut: the statement ran into its time limit.
-            SettingsError: a right, a table or a column is missing; or rows could leak, see `catalog.inspect`.
-            InternalError: anything else; the SQLSTATE is named, never a value.
+            Unavailable: Postgres does not answer (a dead pooled connection is replaced and retried once).
+            TimedOut: the statement reached its time limit.
+            SettingsError: a privilege, a table or a column is missing; or rows could leak, see `catalog.inspect`.
+            InternalError: anything else; the message has the SQLSTATE, never a value.
         """
         seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
@@ -155,16 +155,16 @@ class Database:
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
 
-        Safe to repeat: a record that is there already is left as it is. Raises as `read` does.
+        Idempotent: an existing record is left unchanged. Raises as `read` does.
         """
         return self._with_one_retry([(OWNER_SETTING, owner)], statements, self._timeout_seconds, write=True)
 
     def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
-        """The same, reading only."""
+        """Read records of one owner; otherwise as `write`."""
         return self._with_one_retry([_READ_ONLY, (OWNER_SETTING, owner)], statements, self._timeout_seconds)
 
     def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
-        """The same on the records of every owner, for checks that tell nobody what a record holds."""
+        """Run statements on the records of all owners, for checks that reveal no record's content."""
         settings = [(_AUDIT_SETTING, "on")] if write else [_READ_ONLY, (_AUDIT_SETTING, "on")]
         return self._with_one_retry(settings, statements, self._timeout_seconds, write=write)
 
@@ -177,22 +177,21 @@ class Database:
         *,
         write: bool = False,
     ) -> list[list[Row]]:
-        """Run statements on corpora, or on the records where none are given."""
+        """Run statements on corpora, or on the records if ``corpora`` is None."""
         with translated_errors():
             try:
                 return self._run(settings, statements, patience, write, self._protections(corpora))
             except PoolTimeout:
                 raise
             except psycopg.errors.UndefinedObject:
-                # Something is not as the last full check found it: the next says what is wrong, or that all is well.
+                # The database changed since the last full check: a new one names the problem or finds none.
                 self.types = check(self._settings, try_reads=False)
-                return self._run(settings, statements, patience, write, self._protections(corpora))
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise
-                # Most often a pooled connection that died unnoticed (a restart, a failover).
+                # Usually a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
-                return self._run(settings, statements, patience, write, self._protections(corpora))
+            return self._run(settings, statements, patience, write, self._protections(corpora))
 
     def _protections(self, corpora: Collection[str] | None) -> tuple[Protection, ...]:
         return (OF_RECORDS,) if corpora is None else tuple(self.types[name].protection for name in corpora)
@@ -207,9 +206,9 @@ class Database:
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
             try:
-                # The server ends the statement first, if it can still be heard.
+                # The server ends the statement first, if the connection is alive.
                 connection.patience = patience + CHECK_SECONDS
-                # A pipeline is one transaction without being told: for reading, nothing opens and closes it.
+                # A pipeline is one implicit transaction: reading needs no BEGIN and COMMIT.
                 with connection.pipeline():
                     if write:
                         connection.execute(_BEGIN_WRITE, prepare=True)
@@ -222,8 +221,8 @@ class Database:
             except psycopg.OperationalError:
                 if connection.info.transaction_status != TransactionStatus.ACTIVE:
                     raise
-                # A signal (a soft time limit) ended the wait in the middle of an answer; psycopg can't leave its
-                # pipeline there, and says only that. Tell the server; the pool replaces the connection.
+                # A signal (a soft time limit) interrupted the wait; psycopg can't leave its pipeline then, and its
+                # error says only that. Cancel the query; the pool replaces the connection.
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
             finally:
@@ -237,7 +236,7 @@ class Database:
         settings: Iterable[tuple[str, str]],
         protections: tuple[Protection, ...],
     ) -> None:
-        """State the caller, and that nothing may be written, until this transaction ends; check that policies apply."""
+        """Set the caller and read-only mode for this transaction; check that policies apply."""
         values = dict([_timeout(self._timeout_seconds), *settings])
         connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
         # A statement of its own: it may wait for a lock, and time limits hold from the next statement on.
@@ -251,7 +250,7 @@ class Database:
 
 
 def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
-    """Of a statement that has any; `description` would say so, too, but makes an object for each column."""
+    """Fetch a statement's rows, if it returns any; `description` would create an object for each column."""
     return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
 
 
@@ -261,14 +260,14 @@ def _timeout(seconds: float) -> tuple[str, str]:
 
 @cache
 def _setting(names: tuple[str, ...]) -> bytes:
-    """The statement that sets these until the end of the transaction; names are of the worker's settings, so few."""
+    """Compose the statement that sets these for the transaction; the names come from the settings, so they are few."""
     calls = [sql.SQL("set_config({}, %s, true)").format(name) for name in names]
     return (sql.SQL("SELECT ") + sql.SQL(", ").join(calls)).as_bytes(None)
 
 
 @cache
 def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
-    """The statement that ends the transaction where policies do not decide what it reads; None: there is no such."""
+    """Compose the statement that fails the transaction where policies do not apply; None without any to check."""
     checked = tuple(one for one in protections if one != UNPROTECTED)
     return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
 
@@ -278,11 +277,11 @@ def check(settings: Settings, *, at_start: bool = False, try_reads: bool = True)
 
     Args:
         settings: the worker's settings.
-        at_start: whether a host that nobody knows is a mistake in the settings; later it is a resolver's outage.
+        at_start: treat an unknown host as an error in the settings; later it counts as a resolver's outage.
         try_reads: see `catalog.inspect`.
 
     Raises:
-        SettingsError: they are set up so that rows could leak, see `catalog.inspect`; or Postgres lets nobody in so.
+        SettingsError: rows could leak, see `catalog.inspect`; or Postgres refuses the connection.
         Unavailable: Postgres does not answer.
     """
     dsn = settings.database_connection_string.get_secret_value()
@@ -294,10 +293,10 @@ def check(settings: Settings, *, at_start: bool = False, try_reads: bool = True)
 
 @contextlib.contextmanager
 def connected(dsn: str) -> Iterator[PatientConnection]:
-    """A connection of one's own, in autocommit, for a few questions.
+    """Open a connection of its own, in autocommit, for a few queries.
 
     Raises:
-        SettingsError: Postgres lets nobody in so.
+        SettingsError: Postgres refuses the connection.
         psycopg.Error: see `translated_errors`.
     """
     try:
@@ -318,7 +317,7 @@ def _refused(dsn: str) -> SettingsError | None:
 
 @contextlib.contextmanager
 def translated_errors() -> Iterator[None]:
-    """Psycopg's errors as ours. Their text may quote values, so only the SQLSTATE is passed on."""
+    """Translate psycopg's errors to the worker's. Their text may quote values, so only the SQLSTATE is passed on."""
     try:
         yield
     except PoolTimeout:
@@ -343,7 +342,7 @@ def _translate(error: psycopg.Error) -> Exception:
 
 
 def _translate_from_the_driver(error: psycopg.Error) -> Exception:
-    """No SQLSTATE: the failure is libpq's or psycopg's own. Operational ones are of the network."""
+    """Translate an error without SQLSTATE, of libpq or psycopg. Operational errors are network failures."""
     if isinstance(error, psycopg.OperationalError):
         return Unavailable("Postgres is away")
     if isinstance(error, psycopg.ProgrammingError):

@@ -1,4 +1,4 @@
-"""Which chunks of recorded answers were used, as their owners say."""
+"""Feedback on recorded answers: the chunks that their owners report as used."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from worker.adapters.postgres.database import Database, Row
-    from worker.contract import RunName, RunRef
+    from worker.contract.jobs import RunRef
+    from worker.contract.run_jobs import RunName
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was made of one chunk of one record.
+    """Feedback on one chunk of one record.
 
     Attributes:
-        task, step: which record of the run.
-        corpus, chunk_id: which chunk of it.
-        used: whether it was used.
-        at: when that was said, by the database's clock; None: now.
+        task, step: the record of the run.
+        corpus, chunk_id: the chunk of that record.
+        used: True if it was used.
+        at: time of the feedback, by the database's clock; None: now.
     """
 
     task: str
@@ -40,8 +41,8 @@ class Judged:
 
     Attributes:
         retrieval: (run, step) of the record; several corpora of one record share it.
-        legs: what each leg found, as it was recorded: ``leg``, ``chunk_ids``, ``scores``.
-        used: ids of the chunks that were used, in their order.
+        legs: recorded results of each leg: ``leg``, ``chunk_ids``, ``scores``.
+        used: ids of the used chunks, sorted.
     """
 
     retrieval: tuple[int, str]
@@ -49,7 +50,7 @@ class Judged:
     used: Sequence[str]
 
 
-# One event a record that the feedback changed something of; the same again changes nothing and leaves none.
+# One event for each record that the feedback changes; repeated feedback changes nothing and adds no event.
 _UPSERT = b"""
 WITH judged AS (
   INSERT INTO retrieval.run_feedback AS f (run, task, step, corpus, chunk_id, used)
@@ -68,7 +69,7 @@ WITH judged AS (
 SELECT count(*) FROM judged
 """
 
-# What is there already is the owner's own word, and stays.
+# Existing feedback is the owner's own, and stays.
 _INSERT = b"""
 INSERT INTO retrieval.run_feedback (run, task, step, corpus, chunk_id, used, at)
 SELECT runs.id, j.task, j.step, j.corpus, j.chunk_id, j.used, coalesce(j.at, now())
@@ -87,7 +88,7 @@ SELECT f.task, f.step, f.corpus, f.chunk_id, f.used, f.at
  ORDER BY r.sequence, f.corpus, f.chunk_id
 """
 
-# The records' answers are long: only those that are wanted are read.
+# The records' answers are long: only the needed ones are read.
 _SELECT_JUDGED = b"""
 WITH latest AS (
   SELECT f.run, f.task, f.step, f.corpus, r.sequence, array_agg(f.chunk_id ORDER BY f.chunk_id) AS used
@@ -104,7 +105,7 @@ SELECT run, step, r.answer -> 'legs' -> corpus, used
 """
 
 
-# The rating is an event of the run, so that it is exported with it; the same word as the last is no new event.
+# The rating is an event of the run, so that it is exported with it; a repeated rating is no new event.
 _RATE = b"""
 INSERT INTO retrieval.run_events (run, kind, data)
 SELECT id, 'rated', %(data)s::jsonb
@@ -118,20 +119,20 @@ SELECT id, 'rated', %(data)s::jsonb
 
 
 class Judgements:
-    """The feedback beside recorded runs.
+    """The feedback on recorded runs.
 
     Args:
-        database: where it is kept.
+        database: the database that holds it.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def note(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> int:
-        """Keep what an owner says now, and an event of it; a later word on the same chunk replaces an earlier one.
+        """Store an owner's feedback and an event; later feedback on the same chunk replaces earlier feedback.
 
         Returns:
-            How many judgements are new or other than before.
+            Number of judgements that are new or changed.
         """
         (rows,) = self._database.write(owner, [(_UPSERT, _values(owner, run, judgements))])
         return int(rows[0][0])
@@ -139,13 +140,13 @@ class Judgements:
     def record(
         self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement], rating: Mapping[str, Any] | None
     ) -> int:
-        """The same, and how good the owner finds an answer, in one transaction.
+        """Store feedback and the owner's rating of an answer in one transaction.
 
         Args:
-            owner: whose run it is.
-            run: which.
-            judgements: of its chunks.
-            rating: ``step``, ``rating`` and ``note``; None: nothing is said of the answer as a whole.
+            owner: the run's owner.
+            run: the run.
+            judgements: feedback on its chunks.
+            rating: ``step``, ``rating`` and ``note``; None: no rating of the whole answer.
         """
         statements = [(_UPSERT, _values(owner, run, judgements))]
         if rating is not None:
@@ -155,22 +156,22 @@ class Judgements:
         return int(changed[0][0])
 
     def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
-        """Take in what was said elsewhere, at its time; what is there already stays."""
+        """Import feedback with its original times; existing feedback stays."""
         self._database.write(owner, [(_INSERT, _values(owner, run, judgements))])
 
     def of_run(self, owner: str, run: RunRef | RunName) -> list[Judgement]:
-        """What was said of one run, record by record, then by corpus and chunk id."""
+        """Return the feedback on one run, by record, then by corpus and chunk id."""
         values = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
         (rows,) = self._database.read_records(owner, [(_SELECT, values)])
         return [Judgement(*row) for row in rows]
 
     def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[Judged]:
-        """The latest ``limit`` searches of recorded hybrid retrievals of which a chunk was used.
+        """Return the latest ``limit`` recorded hybrid searches of which a chunk was used.
 
         Args:
-            owner: whose; None: everybody's.
+            owner: only of this owner; None: of all.
             corpus: only over this one; None: over any.
-            limit: no more than these.
+            limit: maximum number.
         """
         statement = (_SELECT_JUDGED, {"owner": owner, "corpus": corpus, "limit": limit})
         rows: list[Row]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -27,7 +29,7 @@ class FilterSql:
     """The conditions of one corpus. In them the chunk table is `c` and the table of documents `d`.
 
     Args:
-        name: the corpus as in settings, for error messages.
+        name: the corpus's name in the settings, for error messages.
         settings: its table and columns.
         types: types of its key columns.
     """
@@ -38,7 +40,7 @@ class FilterSql:
         self._types = types
 
     def shape(self, filters: FilterSet) -> tuple[Any, ...]:
-        """What of the filters decides the conditions' text; equal shapes differ in values only."""
+        """Return what determines the conditions' SQL text; filters of equal shape differ only in values."""
         columns = self._settings.metadata_columns
         return (
             *(getattr(filters, name) is not None for name in NAMES),
@@ -46,7 +48,7 @@ class FilterSql:
         )
 
     def values(self, filters: FilterSet) -> dict[str, Any]:
-        """The parameters of the conditions."""
+        """Return the parameters of the conditions."""
         ids = filters.document_ids
         return {
             "document_ids": self._document_ids(ids) if ids is not None else None,
@@ -56,14 +58,19 @@ class FilterSql:
             "ext_allow": [_extension(ext) for ext in filters.ext_allow or ()],
             "ext_deny": [_extension(ext) for ext in filters.ext_deny or ()],
             **{
-                f"metadata_{i}": json.dumps((filters.metadata or {})[key])
+                f"metadata_{i}": self._metadata_value(key, (filters.metadata or {})[key])
                 for i, key in enumerate(sorted(filters.metadata or {}))
             },
             **{f"metadata_key_{i}": key for i, key in enumerate(sorted(filters.metadata or {}))},
         }
 
+    def _metadata_value(self, key: str, value: Any) -> str:
+        """A value as the JSON that it is compared as: of a `numeric` column, the text in an answer is a number here."""
+        kind = self._types.columns.get(self._settings.metadata_columns.get(key, ""))
+        return _as_number(value) if kind and kind.name.removesuffix("[]") == "numeric" else json.dumps(value)
+
     def _document_ids(self, ids: Sequence[str]) -> list[Any]:
-        """Ids as the column's type; what can't be one names no document."""
+        """Convert ids to the column's type; an id that can't be converted names no document."""
         kept: list[Any] = []
         for text in ids:
             value = as_type(text, self._types.document_id)
@@ -77,7 +84,7 @@ class FilterSql:
         self.on_chunk_paths(filters)
 
     def on_chunks(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the chunk table's own columns.
+        """Compose the conditions on the chunk table's own columns.
 
         Raises:
             InvalidJob: a filter on a column that the corpus does not map.
@@ -102,14 +109,14 @@ class FilterSql:
         return conditions
 
     def ids_among(self, column: sql.Identifier, filters: FilterSet) -> list[sql.Composable]:
-        """The filter on document ids, for the chunks' or the documents' own column."""
+        """Compose the filter on document ids, for the column of the chunks or of the documents."""
         if filters.document_ids is None:
             return []
         array = sql.SQL(self._types.document_id)
         return [sql.SQL("{} = ANY (%(document_ids)s::{}[])").format(column, array)]
 
     def on_chunk_paths(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the document's path, as conditions on a chunk."""
+        """Compose the conditions on the document's path, as conditions on a chunk."""
         conditions = self.on_paths(filters)
         documents = self._settings.documents
         if not conditions or self._settings.columns.path or documents is None:
@@ -124,7 +131,7 @@ class FilterSql:
         ]
 
     def on_paths(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
+        """Compose the conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
         wanted = {
             "path_contains": "EXISTS (SELECT FROM unnest(%(path_contains)s::text[]) AS part"
             " WHERE strpos({path}, part) > 0)",
@@ -153,7 +160,7 @@ class FilterSql:
         return sql.Identifier("c", column)
 
     def _metadata(self, column: str | None) -> sql.Composable:
-        """The column of metadata as jsonb, which has operators that json lacks."""
+        """Cast the column of metadata to jsonb, which has operators that json lacks."""
         mapped = self._mapped(column, "metadata")
         kind = self._types.columns.get(column or "")
         return mapped if kind is None or kind.name == "jsonb" else sql.SQL("to_jsonb({})").format(mapped)
@@ -163,7 +170,7 @@ class FilterSql:
 
 
 def all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:
-    """Conditions joined by AND; none is true."""
+    """Join conditions by AND; no conditions are true."""
     return sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true")
 
 
@@ -171,8 +178,26 @@ def _extension(text: str) -> str:
     return text.removeprefix(".")
 
 
+def _as_number(value: Any) -> str:
+    """JSON of a value; a text that Postgres reads as a number becomes that number, with all its digits.
+
+    >>> _as_number("1.50"), _as_number("NaN"), _as_number([1.5, "2"]), _as_number("1e999999")
+    ('1.50', '"NaN"', '[1.5, 2]', '"1e999999"')
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_number, value))}]"
+    if isinstance(value, str) and _NUMBER.fullmatch(value) and abs(Decimal(value).adjusted()) < _MOST_DIGITS:
+        return value
+    return json.dumps(value)
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[Ee][+-]?[0-9]{1,6})?")
+_MOST_DIGITS = 16_000
+"""Places before or behind the point up to which a number of any form fits into Postgres' `numeric`."""
+
+
 def as_type(text: str, database_type: str) -> Any:
-    """An id from a job as its column's type, or None if it can't be one."""
+    """Convert an id from a job to its column's type; None if it can't be converted."""
     if database_type in INTEGER_TYPES:
         return _as_integer(text, database_type)
     if database_type == "uuid":

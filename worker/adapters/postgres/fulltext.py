@@ -18,26 +18,27 @@ if TYPE_CHECKING:
     from worker.model import FilterSet
 
 MAX_CHARACTERS = 2000
-"""Of a text, so many characters are looked for. Ranking looks at each word of it for each chunk, and Postgres gives up
-at some ten thousand words."""
+"""Maximum number of characters of a query.
+
+Ranking compares each of its words with each chunk, and Postgres fails at some ten thousand words."""
 
 _ALL_WORDS, _ANY_WORD = "all_words", "any_word"
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The chunks that match a text best; see `worker.adapters.postgres.search.Search`.
+    """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
-    All its words, as a user types them into a web search (``"a phrase"``, ``or``, ``-without``); where nothing has
-    them all, any of them. `Found.scores` are Postgres' ``ts_rank_cd``.
+    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, any of
+    them. `Found.scores` are Postgres' ``ts_rank_cd``.
 
     Attributes:
-        corpus: where.
-        text: what to look for, as a user types it.
+        corpus: the corpus to search.
+        text: the query as the user typed it.
         query: unit vector of the query, shape (768,): chunks get their similarity to it, too.
-        k: how many.
-        filters: what to narrow it to.
-        vectors: bring the chunks' embeddings, too.
+        k: number of chunks.
+        filters: the filters of the search.
+        vectors: also return the chunks' embeddings.
     """
 
     corpus: Corpus
@@ -61,5 +62,5 @@ class Matching:
         return Found(candidates, method, len(rows), 0, 0, [float(row[1]) for row in rows])
 
     def exactly(self) -> Matching:
-        """See `Search`: it is exact already."""
+        """See `Search`; full-text search is always exact."""
         return self

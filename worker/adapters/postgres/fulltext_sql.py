@@ -1,12 +1,12 @@
-"""Full-text search as SQL: one statement for a corpus, which decides by itself what it asks and how it narrows.
+"""Full-text search as SQL: one statement for a corpus, which itself chooses the query and the way to narrow it.
 
-It asks for all words of the query and, only where nothing has them all, for any of them. Under row-level security
-``@@`` is not leakproof, so Postgres looks at it only after the policy, and the GIN index can't answer: callers who see
-few documents are answered from the chunks of these documents, the others by a scan of all chunks (by the index, where
+It matches all words of the query and, only where no chunk has them all, any of them. Under row-level security
+``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
+see few documents are answered from the chunks of these documents, others by a scan of all chunks (by the index, where
 ``ts_match_vq`` was declared leakproof; docs/performance.md).
 
-``ts_rank_cd`` looks at one row and the query, at no statistics: what a caller can't see changes no score. All that
-match are ranked before the cut, so a tie there is decided by the chunk's id and never by the plan.
+``ts_rank_cd`` uses one row and the query, no statistics: rows that a caller can't see change no score. All matches are
+ranked before the cut, so the chunk's id decides a tie there, never the plan.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from worker.settings import CorpusSettings
 
 # An operand of a tsquery as Postgres writes it: quoted, with quotes and backslashes doubled. What is excluded is one
-# operand or a phrase of them. Matched from left to right, so that nothing inside an operand is taken for a sign.
+# operand or a phrase of them. Matched from left to right, so that no text inside an operand counts as an operator.
 _OPERAND = r"'(?:[^'\\]|''|\\\\)*'"
 _OPERANDS = rf"(!(?:{_OPERAND}|\((?:{_OPERAND}|[^()'])*\)))|({_OPERAND})"
 
-# `loose` also has the parts of what the parser takes for a host or a path (sine.range, a/b). A query of excluded words
-# only asks for nothing. Values that are NULL match no row.
+# `loose` also has the parts of what the parser reads as a host or a path (sine.range, a/b). A query of only excluded
+# words matches nothing. Values that are NULL match no row.
 _ASKED = """
 parsed AS MATERIALIZED (
   SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
@@ -71,20 +71,21 @@ SELECT loosely, score, {outputs}
 
 
 def best_matching(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
-    """The ``k`` chunks that match a text best: (any word only, score, distance, vector or NULL, fields).
+    """Compose the statement for the ``k`` chunks that match a text best.
 
-    Its parameters are those of `Statements.values` and ``text``.
+    Its rows are (any word only, score, distance, vector or NULL, fields). Its parameters are those of
+    `Statements.values` and ``text``.
 
     Args:
-        corpus: whose chunks.
-        filters: what to narrow the search to.
-        vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
+        corpus: the statements of the corpus.
+        filters: the filters of the search.
+        vectors: also return the chunks' embeddings (else NULL).
     """
     return corpus.cached(("matching", vectors), filters, lambda: _compose(corpus, filters, vectors))
 
 
 def document(settings: CorpusSettings) -> sql.Composable:
-    """What is searched of a chunk ``c``: its column, or where there is none, its text, parsed anew for each search."""
+    """Compose the searched document of a chunk ``c``: its column or, without one, its text, parsed in each search."""
     columns = settings.columns
     if columns.text_search is not None:
         return sql.SQL("c.{}").format(sql.Identifier(columns.text_search))
@@ -92,7 +93,7 @@ def document(settings: CorpusSettings) -> sql.Composable:
 
 
 def language(settings: CorpusSettings) -> sql.Composable:
-    """A corpus's text search configuration."""
+    """Return a corpus's text search configuration."""
     return sql.SQL("{}::regconfig").format(sql.Literal(settings.language))
 
 
@@ -116,7 +117,7 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
 
 
 def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
-    """The best of one of the two queries; only one of the branches is run."""
+    """Compose the best matches of one of the two queries; only one of the branches is run."""
     return sql.SQL("UNION ALL").join(
         sql.SQL(_RANKED).format(
             asked=sql.Identifier(asked), document=document(corpus.settings), when=when, where=where, **corpus.names

@@ -1,6 +1,6 @@
-"""What could be better about how Postgres stores and indexes a corpus: read-only questions of `doctor`.
+"""Advice of `doctor` on how Postgres stores and indexes a corpus, from read-only queries.
 
-Beside each piece of advice stands what it was measured to bring (docs/performance.md).
+Each piece of advice states its measured gain (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from worker.settings import CorpusSettings, Settings
 
 M, EF_CONSTRUCTION = 32, 200
-"""What an index should be built with."""
+"""Recommended build parameters of an index."""
 
 _OWN_M, _OWN_EF_CONSTRUCTION = 16, 64
-"""pgvector's own, which serve a smaller corpus."""
+"""pgvector's defaults, enough for a smaller corpus."""
 
 _LARGE = 50_000
-"""Rows from which these are too little: at 20,000 they lost nothing, at 100,000 some queries found nothing at all."""
+"""Rows from which the defaults are too low: at 20,000 they lost nothing, at 100,000 some queries found nothing."""
 
 _MEASURED_ROWS = 300_000
-"""Up to here the rule by size was measured (docs/performance.md)."""
+"""Largest corpus for which the rule by size was measured (docs/performance.md)."""
 
 _SCAN_BYTES = 340
-"""Memory of an iterative scan for each row that it looks at: measured with m = 16, and half of it with 32."""
+"""Memory of an iterative scan per scanned row: measured with m = 16; half of it with m = 32."""
 
 _BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_bytes(current_setting('work_mem'))"
 
@@ -66,7 +66,7 @@ class _Corpus:
     index: str
 
     def index_sql(self, table: int, kind: str = "") -> str:
-        """The command that makes an index of a table; of the kind that the settings name unless another is wanted."""
+        """Return the command that creates an index of a table, of the settings' kind unless another is given."""
         table_sql, column = self.tables[table]
         indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": f"({column}::halfvec(768)) halfvec_cosine_ops"}
         return (
@@ -78,7 +78,7 @@ class _Corpus:
 def index_findings(
     connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
 ) -> Iterator[Finding]:
-    """What there is to say of one corpus's nearest-neighbour index."""
+    """Yield the findings on one corpus's nearest-neighbour index."""
     corpus, subject = settings.corpora[name], f"corpus {name}"
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     tables = _tables(connection, corpus, types)
@@ -105,7 +105,7 @@ def index_findings(
 def _tables(
     connection: psycopg.Connection[Any], corpus: CorpusSettings, types: CorpusTypes
 ) -> dict[int, tuple[str, str]] | None:
-    """The tables that hold a corpus's embeddings; None where a view does not show which they are."""
+    """Return the tables that hold a corpus's embeddings; None where a view does not show them."""
     relation = quoted_name(connection, *corpus.table.split("."))
     (is_view,) = connection.execute(_IS_VIEW, (relation,)).fetchone() or (False,)
     if is_view:
@@ -140,7 +140,7 @@ def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
 
 
 def _parameters(corpus: _Corpus) -> Iterator[str]:
-    """An index that was built too sparse loses chunks that no search width brings back."""
+    """Report an index built too sparse: it loses chunks that no search width finds."""
     large = corpus.rows >= _LARGE
     for one in corpus.indexes:
         if one.m < _OWN_M and not large:
@@ -161,24 +161,24 @@ def _parameters(corpus: _Corpus) -> Iterator[str]:
 
 
 def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
-    """An index that does not fit into memory is read from disk, page by page."""
+    """Report an index that does not fit into memory and is read from disk page by page."""
     size = sum(one.bytes for one in corpus.indexes)
     if size <= buffers:
         return
     larger = f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
-    said = f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): {larger}"
+    finding = f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): {larger}"
     if corpus.index == "vector":
         commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
-        said += (
+        finding += (
             "; or, where memory is short, an index over halfvec, half as large, whose chunks are compared exactly "
             f'all the same: {commands}; then corpora.{corpus.name}.index = "halfvec", restart the workers and drop '
             "the old index"
         )
-    yield said
+    yield finding
 
 
 def _scan(settings: Settings, corpus: _Corpus, work_mem: int) -> Iterator[str]:
-    """An iterative scan that stops early leaves the rest to exact search, which reads all that the caller sees."""
+    """Report an iterative scan that stops early and leaves the rest to exact search of all that the caller sees."""
     search = settings.search
     needed = search.max_scan_tuples * _SCAN_BYTES / work_mem
     if search.scan_mem_multiplier < needed:
@@ -198,7 +198,7 @@ def _scan(settings: Settings, corpus: _Corpus, work_mem: int) -> Iterator[str]:
 
 
 def _width(settings: Settings, corpus: _Corpus) -> Iterator[str]:
-    """A search width is for a size."""
+    """Report a search width that was measured at another corpus size."""
     measured = settings.calibration.get(corpus.name)
     if measured is None and corpus.rows > _MEASURED_ROWS:
         yield (

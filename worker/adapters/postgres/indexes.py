@@ -33,11 +33,11 @@ class Hnsw:
 
     Attributes:
         table: oid of the table.
-        name: as Postgres writes it.
-        kind: of what it holds: ``vector`` or ``halfvec``.
-        m: connections of a vertex.
-        ef_construction: candidates for them when it was built.
-        bytes: its size.
+        name: its name in Postgres.
+        kind: type of its vectors: ``vector`` or ``halfvec``.
+        m: maximum connections of a vertex.
+        ef_construction: number of candidates during the build.
+        bytes: its size in bytes.
     """
 
     table: int
@@ -49,7 +49,7 @@ class Hnsw:
 
 
 def hnsw(connection: psycopg.Connection[Any], tables: Sequence[int]) -> list[Hnsw]:
-    """The HNSW indexes of some tables, by oid (those of a partitioned corpus have one each)."""
+    """Return the HNSW indexes of tables, given by oid (a partitioned corpus has one per partition)."""
     rows = connection.execute(_HNSW, ([*tables],)).fetchall()
     return [
         Hnsw(table, name, opclass.removesuffix("_cosine_ops"), m, construction, size)

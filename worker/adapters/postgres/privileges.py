@@ -1,7 +1,7 @@
-"""Rights that the worker's role lacks, each with the command that grants it.
+"""Privileges that the worker's role lacks, each with the command that grants it.
 
-Postgres answers a question for a table by name with an error where its schema may not be used, and tells of other
-missing rights only when a statement is run: so both are looked for at the start, before a job meets them.
+Postgres raises an error for a table whose schema may not be used, and reports other missing privileges only when a
+statement runs. So both are checked at the start, before a job fails on them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SHORT_WAIT = "SET LOCAL lock_timeout = '100ms'"
 
 
 def hidden_schema(connection: psycopg.Connection[Any], table: str) -> str | None:
-    """Return the schema that a table's name states, as SQL, where the role may not use it; None where it may."""
+    """Return the schema of a table's name, as SQL, if the role may not use it; else None."""
     schema, dot, _ = table.partition(".")
     row = connection.execute(_SCHEMA, (schema,)).fetchone() if dot else None
     return row[0] if row is not None and not row[1] else None
@@ -98,10 +98,10 @@ def sources(
     """Return the tables below a view that hold a column of it, by oid: each with its name and the column's, as SQL.
 
     Args:
-        connection: any.
+        connection: any connection.
         relation: the view, as SQL.
-        column: as the view calls it.
-        types: names of types that only such a column has: it may be called otherwise below the view.
+        column: the column's name in the view.
+        types: names of types that only such a column has: it may have another name below the view.
 
     Returns:
         None where more than one table, or more than one column of one, may be meant.
@@ -140,7 +140,7 @@ def operator_problems(connection: psycopg.Connection[Any]) -> Iterator[str]:
 def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Sequence[str]) -> str | None:
     """Read no row of these columns of a table or view; return the SQLSTATE of a refusal, None where there is none.
 
-    A table that is locked meanwhile is taken for readable: a job would wait for it.
+    A locked table counts as readable: a job would wait for it.
     """
     read = sql.SQL("SELECT {} FROM {} WHERE false").format(
         sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(*table.split("."))
@@ -152,20 +152,20 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
-        # Anything but a missing right, table or column is a job's matter.
+        # Only a missing privilege, table or column matters here; a job reports the rest.
         return error.sqlstate if error.sqlstate.startswith("42") else None
     return None
 
 
 def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], role: Role) -> str:
-    """Say why a table or view can't be read, and what mends it.
+    """Say why a table or view can't be read, and how to fix it.
 
     Args:
-        connection: of the role.
-        table: as settings name it.
+        connection: a connection of the role.
+        table: its name in the settings.
         state: the SQLSTATE of the refusal.
-        read: oids of the table and of what it reads.
-        role: who may not.
+        read: oids of the table and of the relations it reads.
+        role: the worker's role.
     """
     if state != psycopg.errors.InsufficientPrivilege.sqlstate:
         return f"Postgres refuses every read of {table} (SQLSTATE {state}): check its policies, and what a view calls"

@@ -1,4 +1,4 @@
-"""Where searches read: a standby of the primary, as long as it is there and not too far behind it."""
+"""Searches on a standby of the primary, while it is available and its lag is small enough."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 log = logs.logger("worker.standby")
 
 REST_SECONDS = 15.0
-"""How long the primary is asked alone after a standby was away or too far behind."""
+"""Seconds without reads on a standby after it was unavailable or too far behind."""
 
 _LIFETIME_SECONDS = 60.0
-"""Then a connection is made anew: one that leads to the primary, for want of a standby, finds a standby again."""
+"""Seconds after which a connection is replaced: one that fell back to the primary then finds a standby again."""
 
 
 class Standby:
-    """Answers searches from a standby, and from the primary where it can't.
+    """A reader that searches on a standby, and on the primary where that fails.
 
-    Only searches: whoever reads what was just written reads the primary.
+    It is for searches only: reads of what was just written go to the primary.
 
     Args:
         primary: this process's connections to the primary.
-        settings: the worker's settings as `Settings.of_the_standby` has them.
-        clock: seconds, for rests.
+        settings: the worker's settings for the standby, from `Settings.of_the_standby`.
+        clock: monotonic seconds.
     """
 
     def __init__(self, primary: Database, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,42 +58,35 @@ class Standby:
         corpora: Collection[str] | None = None,
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction; see `Database.read`."""
-        standby = self._usable()
-        if standby is not None:
-            rows = self._fresh_rows(standby, principal, statements, timeout_seconds, searches, corpora)
-            if rows is not None:
-                return rows
-        return self._primary.read(principal, statements, timeout_seconds, searches=searches, corpora=corpora)
 
-    def _fresh_rows(
-        self,
-        standby: Database,
-        principal: Principal,
-        statements: Sequence[Statement],
-        timeout_seconds: float | None,
-        searches: int,
-        corpora: Collection[str] | None,
-    ) -> list[list[Row]] | None:
-        """What the standby answers; None where it does not, or is too far behind."""
+        def ask(database: Database, *first: Statement) -> list[list[Row]]:
+            return database.read(principal, [*first, *statements], timeout_seconds, searches=searches, corpora=corpora)
+
+        rows = self._fresh_rows(ask)
+        return ask(self._primary) if rows is None else rows
+
+    def _fresh_rows(self, ask: Callable[[Database, Statement], list[list[Row]]]) -> list[list[Row]] | None:
+        """Return the standby's rows; None if it fails or is too far behind."""
+        standby = self._usable()
+        if standby is None:
+            return None
         lag: float | None = None
-        # Twice: of an idle primary all that comes seems as old as its last commit, until it is replayed at once.
+        # Two attempts: after an idle time the lag seems as old as the last commit, until the next replay.
         for _ in range(2):
             try:
-                (((lag,),), *rows) = standby.read(
-                    principal, [LAG, *statements], timeout_seconds, searches=searches, corpora=corpora
-                )
+                (((lag,),), *rows) = ask(standby, LAG)
             except (Unavailable, SettingsError) as error:
-                # A table or a right that was made a moment ago may not be there yet: the primary decides.
+                # A new table or grant may not be replicated yet: the primary decides.
                 self._rest(error.message)
                 return None
             if lag is not None and lag <= self._settings.standby.max_lag_seconds:
                 return rows
-        unknown = "it is no standby, or nobody knows how far it is behind"
+        unknown = "it is no standby, or its lag is unknown"
         self._rest(unknown if lag is None else f"it is {lag:.1f} s behind its primary")
         return None
 
     def _usable(self) -> Database | None:
-        """The standby, if it need not rest and is what it should be; looked at again after each rest."""
+        """Return the standby if it is not resting and passes the check, which is repeated after each rest."""
         with self._lock:
             if self._clock() < self._rests_until:
                 return None
@@ -105,11 +98,11 @@ class Standby:
             return self._database
 
     def _check(self) -> None:
-        """See that the role can't see past the policies there either, on whatever server the string leads to now.
+        """Check that the role can't bypass the policies on the server that the string leads to now.
 
         Raises:
-            SettingsError: it could; or the server is no copy of the primary.
-            Unavailable: nobody answers.
+            SettingsError: it can; or the server is no standby of the primary.
+            Unavailable: the server does not answer.
         """
         if self._checked:
             return
@@ -118,7 +111,7 @@ class Standby:
             types = self._database.types
         else:
             types = check_standby(self._settings)
-        # Asked again where they differ: a partition may have come since this process began.
+        # Compared with a new inspection: a partition may have been added since this process started.
         if types != self._primary.types and types != self._primary.types_now():
             raise SettingsError("DATABASE_READ_CONNECTION_STRING: expected a streaming standby of the primary")
         self._checked = True

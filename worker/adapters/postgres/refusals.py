@@ -1,7 +1,7 @@
-"""Why Postgres refuses a connection, as one sentence: what is wrong with the connection string, and what mends it.
+"""Reasons why Postgres refuses a connection: one sentence with the problem of the connection string and its fix.
 
-libpq tells of a failed connection in words only, in the server's language. Its trace of the same attempt has the
-SQLSTATE, and shows how far the two came. A server that is away has no such sentence: a worker waits for it.
+libpq describes a failed connection only as text, in the server's language. Its trace of the same attempt has the
+SQLSTATE and shows the last step reached. An unavailable server has no such reason: a worker waits for it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _SQLSTATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*"(?: V "[^"]*")? C "(
 _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 _SECONDS = 5.0
 _PROBE_SECONDS = 2.0
-_TOLD_SECONDS = 60.0
+_OUTCOME_SECONDS = 60.0
 
 
 def string_problem(dsn: str) -> str | None:
-    """Say what is wrong with a connection string by itself, or with the names in it."""
+    """Return the problem of a connection string or of the hosts in it; None if there is none."""
     try:
         stated = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -71,12 +71,12 @@ def string_problem(dsn: str) -> str | None:
 
 
 def _is_behind_the_password(name: str, dsn: str) -> bool:
-    """Whether a name that libpq read may be shown: what stands before the last @ may be a piece of a password."""
+    """Return whether a name that libpq read may be shown: text before the last @ may be part of a password."""
     return "@" not in name and dsn.rfind(name) > dsn.rfind("@")
 
 
 def _unknown_parameter(dsn: str) -> str | None:
-    """Name the parameter behind the question mark of a URI that libpq does not know."""
+    """Return the problem of a URI's parameter that libpq does not know; None if it knows all."""
     _, _, query = dsn.rpartition("@")[2].partition("?")
     names = [name for name, is_pair, _ in (pair.partition("=") for pair in query.split("&")) if is_pair]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
@@ -89,7 +89,7 @@ def _unknown_parameter(dsn: str) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a host has an address; one whose resolver is away may have."""
+    """Return whether a host has an address; True also if the resolver is unavailable."""
     try:
         socket.getaddrinfo(name, None)
     except socket.gaierror as error:
@@ -99,22 +99,22 @@ def _is_known(name: str) -> bool:
     return True
 
 
-_told: dict[str, tuple[float, str | None]] = {}
-"""What was found of a connection string, and when: libpq frees the file of a trace only with the process."""
+_outcomes: dict[str, tuple[float, str | None]] = {}
+"""Connection string → time and result of its last attempt: libpq frees a trace's file only with the process."""
 
 
 def refusal(dsn: str) -> str | None:
-    """Say why a connection that failed would fail again; None where the server is away or does not say."""
+    """Return why a failed connection would fail again; None if the server is unavailable or gives no reason."""
     now = time.monotonic()
-    at, sentence = _told.get(dsn, (-_TOLD_SECONDS, None))
-    if now - at >= _TOLD_SECONDS:
+    at, sentence = _outcomes.get(dsn, (-_OUTCOME_SECONDS, None))
+    if now - at >= _OUTCOME_SECONDS:
         sentence = _judge(*_attempt(dsn)) or (_NOT_POSTGRES if _is_another_server(dsn) else None)
-        _told[dsn] = now, sentence
+        _outcomes[dsn] = now, sentence
     return sentence
 
 
 def _attempt(dsn: str) -> tuple[bytes, bool]:
-    """Connect once more: what was said, as libpq traces it, and whether a password was missing."""
+    """Connect once more; return libpq's trace, and whether a password was missing."""
     file = os.memfd_create("trace") if hasattr(os, "memfd_create") else None
     if file is None:
         return b"", False
@@ -137,7 +137,7 @@ def _attempt(dsn: str) -> tuple[bytes, bool]:
 
 
 def _is_another_server(dsn: str) -> bool:
-    """Whether what listens answers a question for TLS, and a line after it, as no Postgres does."""
+    """Return whether the server answers a TLS request, and a line after it, as no Postgres does."""
     stated = conninfo_to_dict(dsn)
     host = str(stated.get("hostaddr") or stated.get("host") or "").split(",")[0]
     port = str(stated.get("port") or "5432").split(",")[0]
@@ -150,7 +150,7 @@ def _is_another_server(dsn: str) -> bool:
 
 
 def _steps(link: pq.abc.PGconn) -> Iterator[None]:
-    """Go on with a connection until it stands or has failed, or the time is over."""
+    """Continue a connection attempt until it succeeds, fails or times out."""
     end = time.monotonic() + _SECONDS
     while link.status != pq.ConnStatus.BAD and time.monotonic() < end:
         state = link.connect_poll()
@@ -163,7 +163,7 @@ def _steps(link: pq.abc.PGconn) -> Iterator[None]:
 
 
 def _judge(trace: bytes, needs_password: bool) -> str | None:
-    r"""Say what a trace shows.
+    r"""Return the reason that a trace shows; None if it shows none.
 
     >>> _judge(b'B\t9\tErrorResponse\t S "FATAL" V "FATAL" C "57P03" M "starting"\n', False) is None
     True

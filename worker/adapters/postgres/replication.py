@@ -1,4 +1,4 @@
-"""A standby: whether it may be read, and how far it is behind its primary."""
+"""Checks of a standby: its safety for reads, and its replication lag."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SELECT (CASE WHEN NOT pg_is_in_recovery() THEN NULL
 """,
     {},
 )
-"""Seconds of what the primary has committed that may not be here yet: an upper bound; NULL where nobody knows.
+"""Upper bound of the standby's replication lag in seconds; NULL where it is unknown.
 
-Nobody does of a server that is no standby: it may have been promoted while its primary lives on. Zero where all that
-was received is replayed and the stream stands: the last commit of an idle primary is old, and yet nothing is missing.
-Where the link to the primary carries nothing any more, it stands for `wal_receiver_timeout`.
+It is unknown for a server that is no standby: it may have been promoted while its primary is still running. It is zero
+where all received WAL is replayed and the stream is connected: the last commit of an idle primary is old, but nothing
+is missing. A silent stream counts as connected for `wal_receiver_timeout`.
 """
 
 
@@ -36,8 +36,8 @@ def check_standby(settings: Settings, *, at_start: bool = False) -> Mapping[str,
     """Inspect the role and the corpora there, by `Settings.of_the_standby`; see `postgres.check`.
 
     Raises:
-        SettingsError: rows could leak; the message begins with the variable that leads there.
-        Unavailable: nobody answers.
+        SettingsError: rows could leak; the message begins with the standby's variable.
+        Unavailable: the server does not answer.
     """
     try:
         return check(settings, at_start=at_start)

@@ -1,7 +1,7 @@
-"""Row-level security as a condition of each transaction: checked in it before anything is read.
+"""Row-level security as a condition of each transaction, checked before anything is read.
 
-A check at the start of a process is not enough: row security may be disabled, a view replaced, the worker's role
-widened while it runs. Where the condition does not hold, Postgres itself ends the transaction: nothing after it is
+A check at the start of a process is not enough: row security may be disabled, a view replaced or the worker's role
+granted more while it runs. Where the condition fails, Postgres itself aborts the transaction: nothing after it is
 planned, read or written.
 """
 
@@ -31,13 +31,13 @@ RECORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What protects the rows of a corpus, as the last full check found it; empty for a public corpus.
+    """Protection of a corpus's rows, as the last full check found it; empty for a public corpus.
 
     Attributes:
-        tables: names of its tables, as SQL: whatever has such a name at the time of a read must be as safe.
+        tables: names of its tables, as SQL: any table with such a name at the time of a read must be as safe.
         views: names of its views, as SQL.
         below: oids of the tables below its views.
-        definitions: oids of its views, of those below, and of the functions that they call.
+        definitions: oids of its views, of the views below them, and of the functions that they call.
         version: of all these definitions; see `version_of`.
     """
 
@@ -65,7 +65,7 @@ NOT EXISTS (SELECT FROM pg_roles r WHERE (r.rolsuper OR r.rolbypassrls) AND pg_h
 # Reads nothing, and locks what it names until the end of the transaction: no ALTER TABLE between check and read.
 _LOCKED = "NOT EXISTS (SELECT FROM {relation} WHERE false)"
 
-# Rows of the catalog that say what views and functions do: whatever changes one writes its row anew.
+# Catalog rows that define views and functions: any change of one rewrites its row.
 _VERSION = """
 (SELECT coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), '') FROM (
   SELECT 'view ' || c.oid || ' ' || c.xmin FROM pg_class c WHERE c.oid = ANY ({oids})
@@ -79,14 +79,14 @@ _PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.pol
 
 
 def version_of(views: Sequence[str], definitions: Sequence[int]) -> sql.Composed:
-    """An expression for the version of views and functions: equal while none of them was changed or replaced."""
+    """Compose an expression for the version of views and functions: equal while none is changed or replaced."""
     oids = [*(_oid_of(view) for view in views), *map(sql.Literal, definitions)]
     return sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids)))
 
 
 @cache
 def protected(protections: tuple[Protection, ...]) -> sql.Composable:
-    """An expression that is ``''`` where policies decide what this role reads; else it fails with SQLSTATE 42704."""
+    """Compose an expression that is ``''`` where policies bind this role; else it fails with SQLSTATE 42704."""
     conditions = [condition for one in protections for condition in _conditions(one)]
     if not conditions:
         return sql.SQL("''")

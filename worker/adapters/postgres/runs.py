@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from worker.adapters.postgres.database import Database, Row
-    from worker.contract import RunName, RunRef
+    from worker.contract.jobs import RunRef
+    from worker.contract.run_jobs import RunName
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPin:
-    """A pin of a record: where in the answer it stood, and its similarity where that is known."""
+    """A pin of a record: its rank in the answer, and its similarity if known."""
 
     pin: Pin
     rank: int
@@ -32,14 +33,14 @@ class Record:
     """One recorded answer.
 
     Attributes:
-        task: the task that gave it.
+        task: the task that answered.
         step: the run's step, ``''`` for none.
         job: the job, without principal, token and embedding.
         job_sha256: digest of the whole job without its token.
         claims_sha256: digest of the caller's mapped claims.
-        answer: what the answer said besides its chunks.
-        models: name and version of what a model made.
-        query_embedding: 768 little-endian float32, as it was searched, or None.
+        answer: the answer without its chunks.
+        models: name and version of the models used.
+        query_embedding: 768 little-endian float32, as searched, or None.
         pins: the chunks, in the answer's order.
     """
 
@@ -56,12 +57,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to a run.
+    """An event of a run.
 
     Attributes:
         kind: ``recorded``, ``kept`` (a file), ``used`` (feedback), ``imported`` or ``drifted``.
-        data: what exactly; names and counts, no text.
-        at: when, by the database's clock; None: now.
+        data: its details; names and counts, no text.
+        at: its time, by the database's clock; None: now.
     """
 
     kind: str
@@ -118,8 +119,8 @@ SELECT p.task, p.step, p.rank, p.score, p.chunk_hash, p.hash_version, p.raw_hash
 """
 
 
-# Once: a job that is run again (at least once means now and then twice) leaves one event. One that comes with its time
-# is the same only at that time: users change their mind on a chunk and change it back.
+# Once: a job that runs again (at-least-once delivery) leaves one event. An event with a given time is the same only at
+# that time: users change their feedback on a chunk and change it back.
 _INSERT_EVENT = b"""
 INSERT INTO retrieval.run_events (run, at, kind, data)
 SELECT id, coalesce(%(at)s::timestamptz, now()), %(kind)s, %(data)s FROM retrieval.runs
@@ -147,18 +148,18 @@ class Runs:
     """The records of runs.
 
     Args:
-        database: where they are kept.
+        database: the database that holds them.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, owner: str, run: RunRef | RunName, task: str | None, step: str | None) -> list[Record]:
-        """Records of one run, in the order in which they were made.
+        """Return the records of one run, in the order of recording.
 
         Args:
             owner: value of the caller's owner claim; another's run is an unknown run.
-            run: which run.
+            run: the run.
             task: only of this task; None for all.
             step: only of this step (``''``: those without a step); None for all.
         """
@@ -172,10 +173,10 @@ class Runs:
     def add(
         self, owner: str, run: RunRef | RunName, records: Sequence[Record] = (), events: Sequence[Event] = ()
     ) -> int:
-        """Write events and records, whole, in one transaction on the primary.
+        """Write events and records in one transaction on the primary.
 
         Returns:
-            How many of the records were not there already. An event that is there is not noted twice, either.
+            Number of new records. An existing event is not added twice, either.
         """
         name = _name(owner, run)
         noted = [(_INSERT_EVENT, {**name, **_event_values(event)}) for event in events]
@@ -184,12 +185,12 @@ class Runs:
         return sum(rows[0][0] for rows in written[1 + len(noted) :])
 
     def names(self, owner: str, subject_id: str | None) -> list[tuple[str, str]]:
-        """(subject_id, run_id) of an owner's runs, in the order in which they were made."""
+        """Return (subject_id, run_id) of an owner's runs, in the order of creation."""
         (rows,) = self._database.read_records(owner, [(_SELECT_NAMES, {"owner": owner, "subject_id": subject_id})])
         return [(subject, run) for subject, run in rows]
 
     def events(self, owner: str, run: RunRef | RunName) -> list[Event]:
-        """What happened to a run, in its order."""
+        """Return a run's events, in their order."""
         (rows,) = self._database.read_records(owner, [(_SELECT_EVENTS, _name(owner, run))])
         return [Event(*row) for row in rows]
 
@@ -203,7 +204,7 @@ def _event_values(event: Event) -> dict[str, Any]:
 
 
 def _record_values(record: Record) -> dict[str, Any]:
-    """Parameters of `_INSERT_RECORD`."""
+    """Return the parameters of `_INSERT_RECORD`."""
     columns: list[list[Any]] = [list(column) for column in zip(*map(_pin_row, record.pins), strict=True)]
     ranks, corpora, hashes, versions, raw_hashes, chunk_ids, document_ids, scores = columns or [[]] * 8
     return {
@@ -227,7 +228,7 @@ def _record_values(record: Record) -> dict[str, Any]:
 
 
 def _record_fields(row: Row) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any]:
-    """A row of `_SELECT_RECORDS`, in the order of `Record`."""
+    """Read a row of `_SELECT_RECORDS`, in the order of `Record`."""
     task, step, job, job_sha256, claims_sha256, answer, models, query_embedding = row
     return task, step, job, job_sha256, claims_sha256, answer, models, query_embedding
 
@@ -240,7 +241,7 @@ def _recorded_pin(row: Row) -> RecordedPin:
 def pin_of(
     score: float, chunk_hash: bytes, version: int, raw_hash: bytes, chunk_id: str, document_id: str, corpus: str
 ) -> Pin:
-    """A pin from its columns; it counts as much as the chunk was similar."""
+    """Build a pin from its columns; its weight is the chunk's similarity."""
     return Pin(
         chunk_hash=format_hash(chunk_hash),
         hash_version=version,

@@ -1,4 +1,4 @@
-"""Nearest-neighbour search, and its rows as chunks: the one door between a table and the vocabulary."""
+"""Nearest-neighbour search, and the conversion of rows to chunks: the only way from a table to the model."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 _INDEX, _EXACT = "index", "exact"
 _BLUR = 0.002
-"""How much farther a chunk may be than another that an index over halfvec takes for farther (cosine distance), where
-the column itself is of vectors: of each number 11 bits are left, so that a vector turns by 2 ** -11 at most, a query
-likewise."""
+"""Largest error of the order by an index over halfvec, in cosine distance, where the column holds vectors.
+
+Each number keeps 11 bits, so a vector turns by 2 ** -11 at most, and a query likewise."""
 _CHOICE = 6
-"""Columns of `Statements.nearest` that say how it searched; a chunk's follow them."""
+"""Columns of `Statements.nearest` that describe the search; a chunk's columns follow them."""
 _FIELDS = 8
-"""Columns of every row that is read as a chunk; the mapped metadata columns follow them."""
+"""Columns of every row that becomes a chunk; the mapped metadata columns follow them."""
 _JSON = (str, int, dict, type(None))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one search found.
+    """The result of one search.
 
     Attributes:
         candidates: the best ``k``, in total order.
         method: ``index`` or ``exact``; of full text, ``all_words`` or ``any_word``.
-        fetched: candidates that were compared for the exact order.
-        corpus_rows: rows of the corpus as Postgres estimates them; 0 where nothing asked for it.
+        fetched: number of candidates compared for the exact order.
+        corpus_rows: rows of the corpus as Postgres estimates them; 0 if not asked.
         ef_search: HNSW's search width; 0 where no index was used.
-        scores: the search's own score of each candidate where that isn't the similarity.
+        scores: the search's own score of each candidate, if that isn't the similarity.
     """
 
     candidates: list[Candidate]
@@ -60,25 +60,27 @@ class Search(Protocol):
     """One search of one corpus, to be run in a transaction together with others."""
 
     def statements(self) -> list[Statement]:
-        """What is sent."""
+        """Return the statements to send."""
 
     def read(self, results: Sequence[list[Row]]) -> Found | None:
-        """What was found, from the rows of each statement; None: ask for `exactly`."""
+        """Read the result from the rows of each statement; None: search `exactly`."""
 
     def exactly(self) -> Search:
-        """The same search without an index."""
+        """Return the same search without an index."""
 
 
 def search(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
 ) -> list[Found]:
-    """Run searches for one caller in one transaction and one round trip; what an index left open, exactly in a second.
+    """Run searches for one caller in one transaction and round trip.
+
+    A second one repeats, exactly, the searches that an index could not decide.
 
     Args:
-        database: where the corpora are.
-        principal: who asks.
-        searches: of any corpora.
-        timeout_seconds: for each statement; default that of the settings.
+        database: the database that holds the corpora.
+        principal: the caller.
+        searches: searches of any corpora.
+        timeout_seconds: time limit of each statement; default that of the settings.
     """
     found = _run(database, principal, searches, timeout_seconds)
     left = [i for i, one in enumerate(found) if one is None]
@@ -94,7 +96,7 @@ def _run(
 ) -> list[Found | None]:
     sent = [one.statements() for one in searches]
     read = [getattr(one, "corpus", None) for one in searches]
-    # A search that names no corpus may read any: all are checked.
+    # A search without a named corpus may read any: all are checked.
     corpora = None if None in read else dict.fromkeys(corpus.name for corpus in read if corpus is not None)
     statements = [*chain.from_iterable(sent)]
     results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
@@ -103,15 +105,15 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The chunks nearest to a query; see `Search`.
+    """Search for the chunks nearest to a query; see `Search`.
 
     Attributes:
-        corpus: where.
+        corpus: the corpus to search.
         query: unit vector, shape (768,).
-        k: how many.
-        filters: what to narrow it to.
-        exact: without an index.
-        vectors: bring the chunks' embeddings, too.
+        k: number of chunks.
+        filters: the filters of the search.
+        exact: search without an index.
+        vectors: also return the chunks' embeddings.
     """
 
     corpus: Corpus
@@ -138,14 +140,14 @@ class Nearest:
 
 
 class Corpus:
-    """One corpus: its statements, and how its rows are read.
+    """One corpus: its statements, and the conversion of its rows.
 
     Args:
-        name: as in settings.
+        name: its name in the settings.
         settings: its table and columns.
-        search: how to trade time for recall.
+        search: the settings that trade time for recall.
         types: types of its key columns, from the database.
-        calibration: what was measured of it, if anything was.
+        calibration: its measured search widths, if any.
 
     Attributes:
         name: as given.
@@ -174,7 +176,7 @@ class Corpus:
     def nearest(
         self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
     ) -> Found:
-        """The ``k`` nearest chunks that ``principal`` may see; see `search`."""
+        """Return the ``k`` nearest chunks that ``principal`` may see; see `search`."""
         return self.nearest_of_each(database, principal, [query], k, filters, exact=exact)[0]
 
     def nearest_of_each(
@@ -187,11 +189,11 @@ class Corpus:
         *,
         exact: bool,
     ) -> list[Found]:
-        """The same of several queries, in one round trip."""
+        """Return the nearest chunks of several queries, in one round trip."""
         return search(database, principal, [Nearest(self, query, k, filters, exact=exact) for query in queries])
 
     def statements_of(self, wanted: Nearest) -> list[Statement]:
-        """The search; before an exact one, which changes no setting of the index, the size of the corpus."""
+        """Compose the search; an exact one, which sets nothing of the index, begins with the size of the corpus."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
         if wanted.exact:
@@ -199,11 +201,10 @@ class Corpus:
         return [(statements.nearest(wanted.filters, wanted.k, wanted.vectors), values)]
 
     def found_by_plan(self, wanted: Nearest, rows: Sequence[Row]) -> Found | None:
-        """What index or exact search found; None where only exact search can tell.
+        """Read the result of index or exact search; None where only exact search can decide.
 
-        That is where the index came back with fewer candidates than were asked for (rows may be left that it did
-        not reach), and where a tie at the cut reaches past what was fetched (which of the tied chunks were seen
-        would be the plan's choice).
+        That is where the index returned fewer candidates than requested (it may not have reached all rows), and where a
+        tie at the cut extends beyond the fetched rows (the plan would decide which of the tied chunks were seen).
         """
         corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
         candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
@@ -213,17 +214,17 @@ class Corpus:
         complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
         if not complete:
             return None
-        # Without an index Postgres compared every row, whatever was planned.
+        # Without an index Postgres compared every row, whatever the plan.
         return Found(
             candidates, *((_INDEX, fetched, corpus_rows, ef_search) if indexed else (_EXACT, fetched, corpus_rows, 0))
         )
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
-        """Whether a chunk as near as a candidate may be among those that the index did not give."""
+        """Return whether the index may have missed a chunk as near as this candidate."""
         return 1.0 - (candidate.similarity or 0.0) >= farthest - self._blur
 
     def found_exactly(self, wanted: Nearest, size: Row, rows: Sequence[Row]) -> Found:
-        """What exact search found."""
+        """Read the result of exact search."""
         candidates = self._candidates(rows, wanted.vectors)
         return Found(candidates, _EXACT, len(candidates), size[0], 0)
 
@@ -232,25 +233,25 @@ class Corpus:
     def pinned(
         self, database: Database, principal: Principal, hashes: Collection[str], ids: Collection[str]
     ) -> list[Chunk]:
-        """Every chunk that ``principal`` may see which has one of the hashes or one of the ids, each once."""
+        """Return each visible chunk with one of the hashes or ids, once."""
         (rows,) = self._read(database, principal, self.statements.pinned, self.statements.pins(hashes, ids))
         chunks = self.chunks(rows)
-        # Only by hash and by id together is one found twice.
+        # A chunk is found twice only by its hash and its id.
         return list({chunk.id: chunk for chunk in chunks}.values()) if ids else chunks
 
     def chunks(self, rows: Iterable[Row]) -> list[Chunk]:
-        """Rows of `Statements.pinned` as chunks, in their order."""
+        """Convert rows of `Statements.pinned` to chunks, in their order."""
         return [self._chunk(row) for row in rows]
 
     def scan(self, database: Database, principal: Principal, limit: int) -> list[Chunk]:
-        """The first chunks by id, for bare hashes in a corpus without a hash column."""
+        """Return the first chunks by id, for bare hashes in a corpus without a hash column."""
         (rows,) = self._read(database, principal, self.statements.scan, {"limit": limit})
         return [self._chunk(row) for row in rows]
 
     def fill(
         self, database: Database, principal: Principal, order: str, limit: int, without: Collection[str]
     ) -> list[Chunk]:
-        """The first chunks by ``text`` or ``hash`` that have none of the hashes ``without``."""
+        """Return the first chunks by ``text`` or ``hash`` that have none of the hashes ``without``."""
         if limit <= 0:
             return []
         extra = 0 if self.has_hashes else len(without)
@@ -265,17 +266,17 @@ class Corpus:
 
     @property
     def has_hashes(self) -> bool:
-        """Whether a column of the table holds the chunks' hashes."""
+        """True if a column of the table holds the chunks' hashes."""
         return self.settings.columns.chunk_hash is not None
 
     def order(self, chunk: Chunk) -> tuple[str, Any, Any]:
-        """(corpus, document, chunk), the last two as the database orders them."""
+        """Return the sort key (corpus, document, chunk), the last two in the database's order."""
         return self.name, self._document_key(chunk.document_id), self.key(chunk.id)
 
     # --- rows to chunks -------------------------------------------------------------------------
 
     def candidate(self, row: Row, vectors: bool) -> Candidate:
-        """A row of (distance, vector or NULL, id, document_id, text, fields, metadata columns).
+        """Convert a row of (distance, vector or NULL, id, document_id, text, fields, metadata columns).
 
         Stored NULL and zero vectors have no distance (NULL, NaN), so the candidate has no similarity.
         """
@@ -288,7 +289,7 @@ class Corpus:
         )
 
     def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
-        """Rows as candidates of nearest-neighbour search in total order; what has no similarity is none."""
+        """Convert rows to candidates in total order, without those that have no similarity."""
         candidates = (self.candidate(row, vectors) for row in rows if row[0] is not None)
         return by_similarity((one for one in candidates if one.similarity is not None), self.key)
 
@@ -301,14 +302,14 @@ class Corpus:
             named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
         text = "" if text is None else text
         hashed = format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text)
-        # What the constructor does in Python, in a third of its time: a job may read thousands.
+        # Does what the constructor does in a third of its time: a job may read thousands.
         return tuple.__new__(
             Chunk,
             (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), named, hashed, HASH_VERSION),
         )
 
     def _without(self, field: str) -> SettingsError:
-        """A row that can't be named: it could neither be replayed nor cited."""
+        """Return the error for a row without an id: it could neither be replayed nor cited."""
         column = getattr(self.settings.columns, field)
         return SettingsError(
             f"corpora.{self.name}.columns.{field}: a row of {self.settings.table} has no {column} (it is NULL): "
@@ -317,7 +318,7 @@ class Corpus:
 
 
 def _in_json(value: Any) -> Any:
-    """A column's value as JSON has it: of lists each item, anything else as text."""
+    """Convert a column's value to JSON: lists item by item, other types to text."""
     if isinstance(value, _JSON):
         return value
     if isinstance(value, float):

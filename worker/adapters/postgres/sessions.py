@@ -1,4 +1,4 @@
-"""Conversations and packages of the pipeline: each its owner's, so that a chain outlives workers."""
+"""Conversations and packages of the pipeline, each with its owner; they outlive the worker process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer that was given.
+    """A stored answer.
 
     Attributes:
-        response_id: its name.
-        conversation_id: the conversation it is part of.
-        mode: what it was for.
-        provider, model: who gave it.
-        claims_sha256: digest of the claims it was given to.
-        provider_response_id: what the provider goes on from; None where it keeps nothing.
+        response_id: its id.
+        conversation_id: its conversation.
+        mode: the mode of the job.
+        provider, model: the model that answered.
+        claims_sha256: digest of the caller's claims.
+        provider_response_id: the provider's id to continue from; None if it stores nothing.
         starting_prompt: the model's instructions.
-        question, answer: what was said.
-        package_id: what the answer rests on.
+        question, answer: their texts.
+        package_id: the package that the answer is based on.
     """
 
     response_id: str
@@ -44,13 +44,13 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class StoredPackage:
-    """A package as it is kept.
+    """A stored package.
 
     Attributes:
-        package_id: its name.
-        stage: the last stage that it went through.
-        content: what it holds besides texts of chunks.
-        claims_sha256: digest of the claims that it was made with.
+        package_id: its id.
+        stage: its last finished stage.
+        content: its content without texts of chunks.
+        claims_sha256: digest of its caller's claims.
     """
 
     package_id: str
@@ -75,7 +75,7 @@ _SELECT_TURNS = (
     b" ORDER BY sequence DESC LIMIT %(limit)s) AS latest ORDER BY sequence"
 )
 
-# A job that is run again (at least once means now and then twice) finds its answer there already.
+# A job that runs again (at-least-once delivery) finds its existing answer.
 _INSERT_RESPONSE = b"""
 INSERT INTO retrieval.responses
        (owner, response_id, conversation_id, mode, provider, model, claims_sha256, provider_response_id,
@@ -98,35 +98,35 @@ SELECT package_id, stage, content, claims_sha256 FROM retrieval.packages
 
 
 class Sessions:
-    """What the pipeline keeps for its callers.
+    """The pipeline's stored state of its callers.
 
     Args:
-        database: where it is kept.
+        database: the database that holds it.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def response(self, owner: str, response_id: str) -> Response | None:
-        """An answer of an owner; another's is an unknown one."""
+        """Return an owner's answer; None if unknown or of another owner."""
         names = {"owner": owner, "response_id": response_id}
         (rows,) = self._database.read_records(owner, [(_SELECT_RESPONSE, names)])
         return Response(*rows[0]) if rows else None
 
     def turns(self, owner: str, conversation_id: str, limit: int) -> list[Response]:
-        """The latest ``limit`` answers of a conversation, in their order."""
+        """Return the latest ``limit`` answers of a conversation, in their order."""
         names = {"owner": owner, "conversation_id": conversation_id, "limit": limit}
         (rows,) = self._database.read_records(owner, [(_SELECT_TURNS, names)])
         return [Response(*row[:-1]) for row in rows]
 
     def package(self, owner: str, package_id: str) -> StoredPackage | None:
-        """A package of an owner; another's is an unknown one."""
+        """Return an owner's package; None if unknown or of another owner."""
         names = {"owner": owner, "package_id": package_id}
         (rows,) = self._database.read_records(owner, [(_SELECT_PACKAGE, names)])
         return StoredPackage(*rows[0]) if rows else None
 
     def keep(self, owner: str, package: StoredPackage, response: Response | None = None) -> None:
-        """Keep a package, and the answer that rests on it, in one transaction; what is there already stays."""
+        """Store a package, and the answer based on it, in one transaction; existing rows stay."""
         values = {
             "owner": owner,
             "package_id": package.package_id,

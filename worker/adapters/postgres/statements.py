@@ -2,15 +2,14 @@
 
 Two statements for a corpus:
 
-- *nearest*: one statement that decides by itself, from the size of the corpus and of what the caller may
-  see, between an iterative scan of the HNSW index (over-fetched by distance alone, then put in the exact
-  order outside) and an exact search of the few documents that count.
-- *exact*: every chunk that the caller may see, compared.
+- *nearest*: one statement that chooses, by the size of the corpus and of what the caller may see, between an iterative
+  scan of the HNSW index (over-fetched by distance alone, then sorted exactly outside) and an exact search of the few
+  relevant documents.
+- *exact*: a comparison of every chunk that the caller may see.
 
-Both end in ``ORDER BY distance + 0, id``. The ``+ 0`` matters: without it PostgreSQL 17 and later believe the
-over-fetch to be in that order already (it is not, under ``relaxed_order``), and PostgreSQL 16 and later could
-use the index where an exact answer was asked for. Identifiers come from settings and are quoted; values are
-parameters, always.
+Both end in ``ORDER BY distance + 0, id``. The ``+ 0`` matters: without it PostgreSQL 17 and later assume that the
+over-fetch is already in that order (it is not, under ``relaxed_order``), and PostgreSQL 16 and later could use the
+index where an exact answer is required. Identifiers come from settings and are quoted; values are always parameters.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ if TYPE_CHECKING:
 
 
 FEW_ROWS_SETTING = "retrieval.few_rows"
-"""States that a statement is about to look at few rows; it changes how fast a policy may answer, never what."""
+"""Setting that announces a statement of few rows; it changes how fast a policy may answer, never its result."""
 
 
 class Statements:
     """The statements of one corpus.
 
     Args:
-        name: as in settings.
+        name: its name in the settings.
         settings: its table and columns.
-        search: how to trade time for recall.
-        types: types of its key columns, and where its rows are stored.
-        calibration: which search width brought how much, where that was measured.
+        search: the settings that trade time for recall.
+        types: types of its key columns, and the tables that store its rows.
+        calibration: its measured search widths, if any.
 
     Attributes:
         settings: as given.
-        index: what the HNSW index is over: ``vector`` or ``halfvec``.
+        index: type of the HNSW index's vectors: ``vector`` or ``halfvec``.
         filters: a job's filters as conditions.
     """
 
@@ -72,12 +71,12 @@ class Statements:
         self._statements: dict[tuple[Any, ...], bytes] = {}
 
     def values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
-        """The parameters of `exact` and `nearest`."""
+        """Return the parameters of `exact` and `nearest`."""
         return {"query": query, "k": k, **self.filters.values(filters)}
 
     @cached_property
     def size(self) -> bytes:
-        """Size of the corpus, and that every row is looked at, as `exact` does, until the end of the transaction."""
+        """Compose the size of the corpus; it also announces that `exact` reads every row until the transaction ends."""
         return render(
             "SELECT rows, set_config({few_rows}, '', true) FROM ({size}) AS size",
             few_rows=sql.Literal(FEW_ROWS_SETTING),
@@ -85,7 +84,7 @@ class Statements:
         )
 
     def _widths(self, filters: FilterSet) -> list[tuple[int, int, int]]:
-        """What was measured; with a filter, nobody measured what it leaves: the wider of both."""
+        """Return the measured width, else that by size; with a filter, which no measurement covers, both."""
         measured = self._measured_width
         if measured is None:
             return [self._width_by_size]
@@ -98,17 +97,17 @@ class Statements:
 
     @property
     def _measured_width(self) -> tuple[int, int, int] | None:
-        """The same, as calibrated: what was enough for so many rows, and more in proportion as they become more."""
+        """Return the calibrated width: the measured one, growing in proportion to the number of rows."""
         measured = self._calibration
         return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
 
     def _tuned(self, filters: FilterSet) -> sql.Composable:
-        """A common table expression `tuned`: size of the corpus, and HNSW's settings by it.
+        """Compose the common table expression `tuned`: size of the corpus, and HNSW's settings by it.
 
-        They hold until the end of the transaction, and for what the statement does once it has read `tuned`. The widest
-        of the widths is set, up to the most that pgvector takes. Postgres expects to look at the whole table where the
-        index will give it some dozens of rows: a policy may ask `FEW_ROWS_SETTING` which way to check them is the
-        cheaper one (config/schema.sql).
+        They apply until the end of the transaction, and to the rest of the statement once it has read `tuned`. The
+        widest of the widths is set, up to pgvector's maximum. Postgres plans for the whole table where the index
+        returns some dozens of rows: a policy
+        may read `FEW_ROWS_SETTING` to choose the cheaper check (config/schema.sql).
         """
         s = self._search
         return sql.SQL(
@@ -130,7 +129,7 @@ class Statements:
         )
 
     def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
-        """Every visible chunk compared; the total order in the database."""
+        """Compose a comparison of every visible chunk, in total order."""
         return self.cached(
             ("exact", vectors),
             filters,
@@ -144,35 +143,35 @@ class Statements:
         )
 
     def nearest(self, filters: FilterSet, k: int, vectors: bool = False) -> bytes:
-        """Index or exact, as the database's own statistics and the caller's rights decide.
+        """Compose the search by index or exact, as the database's statistics and the caller's permissions decide.
 
         Args:
-            filters: what to narrow the search to.
-            k: how many are wanted; it decides how many are fetched, see `over_fetch`.
-            vectors: bring the chunks' embeddings, too (NULL where they are not asked for).
+            filters: the filters of the search.
+            k: number of chunks; it determines the number fetched, see `over_fetch`.
+            vectors: also return the chunks' embeddings (else NULL).
         """
         fetch = self.over_fetch(k)
         return self.cached(("index", fetch, vectors), filters, lambda: self._compose_nearest(filters, fetch, vectors))
 
     def over_fetch(self, k: int) -> int:
-        """How many the index gives before the exact order and the cut: at least two for each that is wanted.
+        """Return the number that the index returns before the exact order and the cut: at least ``2 * k``.
 
-        A multiple of the setting, because it stands in the statement: as a parameter, Postgres would expect to read a
-        tenth of the table, and leave the index.
+        It is a multiple of the setting, because it is a constant of the statement: with a parameter, Postgres would
+        expect to read a tenth of the table and not use the index.
         """
         step = self._search.over_fetch
         return step * max(1, -(-2 * k // step))
 
-    # --- what `calibrate` asks ------------------------------------------------------------------
+    # --- queries of `calibrate` -----------------------------------------------------------------
 
     @cached_property
     def embedded(self) -> bytes:
-        """How many visible chunks nearest-neighbour search can find."""
+        """Compose the number of visible chunks that nearest-neighbour search can find."""
         return render("SELECT count(*) FROM {table} AS c WHERE {embedded}", embedded=self._embedded, **self.names)
 
     @cached_property
     def sample(self) -> bytes:
-        """Embeddings of visible chunks, in an order that only ids and a seed decide."""
+        """Compose the embeddings of visible chunks, in an order that depends only on ids and a seed."""
         return render(
             "SELECT c.{embedding} FROM {table} AS c WHERE {embedded}"
             ' ORDER BY hashtextextended(c.{key}::text, %(seed)s::bigint), c.{key}::text COLLATE "C" LIMIT %(limit)s',
@@ -185,11 +184,11 @@ class Statements:
     def _embedded(self) -> sql.Composable:
         return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}::vector) > 0").format(**self.names)
 
-    # --- pins: by what a chunk says, and by its id ----------------------------------------------
+    # --- pins: by a chunk's hash, and by its id -------------------------------------------------
 
     @cached_property
     def pinned(self) -> bytes:
-        """Every visible chunk with one of the hashes, or one of the ids: two index look-ups, one statement."""
+        """Compose every visible chunk with one of the hashes or ids: two index lookups, one statement."""
         by_hash = (
             sql.SQL("UNION ALL SELECT {fields} FROM {table} AS c WHERE c.{hash} = ANY ({hashes})").format(
                 hash=sql.Identifier(self.settings.columns.chunk_hash), hashes=_HASHES, **self.names
@@ -207,14 +206,14 @@ class Statements:
 
     @cached_property
     def scan(self) -> bytes:
-        """Chunks in the order of their ids, for bare hashes where no column holds any."""
+        """Compose chunks in the order of their ids, for bare hashes where no column holds hashes."""
         return render(
             "SELECT * FROM (SELECT {fields} FROM {table} AS c) AS visible ORDER BY id {collate} LIMIT %(limit)s",
             **self.names,
         )
 
     def fill(self, order: str) -> bytes:
-        """Visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
+        """Compose visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
         by = {
             "text": 'document_id {document_collate}, text COLLATE "C", id {collate}',
             "hash": "chunk_hash, document_id {document_collate}, id {collate}",
@@ -229,7 +228,7 @@ class Statements:
         )
 
     def pins(self, hashes: Collection[str], ids: Iterable[str]) -> dict[str, Any]:
-        """The parameters of `pinned` and `fill`; an id that can't be of the column's type names no chunk."""
+        """Return the parameters of `pinned` and `fill`; an id that does not fit the column's type names no chunk."""
         values = (as_type(text, self._types.id) for text in ids)
         return {
             "hashes": parse_hashes(hashes),
@@ -273,14 +272,14 @@ class Statements:
         )
 
     def choice(self, filters: FilterSet, sized: sql.Composable | None = None) -> sql.Composable:
-        """Common table expressions that end in `choice (exact)`.
+        """Compose common table expressions that end in `choice (exact)`.
 
-        The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they meet
+        The cost of the index grows with 1 / (visible share), that of exact search with visible rows: they are equal
         where visible rows = narrow_factor * sqrt(corpus rows). `counted` stops counting documents there.
 
         Args:
-            filters: what the search is narrowed to.
-            sized: what holds the corpus's size as ``rows``; default a query for it.
+            filters: the filters of the search.
+            sized: a relation with the corpus's size as ``rows``; default a query for it.
         """
         size = sized or sql.SQL("({})").format(estimated_rows(self._types.storage))
         exact_rows = sql.Literal(self._search.exact_rows)
@@ -322,7 +321,7 @@ class Statements:
         )
 
     def few_documents(self, filters: FilterSet) -> list[sql.Composable]:
-        """Conditions that hold for the chunks of the documents that `choice` counted, where it says ``exact``."""
+        """Compose the conditions for the chunks of the documents that `choice` counted, where it is ``exact``."""
         if self.settings.documents is None:
             return self.filters.on_chunk_paths(filters)
         return [
@@ -336,7 +335,7 @@ class Statements:
 
     @cached_property
     def names(self) -> dict[str, sql.Composable]:
-        """The parts of every statement that come from the corpus's settings."""
+        """The parts of every statement from the corpus's settings."""
         columns = self.settings.columns
         optional = [
             self._column_or_null(getattr(columns, field), field, cast)
@@ -367,19 +366,19 @@ class Statements:
         return sql.SQL("{} AS {}").format(value, sql.Identifier(field))
 
     def _in_json(self, column: str) -> sql.Composable:
-        """A column of any type, as something that JSON has: what a filter compares, too."""
+        """Convert a column of any type to a JSON value; filters compare the same."""
         kind = self._types.columns.get(column)
         plain = kind is None or kind.is_json
         return sql.SQL("c.{}" if plain else "to_jsonb(c.{})").format(sql.Identifier(column))
 
     def _columns(self, vectors: bool) -> sql.Composable:
-        """What a search selects of each chunk."""
+        """Compose the columns that a search selects of each chunk."""
         compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
         vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)
         return compared.format(vector=vector, **self.names)
 
     def cached(self, kind: tuple[Any, ...], filters: FilterSet, compose: Callable[[], bytes]) -> bytes:
-        """Statements by the shape of their filters: values are parameters, so shapes are few."""
+        """Cache statements by the shape of their filters: values are parameters, so shapes are few."""
         shape = (*kind, *self.filters.shape(filters))
         if shape not in self._statements:
             self._statements[shape] = compose()
@@ -387,23 +386,23 @@ class Statements:
 
 
 _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
-# What the index is ordered by; all that it gives is compared exactly.
+# The order of the index; all its results are compared exactly.
 _NEARNESS = {
     "vector": "c.{embedding} <=> %(query)s",
     "halfvec": "(c.{embedding}::halfvec(768)) <=> %(query)s::halfvec(768)",
 }
 _COLLATABLE = frozenset(TEXTS)
 
-# Lists of a pin look-up as one value each, taken apart by Postgres: psycopg would write arrays item by item. It also
-# keeps the planner at its default guess of few items, for which it checks rights row by row (config/schema.sql).
+# Lists of a pin lookup as one value each, split by Postgres: psycopg would write arrays item by item. It also keeps the
+# planner at its default estimate of few items, for which it checks policies row by row (config/schema.sql).
 _HASHES = sql.SQL(
     "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32)"
     " FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
 )
 _IDS = "ARRAY(SELECT value::{type} FROM jsonb_array_elements_text(%(ids)s::jsonb) AS value)"
 
-# As the planner estimates: rows per page when last analysed, times the pages there are now. Where nothing
-# was analysed yet, a row is taken as 3,500 bytes (768 floats and some text).
+# As the planner estimates: rows per page when last analysed, times the current number of pages. Before the first
+# ANALYZE, a row counts as 3,500 bytes (768 floats and some text).
 _SIZE = """
 SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
                          THEN reltuples / relpages * (pg_relation_size(oid) / current_setting('block_size')::int)
@@ -413,11 +412,11 @@ SELECT coalesce(sum(CASE WHEN relpages > 0 AND reltuples >= 0
 
 
 def estimated_rows(storage: Sequence[int]) -> sql.Composed:
-    """A query for the rows of some tables, by oid, as Postgres estimates them."""
+    """Compose a query for Postgres' estimate of the rows of tables, given by oid."""
     return sql.SQL(_SIZE).format(oids=sql.Literal(list(storage)))
 
 
-# Over all rows, and of the distance that is asked for: another one Postgres does not use.
+# Over all rows, and of the query's distance: Postgres uses no other.
 _HAS_INDEX = """
 SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
                 WHERE i.indrelid = ANY ({oids}::oid[]) AND i.indisvalid AND i.indpred IS NULL
@@ -426,10 +425,10 @@ SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indcl
 
 
 def _has_index(storage: Sequence[int], kind: str) -> sql.Composed:
-    """A query for whether Postgres has an index of nearest neighbours, of a kind (``vector``, ``halfvec``)."""
+    """Compose a query for the existence of a nearest-neighbour index of a kind (``vector``, ``halfvec``)."""
     return sql.SQL(_HAS_INDEX).format(oids=sql.Literal(list(storage)), operators=sql.Literal(f"{kind}_cosine_ops"))
 
 
 def render(template: str, **parts: sql.Composable) -> bytes:
-    """A statement as bytes, rendered once: psycopg would do it anew for each execution."""
+    """Render a statement to bytes once: psycopg would repeat it for each execution."""
     return sql.SQL(template).format(**parts).as_bytes(None)

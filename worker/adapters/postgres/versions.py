@@ -1,4 +1,4 @@
-"""What version a corpus is in: equal while nothing was written to it, as far as Postgres' statistics know."""
+"""Version of a corpus: unchanged while Postgres' statistics count no write to it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.database import Database
     from worker.model import Principal
 
-# Every table that can decide what a corpus answers: those below its tables (a view's, a table's partitions) and those
-# that their policies read. Of each: the versions of its rows in the catalog, its policies' and its view's, which change
-# with its file, its rights and its definition; and the rows ever written. Foreign tables' are not counted here.
-# And which server this is since when: a standby has no counters of its own, and after a crash they start anew, though
-# not the server; only the time of the shared ones tells.
+# Every table that can affect a corpus's results: those below its tables (a view's, a table's partitions) and those that
+# their policies read. Of each: the versions of the catalog rows of the table, its policies and its view, which change
+# with its file, its permissions and its definition; and the number of rows ever written. Foreign tables are not
+# counted. Also the server and its start time: a standby has no counters of its own, and a crash resets them without a
+# restart of the postmaster; only the reset time of the shared ones shows that.
 _VERSION = b"""
 WITH RECURSIVE governing (oid) AS (
   SELECT to_regclass(name)::oid FROM jsonb_array_elements_text(%(tables)s::jsonb) AS name
@@ -55,19 +55,19 @@ SELECT current_setting('track_counts')::bool
 def version(
     database: Database, principal: Principal, tables: Iterable[str], corpora: Collection[str] | None = None
 ) -> str | None:
-    """The version of what stands in tables and views, one text for all of them.
+    """Return the version of the contents of tables and views, one text for all of them.
 
-    It follows a write within about a second where the writing session goes on or ends, within ten where it stays
-    idle, and only after its next transaction where that began at once.
+    It changes within about a second of a write if the writing session continues or ends, within ten if it stays idle,
+    and only after its next transaction if that begins at once.
 
     Args:
-        database: where they are.
-        principal: who asks; the version is the same for everybody.
-        tables: their names, as in settings.
-        corpora: names of those that the tables belong to; default all.
+        database: the database that holds them.
+        principal: the caller; the version is the same for all callers.
+        tables: their names in the settings.
+        corpora: names of the corpora of these tables; default all.
 
     Returns:
-        None where the server does not count what is written, or not all of it.
+        The version; None if the server does not count all writes.
     """
     names = [identifier(table).as_string(None) for table in tables]
     ((row,),) = database.read(principal, [(_VERSION, {"tables": json.dumps(names)})], corpora=corpora)

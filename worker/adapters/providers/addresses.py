@@ -1,4 +1,4 @@
-"""Where a host's name leads, and whether a worker may go there."""
+"""Address resolution of hosts, and the check that a worker may connect to them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-# Azure and Oracle tell a machine about itself here; not all versions of Python know the second as special.
+# Metadata services of Azure and Oracle; not all versions of Python treat the second as special.
 _PLATFORMS = [ipaddress.IPv4Network("168.63.129.16"), ipaddress.IPv4Network("192.0.0.0/24")]
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, in the order in which to try them.
+    """Resolve a host's addresses, in the order in which to try them.
 
     Raises:
-        OSError: it has none.
+        OSError: the host has no address.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the open internet: not private, loopback, link-local, multicast or a tunnel.
+    """Return whether an address is public: not private, loopback, link-local, multicast or a tunnel.
 
     >>> is_public("93.184.215.14"), is_public("169.254.169.254"), is_public("::ffff:127.0.0.1"), is_public("64:ff9b::1")
     (True, False, False, False)
 
     Raises:
-        ValueError: it is no address.
+        ValueError: not an address.
     """
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
-        # What embeds another address (IPv4 in IPv6, NAT64, 6to4, Teredo) would lead there.
+        # An address that embeds another one (IPv4 in IPv6, NAT64, 6to4, Teredo) would lead there.
         return ip in _UNICAST and ip.is_global and ip.sixtofour is None and ip.teredo is None
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _PLATFORMS)
 
 
 def is_allowed(host: str, address: str, named: Collection[str]) -> bool:
-    """Whether a worker may connect to this address of a host.
+    """Return whether a worker may connect to this address of a host.
 
     Args:
         host: the name, in lower case.
@@ -49,14 +49,14 @@ def is_allowed(host: str, address: str, named: Collection[str]) -> bool:
         named: hosts, addresses and networks that are allowed although they are private.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: not an address.
     """
     ip = ipaddress.ip_address(address)
     return is_public(address) or host in named or any(ip in network for network in _networks(named))
 
 
 def _networks(named: Collection[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Those names that are addresses or networks; the others are hosts."""
+    """Return the names that are addresses or networks; the others are hosts."""
     networks = []
     for name in named:
         try:

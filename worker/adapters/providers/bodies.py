@@ -1,4 +1,4 @@
-"""Bodies of HTTP answers, read and unpacked as they come in, so that no more than was allowed is ever held."""
+"""Bodies of HTTP responses, read and decompressed as they arrive, so that memory stays within the limit."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 ACCEPTED = {"Accept-Encoding": "gzip"}
-"""The header that a request sends: another encoding is refused, because only this one is unpacked within a limit."""
+"""Header of requests; another encoding is refused, because only this one is decompressed within a limit."""
 
 ELSEWHERE = "nothing is sent elsewhere; set the URL that it redirects to, if you trust it"
 
 
 class Refused(Exception):
-    """Why an answer is of no use; its text names no URL and quotes nothing."""
+    """A response that can't be used; the message names no URL and quotes nothing."""
 
 
 class Answer(Protocol):
-    """What this needs of an answer; releases of httpx have each a class of their own."""
+    """The parts of a response that are read here; each release of httpx has its own class."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """By name, in any case."""
+        """Headers by name, in any case."""
 
     def aiter_raw(self) -> AsyncIterator[bytes]:
-        """The body as it comes in."""
+        """Iterate over the body as it arrives."""
 
 
 async def read_body(answer: Answer, most: int) -> bytes:
-    """Read a body that is at most so many bytes long, packed and unpacked.
+    """Read a body of at most ``most`` bytes, compressed and decompressed.
 
     Raises:
-        Refused: it is longer, damaged, or packed otherwise than was asked for.
+        Refused: it is longer, damaged, or in another encoding than requested.
     """
     encoding = answer.headers.get("Content-Encoding", "identity").lower()
     if encoding not in {"identity", "gzip"}:
-        raise Refused("answered in an encoding that was not asked for")
+        raise Refused("answered in an encoding that was not requested")
     unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     received, body = 0, bytearray()
     async for part in answer.aiter_raw():

@@ -1,6 +1,6 @@
-"""Requests that end: each is awaited for so many seconds, whatever its server does in the meantime.
+"""Requests with a deadline, whatever the server does in the meantime.
 
-Time limits of HTTP clients are for one read, and a server that sends a byte now and then never meets them.
+Time limits of HTTP clients are for one read; a server that sends a byte now and then never reaches them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 def within(seconds: float, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What a request brings; it is cancelled when its time is over, or when the caller is interrupted.
+    """Run a request and return its result; cancel it at the deadline, or when the calling thread is interrupted.
 
     Raises:
-        TimeoutError: it did not end in time.
+        TimeoutError: no result in time.
     """
 
     async def bounded() -> T:
@@ -32,12 +32,12 @@ def within(seconds: float, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return future.result()
     finally:
-        future.cancel()  # no more than a word where it is over; a job that ran out of time leaves no request behind
+        future.cancel()  # no effect on a finished request; a job that timed out leaves no request behind
 
 
 @functools.cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """The loop that a process's requests run on, in a thread of its own: connections are kept from one to the next."""
+    """Return the event loop of a process's requests, in its own thread, so that connections are reused."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="requests", daemon=True).start()
     return loop

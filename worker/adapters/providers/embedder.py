@@ -1,4 +1,4 @@
-"""From text to embeddings: the lexical one offline, or any server that speaks OpenAI's `/v1/embeddings`."""
+"""Embedders: the lexical one, offline, and any server with OpenAI's `/v1/embeddings`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors.
+    """An embedder of texts.
 
     Attributes:
         name: model's name, for traces and records.
-        version: changes when the same text would get another vector.
+        version: changes when the vector of a text would change.
     """
 
     name: str
     version: str
 
     def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length; ``paid`` is told of each call.
+        """Embed texts: shape (len(texts), 768), rows of unit length; ``paid`` is called with the usage of each call.
 
-        ``seconds``: for all of it, where that is less than the settings allow.
+        ``seconds``: time limit of the whole, where it is below that of the settings.
         """
 
 
@@ -49,7 +49,7 @@ class LexicalEmbedder:
     version = lexical.VERSION
 
     def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length; costs nothing, and next to no time."""
+        """Embed texts: shape (len(texts), 768), rows of unit length; free, and takes almost no time."""
         del paid, seconds
         return lexical.embed(texts)
 
@@ -70,14 +70,14 @@ class OpenAIEmbedder:
         self._server = Provider(settings, "the embedder openai", "the embeddings server")
 
     def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Shape (len(texts), 768), rows of unit length; a shorter model is padded with zeros.
+        """Embed texts: shape (len(texts), 768), rows of unit length; shorter vectors are padded with zeros.
 
-        ``paid`` is told of the call of each batch, also where its answer is of no use.
-        ``seconds``: for all of them, where that is less than the settings allow.
+        ``paid`` is called with the usage of each batch, even if its answer can't be used.
+        ``seconds``: time limit of the whole, where it is below that of the settings.
 
         Raises:
             SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
-            Unavailable: it did not answer, or answered something else than one vector a text.
+            Unavailable: it did not answer, or not with one vector per text.
         """
         size = self._settings.batch_size
         budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
@@ -95,7 +95,7 @@ class OpenAIEmbedder:
         try:
             paid(self.provider, self.name, Tokens(counted(answer.usage, "prompt_tokens")))
             vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
-        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+        except (AttributeError, TypeError, ValueError):  # the client accepts any body with status 200
             raise Unavailable("the embeddings server answered something else than vectors") from None
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
@@ -103,14 +103,14 @@ class OpenAIEmbedder:
 
 
 def _vector(embedding: Any) -> NDArray[np.float64]:
-    """A server's vector: base64 as asked, or the list of a server that ignores `encoding_format`."""
+    """Decode a server's vector: base64 as requested, or the list of a server that ignores `encoding_format`."""
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float64)
     return np.asarray(embedding, dtype=np.float64)
 
 
 def _fitted(vector: NDArray[np.float64], name: str) -> NDArray[np.float32]:
-    """Padded to 768 dimensions (cosine does not change), of unit length."""
+    """Pad a vector to 768 dimensions (the cosine does not change) and normalise it."""
     if vector.size > DIMENSIONS:
         raise SettingsError(
             f"the model {name} gives {vector.size} dimensions, more than {DIMENSIONS}: choose another model, "
@@ -125,5 +125,5 @@ def _fitted(vector: NDArray[np.float64], name: str) -> NDArray[np.float32]:
 
 
 def make(settings: EmbedderSettings) -> Embedder:
-    """The embedder that the settings name."""
+    """Return the embedder that the settings name."""
     return OpenAIEmbedder(settings) if settings.kind == "openai" else LexicalEmbedder()

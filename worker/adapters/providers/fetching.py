@@ -1,4 +1,4 @@
-"""GET from hosts that are named in settings, bounded in where it leads and in what it brings."""
+"""GET requests to hosts that settings name, with bounds on hosts, redirects and size."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a GET may do.
+    """Limits of a GET request.
 
     Attributes:
-        hosts: where it may lead, in lower case.
+        hosts: the allowed hosts, in lower case.
         private: hosts, addresses and networks that are allowed although they are private.
         headers: sent to the first URL's origin only.
-        max_bytes: of the body, packed and unpacked.
+        max_bytes: maximum size of the body, compressed and decompressed.
     """
 
     hosts: frozenset[str]
@@ -42,34 +42,34 @@ class Rules:
 
 
 class Fetcher:
-    """GETs. Every address of a host is checked, and the connection goes to a checked one.
+    """Client of GET requests. It checks every address of a host and connects to a checked one.
 
-    So a name server that answers otherwise the second time changes nothing. Proxies of the environment are not used:
-    they would look names up themselves. There is no time limit but the caller's.
+    So a name server that changes its answer has no effect. Proxies of the environment are not used: they would resolve
+    names themselves. The only time limit is the caller's.
 
     Args:
-        resolve: the addresses of a host and port; see `worker.adapters.providers.addresses.resolve`.
+        resolve: function that resolves a host and port; see `worker.adapters.providers.addresses.resolve`.
     """
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        # Of our own: `asyncio.run` would wait for threads of its own, and a name server may take its time.
+        # Our own pool: `asyncio.run` would wait for its own threads, and a name server may be slow.
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="resolve")
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Made when first wanted: reading all authorities is most of what a new process would do."""
+        """Create the context on first use: loading all certificate authorities is slow."""
         return httpx.create_ssl_context()
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def get(self, url: str, rules: Rules) -> bytes:
-        """The body of an answer with status 200; redirects are followed within the rules.
+        """Return the body of a response with status 200; redirects are followed within the rules.
 
         Raises:
-            Refused: a rule forbids it, or the status is another.
+            Refused: a rule forbids it, or the status is not 200.
             httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup: it can't be reached or read.
         """
         start = target = httpx.URL(url)
@@ -86,7 +86,7 @@ class Fetcher:
     @contextlib.asynccontextmanager
     async def _answer(self, url: httpx.URL, headers: Mapping[str, str], rules: Rules) -> AsyncIterator[httpx.Response]:
         addresses = await self._checked(url, rules)
-        # A transport, not a client: no proxies, cookies, logs, and no time limits, which are per read and no help here.
+        # A transport, not a client: no proxies, cookies, logs or time limits (those are per read).
         async with httpx.AsyncHTTPTransport(verify=self._tls) as transport:
             answer = await _first(transport, [_request(url, address, headers) for address in addresses])
             try:
@@ -99,7 +99,7 @@ class Fetcher:
         if host not in rules.hosts:
             raise Refused("led to a host that is not allowed")
         if not 0 < port < 1 << 16:
-            raise Refused("led to a port that is none")
+            raise Refused("led to an invalid port")
         loop = asyncio.get_running_loop()
         addresses = await loop.run_in_executor(self._threads, self._resolve, host, port)
         if not all(is_allowed(host, address, rules.private) for address in addresses):
@@ -108,7 +108,7 @@ class Fetcher:
 
 
 def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.Request:
-    """To the address; the host stays in `Host`, and in TLS, where the certificate is checked against it."""
+    """Build a request to the address; `Host` and TLS, which checks the certificate, keep the host's name."""
     sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker"})
     sent.update(headers)
     sent.update({"Host": url.netloc.decode("ascii"), **ACCEPTED})
@@ -116,7 +116,7 @@ def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.
 
 
 async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.Request]) -> httpx.Response:
-    """The answer of the first address that takes a connection."""
+    """Return the response of the first address that accepts a connection."""
     for request in requests[:-1]:
         with contextlib.suppress(httpx.ConnectError):
             return await transport.handle_async_request(request)

@@ -1,4 +1,4 @@
-"""From a prompt to a text: any server that speaks OpenAI's Responses API, or its Chat Completions."""
+"""Language models: any server with OpenAI's Responses API or Chat Completions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 _SERVER = "the language model's server"
 
-# Neither UTF-8 nor Postgres has a place for these, and JSON from a server may.
+# JSON from a server may hold these; UTF-8 or Postgres can't.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked.
+    """A prompt of a language model.
 
     Attributes:
-        instructions: what it is to do; ours or the operator's.
-        text: what it is to do that with.
-        previous_response_id: the answer that this one goes on from, where the server keeps answers.
-        cache_key: of prompts that begin alike, for the provider's prompt cache; at most 64 characters.
-        keep: whether the server is to keep the answer, so that another can go on from it.
-        seed: for the server's sampling; None: its own.
+        instructions: the task; ours or the operator's.
+        text: the input of the task.
+        previous_response_id: the answer to continue from, where the server stores answers.
+        cache_key: shared by prompts with the same beginning, for the provider's prompt cache; at most 64 characters.
+        keep: True: the server stores the answer, so that another can continue from it.
+        seed: seed of the server's sampling; None: the server's own.
         temperature: likewise.
     """
 
@@ -45,11 +45,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model answered.
+    """A language model's answer.
 
     Attributes:
         text: the answer.
-        response_id: the server's name for it; None where it has none to go on from.
+        response_id: the server's id to continue from; None if it has none.
     """
 
     text: str
@@ -57,18 +57,18 @@ class Completion:
 
 
 class LanguageModel(Protocol):
-    """Answers prompts.
+    """A language model that answers prompts.
 
     Attributes:
-        provider: who runs it, for traces and for who may go on from whose answers.
-        name: which model.
+        provider: its operator, for traces; only answers of the same provider can be continued.
+        name: the model's name.
     """
 
     provider: str
     name: str
 
     def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none.
+        """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
 
         Raises:
             Unavailable, SettingsError: its server failed, or refused.
@@ -90,18 +90,18 @@ class OpenAIModel:
         self._server = Provider(settings, "the language model openai", _SERVER)
 
     def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """The answer to a prompt; ``paid`` is told of the call, also if its answer is none.
+        """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
 
         Raises:
-            Forgotten: the server has no such answer to go on from any more.
-            Unavailable: the server did not answer in time, or answered nothing.
+            Forgotten: the server no longer stores the answer to continue from.
+            Unavailable: the server did not answer in time, or with no text.
             SettingsError: it refused the request.
         """
         try:
             ask = self._respond if self._settings.api == "responses" else self._chat
             text, response_id = ask(prompt, paid)
             text = _UNSTORABLE.sub("", text)
-        except (AttributeError, TypeError, ValueError):  # the client takes all with status 200 for an answer
+        except (AttributeError, TypeError, ValueError):  # the client accepts any body with status 200
             raise Unavailable(f"{_SERVER} answered something else than a text") from None
         if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
@@ -113,7 +113,7 @@ class OpenAIModel:
             "prompt_cache_key": prompt.cache_key,
             "prompt_cache_retention": self._settings.prompt_cache_retention if prompt.cache_key else None,
             "temperature": prompt.temperature,
-            # The client's method knows no seed; servers that sample by one do.
+            # The client's method has no seed; some servers accept one.
             "extra_body": None if prompt.seed is None else {"seed": prompt.seed},
         }
         answer = self._server.call(
@@ -148,23 +148,23 @@ class OpenAIModel:
 
 
 def _tokens(usage: Any, sent: str, made: str) -> Tokens:
-    """What an answer took, as its API calls it; a server may count more tokens as cached than as sent."""
+    """Read an answer's usage by the API's field names; a server may count more cached tokens than sent ones."""
     count = counted(usage, f"{sent}_tokens")
     cached = counted(getattr(usage, f"{sent}_tokens_details", None), "cached_tokens")
     return Tokens(count, counted(usage, f"{made}_tokens"), min(cached or 0, count or 0))
 
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:
-    """The model that the settings name; None for none."""
+    """Return the model that the settings name; None for none."""
     return OpenAIModel(settings) if settings.kind == "openai" else None
 
 
 class MissingModel:
-    """A model that can't be had; each job that asks it is told why.
+    """A model that is not installed; each call raises the reason.
 
     Args:
-        name: which model.
-        error: why.
+        name: the model's name.
+        error: the reason.
     """
 
     provider = "none"
@@ -179,8 +179,8 @@ class MissingModel:
         raise SettingsError(self._message)
 
 
-def make_or_tell(settings: LanguageModelSettings) -> LanguageModel | None:
-    """The model that the settings name, or one that tells who asks it why it can't be had; None for none."""
+def make_or_missing(settings: LanguageModelSettings) -> LanguageModel | None:
+    """Return the model that the settings name, or a `MissingModel` with the reason; None for none."""
     try:
         return make(settings)
     except SettingsError as error:

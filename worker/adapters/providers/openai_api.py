@@ -1,4 +1,4 @@
-"""A server with OpenAI's API: the client for it, what it counts, and its errors as ours."""
+"""Client of servers with OpenAI's API: calls, usage counts and errors."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ BAD_REQUEST, NOT_FOUND = 400, 404
 
 
 class Forgotten(SettingsError):
-    """The server has no such answer to go on from any more: ask anew, without it."""
+    """The server no longer stores the answer to continue from: ask again without it."""
 
 
 class ProviderSettings(Protocol):
-    """What the settings of an embedder and of a language model have in common."""
+    """Settings that embedders and language models have in common."""
 
     @property
     def base_url(self) -> str | None:
-        """The server; None for OpenAI's own."""
+        """URL of the server; None for OpenAI's own."""
 
     @property
     def api_key(self) -> SecretStr | None:
-        """Its key."""
+        """API key of the server."""
 
     @property
     def timeout_seconds(self) -> float:
-        """Of one call, with its retries and their pauses."""
+        """Time limit of one call, with its retries and their pauses."""
 
     @property
     def max_retries(self) -> int:
-        """After 429, 5xx and lost connections; the client waits as `Retry-After` says."""
+        """Maximum retries after 429, 5xx and lost connections; the client obeys `Retry-After`."""
 
     @property
     def max_bytes(self) -> int:
-        """Of an answer, packed and unpacked."""
+        """Maximum size of an answer, compressed and decompressed."""
 
 
 class Provider:
-    """Calls of a server with OpenAI's API, each within its time.
+    """A server with OpenAI's API; each call has a time limit.
 
     Args:
         settings: server, key and limits.
-        what: needs it, for the error message.
-        server: how errors call the server.
+        what: the setting that needs it, for the error message.
+        server: the server's name in errors.
 
     Raises:
         SettingsError: the package is not installed.
@@ -77,19 +77,19 @@ class Provider:
     def call(
         self, make: Callable[[Any], Coroutine[Any, Any, Any]], goes_on: bool = False, seconds: float | None = None
     ) -> Any:
-        """What a call answers.
+        """Make a call and return its answer.
 
-        The text of the client's errors may quote what was sent, so only their class and status are passed on.
+        The text of the client's errors may quote the request, so only their class and status are passed on.
 
         Args:
-            make: the call, of the client.
-            goes_on: it names an earlier answer that it goes on from.
-            seconds: for the call, where that is less than the settings allow.
+            make: function that makes the call with the client.
+            goes_on: True if it names an earlier answer to continue from.
+            seconds: time limit of the call, where it is below that of the settings.
 
         Raises:
-            Forgotten: the server has no such earlier answer.
+            Forgotten: the server no longer stores the earlier answer.
             Unavailable: it did not answer in time, or was busy, or failed.
-            SettingsError: it refused the request: a key, a model or a field that it does not know.
+            SettingsError: it refused the request: the key, the model or a field is unknown.
         """
         import openai  # noqa: PLC0415 -- see above
 
@@ -100,11 +100,11 @@ class Provider:
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
         except openai.APIStatusError as error:
             if goes_on and _is_forgotten(error):
-                raise Forgotten(f"{self._server} has forgotten the answer to go on from") from None
+                raise Forgotten(f"{self._server} no longer stores the answer to continue from") from None
             if error.status_code < BAD_REQUEST:
                 raise SettingsError(f"{self._server} redirects (HTTP {error.status_code}): {ELSEWHERE}") from None
             raise SettingsError(f"{self._server} refused the request (HTTP {error.status_code})") from None
-        except (RecursionError, ValueError):  # of the client's JSON parser: nested without end, a number of a megabyte
+        except (RecursionError, ValueError):  # of the client's JSON parser: nested too deep, a number of a megabyte
             raise Unavailable(f"{self._server} answered JSON that can't be read") from None
         except openai.OpenAIError as error:
             if isinstance(error.__cause__, Refused):
@@ -112,14 +112,14 @@ class Provider:
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
 
     async def _impatient(self, response: Any) -> None:
-        """Don't wait for a server that asks for more time than a call has: the queue has pauses of its own."""
+        """Disable a retry that the server delays beyond the call's time limit: the queue has its own pauses."""
         with contextlib.suppress(ValueError):  # the header may be a date as well; the call's time bounds that
             if float(response.headers.get("Retry-After", "0")) >= self._seconds:
                 response.headers["x-should-retry"] = "false"  # which the client obeys
 
 
 def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine[Any, Any, None]]) -> Any:
-    """Make the HTTP client of OpenAI's: it reads no more than so many bytes of an answer, and follows no redirect.
+    """Create the HTTP client for OpenAI's: it reads at most ``most`` bytes of an answer and follows no redirect.
 
     A redirect would take the prompt to another server, and the key as well if it is the same host.
     """
@@ -141,14 +141,14 @@ def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine
 
 
 def _is_forgotten(error: Any) -> bool:
-    """OpenAI says 400 and names the field, others 404; of a model that is not there they will say so again."""
+    """Return whether the earlier answer is unknown: OpenAI answers 400 with the field's name, others 404."""
     named: bool = error.param == "previous_response_id" or error.code == "previous_response_not_found"
     status: int = error.status_code
     return status == NOT_FOUND or (status == BAD_REQUEST and named)
 
 
 def counted(usage: Any, name: str) -> int | None:
-    """A count of a server's answer; None from one that does not count, or can't."""
+    """Read a count of a server's answer; None if it is missing or invalid."""
     count = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
     if isinstance(count, float) and count.is_integer():
         count = int(count)

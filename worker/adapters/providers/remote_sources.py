@@ -1,4 +1,4 @@
-"""Remote sources: services that find things elsewhere, asked over HTTP, none of them trusted or waited for."""
+"""Remote sources: search services over HTTP; their results are untrusted and their time is limited."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from worker.settings import RemoteSettings
 
 LONGEST = {"question": 1000, "title": 300, "url": 2000, "snippet": 2000, "metadata": 300}
-"""Characters of what is sent and of what is kept."""
+"""Maximum characters of each part that is sent or kept."""
 
 _MOST_METADATA = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFound:
-    """What other services found.
+    """Results of remote sources.
 
     Attributes:
-        sources: in the order of the services, then in each one's own.
-        failed: (service, reason) of those that brought nothing; a reason names no URL and quotes nothing.
-        skipped: service → how many of its results had no URL or no snippet.
+        sources: the results, in the order of the services, then in each service's order.
+        failed: (service, reason) of those that failed; a reason names no URL and quotes nothing.
+        skipped: service → number of its results without a URL or a snippet.
     """
 
     sources: tuple[RemoteSource, ...] = ()
@@ -48,16 +48,16 @@ class RemoteFound:
 
     @property
     def incomplete(self) -> list[str]:
-        """What a trace says of the results that were skipped."""
+        """Describe the skipped results for a trace."""
         return [f"{name}: {count} results without a URL or a snippet" for name, count in self.skipped.items()]
 
 
 class RemoteSources:
-    """Asks the services that settings name.
+    """Client of the services that settings name.
 
     Args:
-        settings: by name.
-        resolve: how hosts are looked up.
+        settings: settings of the services, by name.
+        resolve: function that resolves hosts.
     """
 
     def __init__(self, settings: Mapping[str, RemoteSettings], resolve: Resolve = resolve) -> None:
@@ -69,12 +69,12 @@ class RemoteSources:
         self._fetcher.close()
 
     def find(self, names: Sequence[str], question: str, k: int, seconds: float) -> RemoteFound:
-        """What the named services find, asked at the same time. One that fails or is late is told and left out.
+        """Search the named services concurrently. One that fails or is late is reported and left out.
 
         Args:
-            names: of the settings, in the order of the answer.
+            names: names in the settings, in the order of the answer.
             question: its first 1,000 characters are sent.
-            k: results wanted of each service; settings may want fewer.
+            k: number of results of each service; settings may lower it.
             seconds: for all of them; settings may give each one less.
         """
         asked = [self._services[name] for name in dict.fromkeys(names)]
@@ -109,7 +109,7 @@ class RemoteSources:
 
 
 class _Service:
-    """One service: what it is asked, and how its answer is read."""
+    """One service: its request, and the reading of its response."""
 
     def __init__(self, name: str, settings: RemoteSettings) -> None:
         self.name = name
@@ -130,15 +130,15 @@ class _Service:
         }
 
     def url(self, question: str, k: int) -> str:
-        """Where to ask; nothing of the question is more than a part of the query string."""
+        """Return the URL of a request; the question only becomes part of the query string."""
         words = quote(question[: LONGEST["question"]], safe="", errors="replace")
         return self._template.replace("{query}", words).replace("{k}", str(min(k, self._most)))
 
     def read(self, content: bytes, k: int) -> RemoteFound:
-        """An answer's first results.
+        """Read the first results of a response.
 
         Raises:
-            Refused: it is no JSON, or has no list where settings say.
+            Refused: it is not JSON, or has no list at the configured place.
         """
         try:
             answer = orjson.loads(content)
@@ -147,7 +147,7 @@ class _Service:
         items = _search(self._items, answer)
         if not isinstance(items, list):
             raise Refused("answered no list of results where the settings say")
-        # Not more than those: each one costs time, and a service may ignore what it was asked for.
+        # At most ``k``: each one costs time, and a service may ignore the requested number.
         read = [self._source(item) for item in items[: min(k, self._most)]]
         skipped = read.count(None)
         sources = tuple(source for source in read if source is not None)
@@ -163,7 +163,7 @@ class _Service:
 
 
 def _search(expression: Any, data: Any) -> Any:
-    """What an expression finds; None where the data is of another kind than it expects."""
+    """Evaluate an expression; None where the data is of another type than it expects."""
     try:
         return expression.search(data)
     except (ValueError, TypeError, ArithmeticError):
@@ -175,7 +175,7 @@ def _text(value: Any, part: str) -> str:
 
 
 def _url(value: Any) -> str:
-    """A URL that a reader can follow; cut ones and other schemes are none."""
+    """Return a URL that a reader can open; ``""`` if it is cut or of another scheme."""
     if not isinstance(value, str) or len(value) > LONGEST["url"] or one_line(value, len(value)) != value:
         return ""
     try:
@@ -192,7 +192,7 @@ def _number(value: Any) -> float | None:
 
 
 def _date(value: Any) -> str | None:
-    """A date or a time as ISO 8601 writes it."""
+    """Return a date or a time in ISO 8601; None if it is neither."""
     for kind in (date, datetime):
         try:
             return kind.fromisoformat(value).isoformat()
@@ -202,7 +202,7 @@ def _date(value: Any) -> str | None:
 
 
 def _metadata(value: Any) -> dict[str, Any]:
-    """Fields that are texts, numbers or booleans; what is deeper is left out."""
+    """Return the fields that are texts, numbers or booleans; nested values are left out."""
     if not isinstance(value, dict):
         return {}
     plain = {one_line(name, 100): item for name, item in value.items() if isinstance(item, str | int | float)}

@@ -1,4 +1,4 @@
-"""Rerankers: how well each candidate answers the question, by a model that reads both."""
+"""Rerankers: models that score each candidate by reading it together with the question."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ OK = 200
 
 
 class Reranker(Protocol):
-    """Scores texts by a question.
+    """A model that scores texts by a question.
 
     Attributes:
-        name: for traces.
+        name: its name in traces.
     """
 
     name: str
 
     def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
-        """One score a text, in their order; higher is better, in the reranker's own unit.
+        """Return one score per text, in their order; higher is better, in the reranker's own unit.
 
-        ``paid`` is told of each call of a service, also where its answer is of no use.
+        ``paid`` is called with the usage of each call, even if the answer can't be used.
         """
 
 
 class LexicalReranker:
-    """Offline and deterministic; see `worker.core.ranking.bm25`."""
+    """The lexical reranker, offline and deterministic; see `worker.core.ranking.bm25`."""
 
     name = f"{bm25.NAME} {bm25.VERSION}"
 
@@ -58,7 +58,7 @@ class LexicalReranker:
 class HttpReranker:
     """A cross-encoder behind the `/rerank` API that Cohere, Jina, vLLM, TEI and Infinity share.
 
-    What a call took stands in `meta.billed_units.search_units` (Cohere) or in `usage.total_tokens` (Jina, vLLM,
+    A call's usage is in `meta.billed_units.search_units` (Cohere) or in `usage.total_tokens` (Jina, vLLM,
     Infinity); TEI does not say.
 
     Args:
@@ -80,7 +80,7 @@ class HttpReranker:
         key = settings.api_key.get_secret_value() if settings.api_key else None
         self._seconds, self._most = settings.timeout_seconds, settings.max_bytes
         self._client = httpx.AsyncClient(
-            timeout=None,  # noqa: S113 -- `within` bounds the whole
+            timeout=None,  # noqa: S113 -- `within` limits the whole
             headers={**ACCEPTED, **({"Authorization": f"Bearer {key}"} if key else {})},
             follow_redirects=False,
             transport=httpx.AsyncHTTPTransport(retries=settings.max_retries),
@@ -90,12 +90,12 @@ class HttpReranker:
         """See `Reranker`.
 
         Raises:
-            Unavailable: the server did not answer in time, was busy, or answered something else than one score a text.
+            Unavailable: the server did not answer in time, was busy, or did not answer with one score per text.
             SettingsError: it refused the request.
         """
         if not texts:
             return []
-        # `documents` is Cohere's word and everybody's; TEI says `texts` and answers a bare list.
+        # `documents` is Cohere's field name, used by all but TEI: `texts`, answered by a bare list.
         body: dict[str, Any] = {"query": question, "documents": list(texts), "texts": list(texts), "top_n": len(texts)}
         if self._model:
             body["model"] = self._model
@@ -126,14 +126,14 @@ class HttpReranker:
         return answer
 
     async def _answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
-        """The status of an answer, and its body if it is a good one."""
+        """Return the status of a response, and its body if the status is 200."""
         async with self._client.stream("POST", self._url, json=body) as answer:
             good = answer.status_code == OK
             return answer.status_code, await read_body(answer, self._most) if good else b""
 
 
 def _took(answer: Any) -> Tokens:
-    """What a call took, as far as its answer says."""
+    """Read a call's usage from its response, as far as it is given."""
     said = answer if isinstance(answer, dict) else {}
     meta = said.get("meta")
     units = counted(meta.get("billed_units"), "search_units") if isinstance(meta, dict) else None
@@ -141,7 +141,7 @@ def _took(answer: Any) -> Tokens:
 
 
 def _in_order(items: Any, count: int) -> list[float]:
-    """Scores by the texts' order; servers answer by score."""
+    """Sort scores by the texts' order; servers answer in the order of scores."""
     scores: dict[int, float] = {}
     for item in items:
         score = item["relevance_score"] if "relevance_score" in item else item["score"]
@@ -158,7 +158,7 @@ _INSTRUCTIONS = (
 )
 _LINE = re.compile(r"^\s*\[?(\d{1,4})\]?\s*[:.)-]\s*(\d{1,2})\b", re.MULTILINE)
 _LONGEST = 2000
-"""Characters of a passage that a language model is shown."""
+"""Maximum characters of a passage in a prompt."""
 
 
 class ModelReranker:
@@ -192,10 +192,10 @@ class CrossEncoderReranker:
     """A cross-encoder in this process, through `sentence-transformers` (extra `rerank`).
 
     Args:
-        settings: names the model.
+        settings: the model's name.
 
     Raises:
-        SettingsError: the package is not installed, or knows no such model.
+        SettingsError: the package is not installed, or the model is unknown.
     """
 
     def __init__(self, settings: RerankerSettings) -> None:
@@ -213,13 +213,13 @@ class CrossEncoderReranker:
         """See `Reranker`; costs nothing.
 
         Raises:
-            SettingsError: the model classifies: it gives several scores a pair.
-            Unavailable: it gives a score that is no number.
+            SettingsError: the model is a classifier with several scores per pair.
+            Unavailable: a score is not a number.
         """
         del paid
         if not texts:
             return []
-        # Without a bar: it would go to the log, once a job.
+        # Without a progress bar: it would go to the log with each job.
         found = np.asarray(self._predict([(question, text) for text in texts], show_progress_bar=False))
         if found.shape != (len(texts),):
             raise SettingsError(f"reranker.model: expected one score a pair, {self.name} gives several")
@@ -229,10 +229,10 @@ class CrossEncoderReranker:
 
 
 def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Reranker]:
-    """Those that the profiles of these settings name, by kind; `llm` only where there is a language model.
+    """Return the rerankers that the profiles name, by kind; `llm` only if there is a language model.
 
     Raises:
-        SettingsError: one needs something that is not set or installed.
+        SettingsError: a setting or a package is missing.
     """
     wanted = {profile.rerank for profile in settings.profiles.values()} - {"none"}
     made: dict[str, Reranker] = {}

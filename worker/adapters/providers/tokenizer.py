@@ -1,4 +1,4 @@
-"""How many tokens a text is to a model: by its own tokenizer, from a file, without a network."""
+"""Token counts of texts by a model's own tokenizer, from a file, without a network."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from worker.errors import SettingsError
 
 
 def token_counter(path: str | None) -> TokenCounter:
-    """The counter of a model's tokenizer, through the package `tokenizers` (extra `tokenizer`).
+    """Return the counter of a model's tokenizer, through the package `tokenizers` (extra `tokenizer`).
 
     Args:
-        path: its `tokenizer.json`, as models are published with; None: an estimate.
+        path: its published `tokenizer.json`; None: an estimate.
 
     Raises:
-        SettingsError: the package is not installed, or the file is not there or no tokenizer.
+        SettingsError: the package is not installed, or the file is missing or not a tokenizer.
     """
     if path is None:
         return ESTIMATE
@@ -35,7 +35,7 @@ def token_counter(path: str | None) -> TokenCounter:
         raise SettingsError(
             f"the setting language_model.tokenizer: expected a tokenizer.json of the package tokenizers: {path}"
         ) from None
-    # A file may say that texts are cut or filled up; then every long text would count the same.
+    # A file may enable truncation or padding; then every long text would have the same count.
     tokenizer.no_truncation()
     tokenizer.no_padding()
 

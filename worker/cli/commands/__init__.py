@@ -1,1 +1,1 @@
-"""The commands of `retrieval-worker` by what they are about; `worker.cli` puts them together."""
+"""The commands of `retrieval-worker` by subject; `worker.cli.main` registers them."""

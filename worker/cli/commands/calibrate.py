@@ -1,4 +1,4 @@
-"""The command that measures which search width a corpus needs."""
+"""The command that measures the search width that a corpus needs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    corpus: Annotated[str, typer.Option(help="Which corpus; default the first.")] = "",
+    corpus: Annotated[str, typer.Option(help="The corpus; default the first.")] = "",
     callers: Annotated[
-        list[str] | None, typer.Option("--as", metavar="USER", help="Who asks (owner claim); again for more callers.")
+        list[str] | None, typer.Option("--as", metavar="USER", help="A caller (owner claim); repeat for others.")
     ] = None,
     claims: Annotated[
-        list[str] | None, typer.Option(metavar="JSON", help="The same by all claims; again for more callers.")
+        list[str] | None, typer.Option(metavar="JSON", help="A caller by all claims; repeat for more callers.")
     ] = None,
-    queries: Annotated[int, typer.Option(min=10, max=10_000, help="How many queries.")] = 300,
+    queries: Annotated[int, typer.Option(min=10, max=10_000, help="Number of queries.")] = 300,
     vectors: Annotated[
         Path | None,
         typer.Option(help="Query embeddings of your own: .npy of shape (n, 768), or a JSON list of embeddings."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample of chunks that queries are made near.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the sample of chunks near which queries are made.")] = 20,
     mean: Annotated[float, typer.Option(min=0, max=1, help="Goal: mean recall@15.")] = MEAN,
     worst: Annotated[float, typer.Option(min=0, max=1, help="Goal: recall@15 of the worst query.")] = WORST,
     steps: Annotated[str, typer.Option(help="Values of ef_search to try, as 100,200,400; default 40 to 1000.")] = "",
@@ -42,12 +42,12 @@ def calibrate(
         bool, typer.Option("--write", help="Write calibration.toml beside the settings file; else print it.")
     ] = False,
 ) -> None:
-    """Measure which ef_search brings enough of what exact search finds, on your own data, as the worker's role.
+    """Measure the ef_search that a corpus needs, on your own data, as the worker's role.
 
-    Each caller stands for a visible share: name one who sees all, and some who see less. ef_search rises until the
+    Each caller represents a visible share: name one who sees all, and some who see less. ef_search rises until the
     recall@15 of every caller reaches the goal. Queries are made near a seeded sample of the chunks of the caller who
-    sees most, unless --vectors brings some. A public corpus needs no caller. What is chosen is twice the width from
-    which on the goal holds: a sample seldom shows the rare query that finds nothing.
+    sees most, unless --vectors gives some. A public corpus needs no caller. The chosen width is twice that from which
+    on the goal holds: a sample seldom contains the rare query that finds nothing.
 
     Exit code 1 if the goal is not reached. The worker reads the file at its start.
 
@@ -55,7 +55,7 @@ def calibrate(
     [bold]retrieval-worker calibrate --corpus docs --vectors queries.npy --write[/bold]
     """
     from worker import settings as settings_module
-    from worker.cli.calibration import Calibrating, as_toml, calibration, write
+    from worker.cli.calibration import Calibrating
 
     settings = settings_module.load()
     name = corpus or settings.default_corpus
@@ -73,18 +73,31 @@ def calibrate(
     finally:
         calibrating.close()
     console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(asked)} queries, recall@15", lines))
+    _refuse_missed(lines, widths[-1])
+    _keep(name, calibrating.rows, lines, path)
+
+
+def _refuse_missed(lines: list[Line], widest: int) -> None:
+    """End with exit code 1 where a caller does not reach the goal."""
     short = {line.caller for line in lines} - {line.caller for line in lines if line.enough}
     if short:
         screen.print(
-            f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widths[-1]}. Build the index with a "
+            f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widest}. Build the index with a "
             "higher ef_construction ('retrieval-worker doctor'), or ask for less (--mean, --worst)",
         )
         raise typer.Exit(1)
-    measured = calibration(calibrating.rows, [line for line in lines if line.enough])
+
+
+def _keep(name: str, rows: int, lines: list[Line], path: Path | None) -> None:
+    """Write what was measured of a corpus to a file, or show it where no file is given."""
+    from worker.cli.calibration import as_toml, calibration, write
+    from worker.settings import calibrations
+
+    measured = calibration(rows, [line for line in lines if line.enough])
     if measured is None:
         console.print("exact search answers these callers: nothing to calibrate")
     elif path:
-        write(path, {**settings_module.calibrations(path), name: measured})
+        write(path, {**calibrations(path), name: measured})
         console.print(f"written to {path}: restart the workers", soft_wrap=True)
     else:
         write_text(f"in calibration.toml beside the settings file (--write does it):\n\n{as_toml({name: measured})}")
@@ -103,11 +116,11 @@ def _steps(text: str) -> list[int]:
 
 
 def _vectors(file: Path) -> list[Vector]:
-    """Query embeddings from a file.
+    """Read query embeddings from a file.
 
     Raises:
         WrongUsage: it can't be read.
-        InvalidJob: it holds something else.
+        InvalidJob: it does not hold embeddings.
     """
     import numpy as np
 
@@ -126,20 +139,20 @@ def _vectors(file: Path) -> list[Vector]:
 
 def _callers(settings: Settings, corpus: str, names: list[str], claims: list[str]) -> list[Caller]:
     from worker.cli.calibration import Caller
-    from worker.cli.commands.runs import asker_of
-    from worker.jobs.corpora import nobody
+    from worker.cli.commands.runs import principal_of
+    from worker.jobs.corpora import anonymous
 
-    found = [Caller(name, asker_of(settings, name, "")) for name in dict.fromkeys(names)]
-    found += [Caller(text, asker_of(settings, "", text)) for text in dict.fromkeys(claims)]
+    found = [Caller(name, principal_of(settings, name, "")) for name in dict.fromkeys(names)]
+    found += [Caller(text, principal_of(settings, "", text)) for text in dict.fromkeys(claims)]
     if found:
         return found
     if not settings.corpora[corpus].public:
-        raise typer.BadParameter(f"the corpus {corpus} is not public: say who asks, with --as or --claims")
-    return [Caller("everybody", nobody(settings))]
+        raise typer.BadParameter(f"the corpus {corpus} is not public: name the caller with --as or --claims")
+    return [Caller("everybody", anonymous(settings))]
 
 
 def _shares(calibrating: Calibrating, callers: list[Caller]) -> dict[Caller, float]:
-    """Each caller with the share of the rows that it sees."""
+    """Return each caller's visible share of the rows."""
     shares = {}
     for caller in callers:
         visible = calibrating.visible(caller)
@@ -155,13 +168,13 @@ def _measure(
     bars: dict[tuple[str, int], Any] = {}
     with progress(screen) as shown:
 
-        def told(caller: str, ef_search: int) -> None:
+        def on_query(caller: str, ef_search: int) -> None:
             if (caller, ef_search) not in bars:
                 how = f"ef_search {ef_search}" if ef_search else "exact search"
                 bars[caller, ef_search] = shown.add_task(f"{caller}, {how}", total=len(asked))
             shown.advance(bars[caller, ef_search])
 
-        return [*calibrating.measure(asking, asked, widths, goal, told)]
+        return [*calibrating.measure(asking, asked, widths, goal, on_query)]
 
 
 def _table(title: str, lines: list[Line]) -> Table:

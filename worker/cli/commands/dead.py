@@ -1,9 +1,9 @@
-"""Commands about dead letters: messages that no worker could run, on the broker that the settings name."""
+"""Commands for dead letters: messages that no worker could run, on the broker of the settings."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.table import Table
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 dead = typer.Typer(
     no_args_is_help=True,
     help="Dead letters: messages that no worker could run. List them, send them again, delete them.\n\n"
-    "Nothing of what a job says is shown: only why it is here, when, and which fields it has.",
+    "No content of a job is shown: only the reason, the time, and the names of its fields.",
 )
 
-Entries = Annotated[list[str] | None, typer.Argument(metavar="[ENTRY]...", help="Entries, as 'dead list' names them.")]
-Queue = Annotated[str, typer.Option(help="Only of this queue; default: of all.")]
+Entries = Annotated[list[str] | None, typer.Argument(metavar="[ENTRY]...", help="Entries, as 'dead list' shows them.")]
+Queue = Annotated[str, typer.Option(help="Only of this queue; default all.")]
 Reason = Annotated[str, typer.Option(help="Only these: malformed, unknown_task, expired, max_deliveries, …")]
 Every = Annotated[bool, typer.Option("--all", help="All of them (of --queue, with --reason), not single entries.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
@@ -34,25 +34,30 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")
 
 @contextlib.contextmanager
 def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
-    """The broker of the environment's settings, and the queues that are asked for.
+    """Connect to the broker of the environment's settings; yield it with the requested queues.
 
     Raises:
-        NotAuthorised: Redis refuses its user the command.
-        SettingsError: Redis refuses the user or the password; or what is at the URL is no such Redis.
+        NotAuthorised: Redis refuses the command to its user.
+        SettingsError: Redis refuses the user or the password, or the URL does not lead to a Redis.
+        typer.BadParameter: there is no such queue.
         Unavailable: it does not answer.
     """
     import redis
 
     from worker import settings as settings_module
     from worker.adapters.redis_refusals import refusal
+    from worker.queue.transport import keys
 
     url = settings_module.load().broker_url.get_secret_value()
     check_url(url, "CELERY_BROKER_URL")
     try:
         with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30) as client:
+            # A worker may serve a queue of another name (-Q).
+            if queue and queue not in settings_module.QUEUES and not client.exists(keys.dead(queue)):
+                raise typer.BadParameter(f"expected {' or '.join(settings_module.QUEUES)}", param_hint="--queue")
             yield client, (queue,) if queue else settings_module.QUEUES
     except redis.exceptions.NoPermissionError:
-        # No passing state: trying again later, as for a broker that is away, does not help.
+        # Not transient: a later retry, as for an unavailable broker, does not help.
         user = client.get_connection_kwargs().get("username") or "default"
         raise NotAuthorised(
             f"CELERY_BROKER_URL: Redis refused its user {user} this command: connect as the user admin of "
@@ -65,11 +70,25 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
         raise Unavailable(f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL") from None
 
 
+def with_reason(letters: list[DeadLetter], reason: str) -> list[DeadLetter]:
+    """Return the dead letters with a reason; all of them for none.
+
+    Raises:
+        typer.BadParameter: there is no such reason, and no dead letter has it.
+    """
+    from worker.queue.transport.inspection import Reason
+
+    chosen = [letter for letter in letters if reason in {"", letter.reason}]
+    if reason and not chosen and reason not in get_args(Reason):
+        raise typer.BadParameter(f"expected one of {', '.join(get_args(Reason))}", param_hint="--reason")
+    return chosen
+
+
 @dead.command("list")
 def list_letters(
     queue: Queue = "",
     reason: Reason = "",
-    newest: Annotated[int, typer.Option(min=1, help="How many, of each queue.")] = 100,
+    newest: Annotated[int, typer.Option(min=1, help="Maximum number, of each queue.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List dead letters, the newest first.
@@ -81,7 +100,7 @@ def list_letters(
     with opened_broker(queue) as (client, queues):
         found = [letter for name in queues for letter in dead_letters.every(client, name, newest)]
         counts = [(name, client.xlen(f"{name}.dead")) for name in queues]
-    shown = [letter for letter in found if reason in {"", letter.reason}]
+    shown = with_reason(found, reason)
     if as_json:
         for letter in shown:
             write_json(letter.as_json())
@@ -94,11 +113,11 @@ def list_letters(
 
 @dead.command("show")
 def show_letter(
-    entry: Annotated[str, typer.Argument(help="The entry, as 'dead list' names it.")],
+    entry: Annotated[str, typer.Argument(help="The entry, as 'dead list' shows it.")],
     queue: Queue = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show all that may be shown of a dead letter.
+    """Show a dead letter, without the content of its job.
 
     Example: [bold]retrieval-worker dead show 1763762345678-0[/bold]
     """
@@ -125,9 +144,10 @@ def show_letter(
 
 @dead.command("retry")
 def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
-    """Send dead letters again, byte for byte as they came, with their deliveries counted anew.
+    """Send dead letters again, byte for byte as they arrived, with their delivery count reset.
 
-    What expired, had a principal token or is not kept whole can't be sent again: exit code 1, and each is named.
+    A letter that expired, had a principal token or is not stored whole can't be sent again: exit code 1, and each is
+    named.
 
     Examples: [bold]retrieval-worker dead retry 1763762345678-0[/bold],
     [bold]retrieval-worker dead retry --all --reason retries_exhausted[/bold]
@@ -150,7 +170,7 @@ def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
 
 @dead.command("purge")
 def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
-    """Delete dead letters for good.
+    """Delete dead letters permanently.
 
     Examples: [bold]retrieval-worker dead purge 1763762345678-0[/bold],
     [bold]retrieval-worker dead purge --all --queue retrieval --reason expired[/bold]
@@ -168,14 +188,14 @@ def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
 def _chosen(
     client: redis.Redis, queues: tuple[str, ...], entries: list[str] | None, reason: str, *, every: bool
 ) -> list[DeadLetter]:
-    """The dead letters that a command is to work on, the oldest first."""
+    """Return the dead letters that a command selects, the oldest first."""
     from worker.queue.transport import dead_letters
 
     if every == bool(entries):
         raise typer.BadParameter("give either entries or --all")
     if every:
         letters = [letter for name in queues for letter in dead_letters.every(client, name)]
-        return [letter for letter in reversed(letters) if reason in {"", letter.reason}]
+        return with_reason(letters[::-1], reason)
     found = {
         entry: [one for name in queues if (one := dead_letters.one(client, name, entry))] for entry in entries or ()
     }
@@ -186,7 +206,7 @@ def _chosen(
 
 
 def letters_table(letters: list[DeadLetter]) -> Table:
-    """One row a dead letter."""
+    """Build a table with one row per dead letter."""
     table = Table(title=f"{len(letters)} dead letters", title_justify="left")
     for name in ("entry", "queue", "at", "reason", "task", "task id", "deliveries", "bytes"):
         options = ID_COLUMN if name in {"entry", "task id"} else {"overflow": "fold"}

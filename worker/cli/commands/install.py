@@ -1,4 +1,4 @@
-"""Commands that set up what a worker needs, and check it."""
+"""Commands that install a worker's schema and data, and check them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ AdminDsn = Annotated[
 def migrate(
     dsn: AdminDsn,
     records_only: Annotated[
-        bool, typer.Option("--records-only", help="Leave the reference tables out: the corpora are your own.")
+        bool, typer.Option("--records-only", help="Leave out the reference tables: the corpora are your own.")
     ] = False,
     lock_timeout: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock that somebody holds.")
+        float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock of another session.")
     ] = 10.0,
     worker_password: Annotated[
-        str, typer.Option(envvar="WORKER_PASSWORD", help="Set the worker's role this password.", show_default=False)
+        str, typer.Option(envvar="WORKER_PASSWORD", help="Set this password for the worker's role.", show_default=False)
     ] = "",
 ) -> None:
     """Install or update the worker's role, its records and the reference schema (config/*.sql). Safe to repeat.
 
-    It changes tables that searches read. While it waits for their lock, searches wait for it: so it gives up soon
-    (exit code 69), with nothing changed.
+    It changes tables that searches read. While it waits for their lock, searches wait for it, so it gives up soon (exit
+    code 69) and changes nothing.
 
     Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
     [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold]
@@ -56,7 +56,7 @@ def migrate(
         except psycopg.errors.LockNotAvailable:
             raise Unavailable(
                 f"another session held a table for more than {lock_timeout:g} s, and nothing is changed: try again "
-                "when it is done (pg_stat_activity shows who it is), or with a longer --lock-timeout"
+                "when it is done (pg_stat_activity shows it), or with a longer --lock-timeout"
             ) from None
         if worker_password:
             set_worker_password(connection, worker_password)
@@ -71,7 +71,7 @@ def load(
 ) -> None:
     """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
 
-    A file holds one list, whose name says for which corpus it is (all fields: docs/schema.md):
+    A file holds one list, named after its corpus (all fields: docs/schema.md):
 
     {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
 
@@ -88,6 +88,7 @@ def load(
     contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
     model = embedder.make(settings.load_embedder())
     with _admin(dsn) as connection, progress(console) as shown:
+        loader.check_chunk_ids(connection, contents)
         for content in contents:
             bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
             loader.load(connection, content, model, partial(shown.advance, bar))
@@ -111,7 +112,7 @@ def _admin(dsn: str) -> Iterator[Any]:
     except psycopg.errors.InsufficientPrivilege:
         raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None
     except psycopg.Error as error:
-        if error.sqlstate is None:  # libpq's own: its words may quote the password
+        if error.sqlstate is None:  # libpq's own: its text may quote the password
             raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None
         raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
 
@@ -119,8 +120,8 @@ def _admin(dsn: str) -> Iterator[Any]:
 def doctor() -> None:
     """Check the settings, Postgres and Redis; change nothing.
 
-    Exit code 1 if there is a problem: the worker would not start, or could answer no job as things are now (a server is
-    away, no job can say who asks). Exit code 78 if the settings can't be read.
+    Exit code 1 if there is a problem: the worker would not start, or could answer no job now (a server is unavailable,
+    no job can state its caller). Exit code 78 if the settings can't be read.
 
     Example: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold]
     """
@@ -137,7 +138,7 @@ def doctor() -> None:
 
 
 def contract(
-    folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path("docs/contract"),
+    folder: Annotated[Path, typer.Argument(help="Output folder.")] = Path("docs/contract"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the files differ.")] = False,
 ) -> None:
     """Write the wire contract (JSON Schemas, AsyncAPI, examples) from the project's own types.
@@ -150,6 +151,6 @@ def contract(
         stale = differing(folder)
         if stale:
             raise RetrievalError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
-        console.print("the contract's files are as the types say")
+        console.print("the contract's files match the types")
     else:
         console.print(f"{len(write(folder))} files written to {folder}")

@@ -26,16 +26,16 @@ def _seconds(given: float) -> float:
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
-Caller = Annotated[str, typer.Option("--as", help="user_id of who asks (the worker must trust its queue).")]
+Caller = Annotated[str, typer.Option("--as", help="user_id of the caller (the worker must trust its queue).")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait.", callback=_seconds)]
 Record = Annotated[
     tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as it came.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as received.")]
 
 
 def client_of(broker: str, backend: str) -> Client:
-    """Make the client of a queue.
+    """Create the client of a queue.
 
     Raises:
         SettingsError: a URL is wrong.
@@ -49,23 +49,23 @@ def client_of(broker: str, backend: str) -> Client:
 
 
 def check_url(url: str, name: str) -> None:
-    """Check a URL of Redis before libraries stumble over it.
+    """Check a Redis URL before libraries fail on it.
 
     Raises:
-        SettingsError: it is wrong; it is not repeated, because it may hold a password.
+        SettingsError: it is wrong; the message does not repeat it, because it may hold a password.
     """
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")
         database = parts.path.strip("/")
         known = parts.scheme in {"redis", "rediss"} and parts.port != 0 and (database.isdecimal() or not database)
-    except ValueError:  # brackets, a port that is none, a host that no name server knows how to ask for
+    except ValueError:  # brackets, an invalid port, a host that no name server accepts
         known = False
     if not known:
         raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
     if not _has_known_options(url):
         raise SettingsError(
-            f"{name}: what stands behind its question mark is no option of redis:// or rediss:// (those of TLS, "
+            f"{name}: the part after its question mark is no option of redis:// or rediss:// (those of TLS, "
             "ssl_…, are of rediss:// only)"
         )
 
@@ -74,7 +74,7 @@ _TLS_CHECKS = {"none", "optional", "required", "CERT_NONE", "CERT_OPTIONAL", "CE
 
 
 def _has_known_options(url: str) -> bool:
-    """Whether a connection takes all options of a URL; none is opened."""
+    """Return whether a connection accepts all options of a URL, without opening one."""
     import redis
 
     parts = urlsplit(url)
@@ -90,13 +90,13 @@ def _has_known_options(url: str) -> bool:
 
 
 def query(
-    question: Annotated[str, typer.Argument(help="What to look for; embedded as the settings say.")],
+    question: Annotated[str, typer.Argument(help="The query; embedded as the settings say.")],
     broker: Broker,
     caller: Caller,
     backend: Backend = "",
     corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
     record: Record = None,
-    k: Annotated[int, typer.Option(help="How many chunks (10 to 15).")] = 15,
+    k: Annotated[int, typer.Option(help="Number of chunks (10 to 15).")] = 15,
     timeout: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
@@ -108,7 +108,7 @@ def query(
     from worker.adapters.providers import embedder
     from worker.cli.demo import as_table
     from worker.client import RetrieveTopK, TopK, encode_embedding
-    from worker.contract import parse_job
+    from worker.contract.base import parse_job
 
     vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
     wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
@@ -127,16 +127,16 @@ def query(
 
 
 def search(
-    question: Annotated[str, typer.Argument(help="What is wanted.")],
+    question: Annotated[str, typer.Argument(help="The query.")],
     broker: Broker,
     backend: Backend = "",
-    caller: Annotated[str, typer.Option("--as", help="user_id of who asks; nobody: public corpora only.")] = "",
+    caller: Annotated[str, typer.Option("--as", help="user_id of the caller; none: public corpora only.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
     corpus: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus, and how many chunks of it; repeat for more.")
+        list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus and its number of chunks; repeat for more.")
     ] = None,
     leg: Annotated[list[str] | None, typer.Option(help="primary, contextual, sparse; repeat for more.")] = None,
-    fusion: Annotated[str, typer.Option(help="similarity, rrf or weighted.")] = "similarity",
+    fusion: Annotated[str, typer.Option(help="similarity, rrf or weighted; default the worker's hybrid.fusion.")] = "",
     transform: Annotated[str, typer.Option(help="none, glossary or llm.")] = "none",
     record: Record = None,
     timeout: Timeout = 30.0,
@@ -148,9 +148,11 @@ def search(
     """
     from worker.cli.reports import answers
     from worker.client import Hybrid, RetrieveHybrid
-    from worker.contract import parse_job
+    from worker.contract.base import parse_job
 
-    wanted: dict[str, Any] = {"query": question, "context": context, "fusion": fusion, "transform": transform}
+    wanted: dict[str, Any] = {"query": question, "context": context, "transform": transform}
+    if fusion:
+        wanted["fusion"] = fusion
     if caller:
         wanted["principal"] = {"user_id": caller}
     if corpus:
@@ -179,7 +181,7 @@ def _search(text: str) -> dict[str, Any]:
 
 
 def run_name(subject: str, run: str, step: str = "") -> dict[str, str]:
-    """A run's name as a job has it."""
+    """Return a run's name as a job has it."""
     return {"subject_id": subject, "run_id": run, **({"step": step} if step else {})}
 
 
@@ -194,15 +196,15 @@ def cite(
     out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Cite a recorded run: its chunks, checked against the sources, kept as the run's citations.json.
+    """Cite a recorded run: check its chunks against the sources and store the run's citations.json.
 
-    Shows each chunk, and each conflict between them: which, where, and by what they differ.
+    Shows each chunk, and each conflict between chunks with its place and difference.
 
     Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
     """
     from worker.cli.reports import answers
     from worker.client import BuildCitations, Citations
-    from worker.contract import parse_job
+    from worker.contract.base import parse_job
     from worker.core.citations.document import CONFLICTS
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
@@ -224,25 +226,25 @@ def replay(
     backend: Backend = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
     citations: Annotated[
-        Path | None, typer.Option(help="The run's citations.json: shows what an edited chunk said, word by word.")
+        Path | None, typer.Option(help="The run's citations.json: shows the changed words of edited chunks.")
     ] = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Replay a recorded run and show what became of each chunk. Exit code 1 if any is edited or missing.
+    """Replay a recorded run and show the verdict of each chunk. Exit code 1 if any is edited or missing.
 
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
     from worker.cli.reports import answers
     from worker.client import PinnedReplay, Replay
-    from worker.contract import parse_job
+    from worker.contract.base import parse_job
 
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
-    client, asker = client_of(broker, backend), {"user_id": caller}
-    job = parse_job(PinnedReplay, {"principal": asker, "run": run_name(subject, run, step)})
+    client, principal = client_of(broker, backend), {"user_id": caller}
+    job = parse_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
     answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
-    now = client.call(PinnedReplay(principal=asker, required_chunk_hashes=edited), timeout=timeout)
+    now = client.call(PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout=timeout)
     assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
     new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
     console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))

@@ -15,10 +15,10 @@ PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version 
 
 
 def demo(postgres: PostgresVersion = 18) -> None:
-    """Show the whole way of a job on this machine, then stop everything.
+    """Run jobs from message to answer on this machine, then stop everything.
 
     Starts Postgres and Redis, loads the sample corpora, starts a real worker, asks as two callers with different
-    rights, searches two corpora at once, and asks a question of each mode.
+    permissions, searches two corpora at once, and asks a question of each mode.
 
     Example: [bold]retrieval-worker demo[/bold]
     """
@@ -28,14 +28,14 @@ def demo(postgres: PostgresVersion = 18) -> None:
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="Where the servers keep their data.")] = Path(".state"),
+    data: Annotated[Path, typer.Option(help="Folder of the servers' data.")] = Path(".state"),
     postgres: PostgresVersion = 18,
-    autoscale: Annotated[str, typer.Option(help="Most and fewest worker processes.")] = "4,1",
+    autoscale: Annotated[str, typer.Option(help="Maximum and minimum number of worker processes.")] = "4,1",
 ) -> None:
     """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
 
-    A worker or Flower that ends by itself is reported on standard error and started again. When Postgres or Redis
-    ends by itself, that is reported and everything stops, with exit code 1.
+    A worker or Flower that exits is reported on standard error and restarted. If Postgres or Redis exits, that is
+    reported and everything stops, with exit code 1.
 
     Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
     """
@@ -62,7 +62,7 @@ def up(
         supervisor.keep(flower)
         _say_how(stack, url, password, log, devstack.lacks())
         supervisor.run()
-        # It returns only when Postgres or Redis ended, and has reported that.
+        # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)
 
 

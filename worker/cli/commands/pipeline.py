@@ -1,4 +1,4 @@
-"""Commands about the pipeline: ask a question; see how a recorded answer came about."""
+"""Commands for the pipeline: ask a question; show the trace of a recorded answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.commands.jobs import AsJson, Backend, Broker, Record, Timeout, client_of, run_name
-from worker.cli.commands.runs import Claims, Run, Subject, asker_of, name_of, opened_engine
+from worker.cli.commands.runs import Claims, Run, Subject, name_of, opened_engine, principal_of
 from worker.cli.terminal import console, screen, styled, write_json_text
 
 if TYPE_CHECKING:
     from worker.client import Client
-    from worker.contract import PipelineAnswer, RunPipeline
+    from worker.contract.answers import PipelineAnswer
+    from worker.contract.jobs import RunPipeline
 
 POLL_SECONDS = 0.05
 _OVER = {"SUCCESS", "FAILURE", "REVOKED"}
@@ -23,16 +24,18 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     broker: Broker,
     backend: Backend = "",
-    caller: Annotated[str, typer.Option("--as", help="user_id of who asks; nobody: public corpora only.")] = "",
-    mode: Annotated[str, typer.Option(help="What for: a mode of the worker's settings.")] = "grounded",
-    profile: Annotated[str, typer.Option(help="How to search: a profile of the settings; default the mode's.")] = "",
+    caller: Annotated[str, typer.Option("--as", help="user_id of the caller; none: public corpora only.")] = "",
+    mode: Annotated[str, typer.Option(help="A mode of the worker's settings.")] = "grounded",
+    profile: Annotated[str, typer.Option(help="A search profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
-    k: Annotated[int | None, typer.Option(help="How many sources (1 to 50); default the mode's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the model that answers; recorded.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Likewise, 0 to 2.")] = None,
+    k: Annotated[int | None, typer.Option(help="Number of sources (1 to 50); default the mode's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the language model; recorded.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Temperature of the language model, 0 to 2; recorded.")
+    ] = None,
     record: Record = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Begin or go on with a conversation.")] = False,
-    after: Annotated[str, typer.Option(metavar="RESPONSE_ID", help="Go on from this answer (implies --chat).")] = "",
+    chat: Annotated[bool, typer.Option("--chat", help="Begin or continue a conversation.")] = False,
+    after: Annotated[str, typer.Option(metavar="RESPONSE_ID", help="Continue from this answer (implies --chat).")] = "",
     conversation: Annotated[str, typer.Option(metavar="ID", help="The conversation's name (implies --chat).")] = "",
     timeout: Timeout = 60.0,
     as_json: AsJson = False,
@@ -45,7 +48,7 @@ def ask(
     """
     from worker.cli.reports.pipeline_answer import answer_report
     from worker.client import RunPipeline
-    from worker.contract import parse_job
+    from worker.contract.base import parse_job
 
     wanted: dict[str, Any] = {"question": question, "mode": mode}
     given = {"profile": profile, "context": context, "prior_response_id": after, "conversation_id": conversation}
@@ -67,7 +70,7 @@ def ask(
 
 
 def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswer:
-    """The answer; meanwhile, the stage that the worker is in."""
+    """Wait for the answer, showing the worker's stage."""
     from worker.client import PipelineAnswer
 
     deadline = time.monotonic() + timeout
@@ -87,12 +90,14 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
 def trace(
     subject: Subject,
     run: Run,
-    caller: Annotated[str, typer.Option("--as", help="Whose run: the value of the owner claim (user_id).")] = "",
+    caller: Annotated[str, typer.Option("--as", help="Owner of the run: the value of the owner claim (user_id).")] = "",
     claims: Claims = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="All candidates that left, not the first few.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all dropped candidates, not only the first few.")
+    ] = False,
 ) -> None:
-    """Show how a recorded answer came about: stages, candidates and scores after each, why they left, costs.
+    """Show the trace of a recorded answer: stages, candidates and scores after each, reasons of drops, costs.
 
     Reads the record with the worker's settings, without a queue; no text of a source is in it.
 
@@ -101,8 +106,8 @@ def trace(
     from worker.cli.reports.trace import trace_report
 
     with opened_engine() as (engine, settings):
-        asker = asker_of(settings, caller, claims)
-        found = engine.pipeline_jobs.told(name_of(subject, run, step), asker)
+        principal = principal_of(settings, caller, claims)
+        found = engine.pipeline_jobs.told(name_of(subject, run, step), principal)
     for told in found:
         title = " / ".join(part for part in (subject, run, told.step) if part)
-        console.print(trace_report(f"{title}, as {asker.owner}", told, everything=everything))
+        console.print(trace_report(f"{title}, as {principal.owner}", told, everything=everything))

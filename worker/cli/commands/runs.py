@@ -1,6 +1,6 @@
-"""Commands about recorded runs: check them, list them, take them out and in, keep files beside them.
+"""Commands for recorded runs: check, list, export and import them, and store files with them.
 
-They work on Postgres and the artifact store as the worker's settings name them, as the worker's role, without a queue.
+They use the Postgres and the artifact store of the worker's settings, as the worker's role, without a queue.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from worker.errors import InvalidJob
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.contract import RunName
+    from worker.contract.run_jobs import RunName
     from worker.core.ranking.tuning import Proposal
     from worker.jobs.engine import Engine
     from worker.jobs.feedback import Tuning
     from worker.model import Principal
     from worker.settings import Settings
 
-runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list them, take them out and in, keep files beside them.")
+runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list, export and import them, store files with them.")
 
 Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
 Run = Annotated[str, typer.Argument(help="run_id of the run.")]
-Caller = Annotated[str, typer.Option("--as", help="Whose run: the user's id, or all owner claims as JSON.")]
+Caller = Annotated[str, typer.Option("--as", help="Owner of the run: the user's id, or all owner claims as JSON.")]
 Claims = Annotated[
-    str, typer.Option(help='All claims of who looks, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
+    str, typer.Option(help='All claims of the caller, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
 ]
 
 
 @contextlib.contextmanager
 def opened_engine() -> Iterator[tuple[Engine, Settings]]:
-    """The worker's parts in this process, with the settings of the environment."""
+    """Open the worker's engine in this process, with the settings of the environment."""
     from worker import settings as settings_module
     from worker.jobs.engine import Engine
 
@@ -62,8 +62,8 @@ def opened_engine() -> Iterator[tuple[Engine, Settings]]:
         engine.close()
 
 
-def asker_of(settings: Settings, caller: str, claims: str) -> Principal:
-    """Who looks, from `--as` (the user's claim, or a JSON object of claims) or `--claims`."""
+def principal_of(settings: Settings, caller: str, claims: str) -> Principal:
+    """Return the caller from `--as` (the user's claim, or a JSON object of claims) or `--claims`."""
     from worker.jobs.principal import as_principal
 
     if bool(caller) == bool(claims):
@@ -81,8 +81,9 @@ def asker_of(settings: Settings, caller: str, claims: str) -> Principal:
 
 
 def name_of(subject: str, run: str, step: str = "") -> RunName:
-    """A run's name, checked."""
-    from worker.contract import RunName, parse_part
+    """Return a run's name, checked."""
+    from worker.contract.base import parse_part
+    from worker.contract.run_jobs import RunName
 
     return parse_part(RunName, {"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
 
@@ -90,13 +91,13 @@ def name_of(subject: str, run: str, step: str = "") -> RunName:
 def verify(
     subject: Annotated[str, typer.Argument(help="Only runs of this subject.")] = "",
     run: Annotated[str, typer.Argument(help="Only this run of it.")] = "",
-    caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's rights.")] = "",
+    caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's permissions.")] = "",
     claims: Claims = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run on standard output.")] = False,
 ) -> None:
-    """Check recorded runs against what the corpora hold now.
+    """Check recorded runs against the current corpora.
 
-    Without --as and --claims: everybody's runs, seen with the rights of [bold]verify.principal[/bold] in the settings.
+    Without --as and --claims: all users' runs, with the permissions of [bold]verify.principal[/bold] in the settings.
     Exit code 1 if a chunk of any run was edited or is missing.
 
     Example: [bold]retrieval-worker verify song-1 --as alice[/bold]
@@ -105,8 +106,8 @@ def verify(
 
     with opened_engine() as (engine, settings):
         everybody = not caller and not claims
-        asker = watcher(settings) if everybody else asker_of(settings, caller, claims)
-        owner = None if everybody or asker is None else asker.owner
+        principal = watcher(settings) if everybody else principal_of(settings, caller, claims)
+        owner = None if everybody or principal is None else principal.owner
         which = (owner, subject or None, run or None)
         total = engine.verifying.count(*which)
         if not total and (subject or run):
@@ -114,7 +115,7 @@ def verify(
         drifted = []
         with progress(screen) as shown:
             bar = shown.add_task("checking runs", total=total)
-            for checked in engine.verifying.all(asker, *which):
+            for checked in engine.verifying.all(principal, *which):
                 shown.advance(bar)
                 if checked.drifted:
                     drifted.append(checked)
@@ -149,7 +150,7 @@ def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only 
     Example: [bold]retrieval-worker runs list --as alice[/bold]
     """
     with opened_engine() as (engine, settings):
-        owner = asker_of(settings, caller, "").owner
+        owner = principal_of(settings, caller, "").owner
         for name in engine.exchange.names(owner, subject or None):
             write_line(name.subject_id, name.run_id)
 
@@ -166,7 +167,7 @@ def export_run(
     Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
     """
     with opened_engine() as (engine, settings):
-        content = engine.exchange.export(asker_of(settings, caller, "").owner, name_of(subject, run))
+        content = engine.exchange.export(principal_of(settings, caller, "").owner, name_of(subject, run))
     if out is None:
         write_json_text(content.decode())
         return
@@ -179,16 +180,16 @@ def export_run(
 
 @runs.command("import")
 def import_run(
-    file: Annotated[Path, typer.Argument(help="What 'runs export' wrote.")],
-    caller: Annotated[str, typer.Option("--as", help="Whose run it becomes.")],
+    file: Annotated[Path, typer.Argument(help="A file from 'runs export'.")],
+    caller: Annotated[str, typer.Option("--as", help="New owner of the run.")],
 ) -> None:
-    """Take a run in. A file is no permission: its chunks are looked up with the rights of whoever replays it.
+    """Import a run. A file grants nothing: a replay looks up its chunks with the permissions of its caller.
 
     Example: [bold]retrieval-worker runs import song-1-r1.json --as alice[/bold]
     """
     content = _read(file)
     with opened_engine() as (engine, settings):
-        name = engine.exchange.restore(asker_of(settings, caller, "").owner, content)
+        name = engine.exchange.restore(principal_of(settings, caller, "").owner, content)
     screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s")
 
 
@@ -199,14 +200,18 @@ def keep_file(
     file: Annotated[Path, typer.Argument(help="An output of the run, e.g. lyrics.json.")],
     caller: Caller,
 ) -> None:
-    """Keep a file beside a run's citations; its earlier version stays, and events.jsonl is written anew.
+    """Store a file with a run's citations; its earlier version stays, and events.jsonl is rewritten.
+
+    The run must be there: a job or [bold]runs import[/bold] makes it.
 
     Example: [bold]retrieval-worker runs keep song-1 r1 lyrics.json --as alice[/bold]
     """
     content = _read(file)
     with opened_engine() as (engine, settings):
-        owner = asker_of(settings, caller, "").owner
-        write_line(engine.files.keep(owner, name_of(subject, run), file.name, content))
+        owner, name = principal_of(settings, caller, "").owner, name_of(subject, run)
+        if all(one.run_id != name.run_id for one in engine.exchange.names(owner, name.subject_id)):
+            raise InvalidJob("no such run ('retrieval-worker runs list' shows the caller's)", "run")
+        write_line(engine.files.keep(owner, name, file.name, content))
 
 
 @runs.command("used")
@@ -215,16 +220,16 @@ def used_chunks(
     run: Run,
     chunks: Annotated[list[str], typer.Argument(metavar="CHUNK", help="Chunks of the run's answers, by id or hash.")],
     caller: Caller,
-    step: Annotated[str, typer.Option(help="Only in what was recorded under this step.")] = "",
-    corpus: Annotated[str, typer.Option(help="Where they are, if chunks of two corpora share an id.")] = "",
-    unused: Annotated[bool, typer.Option("--not", help="They were of no use.")] = False,
+    step: Annotated[str, typer.Option(help="Only of this step of the run.")] = "",
+    corpus: Annotated[str, typer.Option(help="Corpus of the chunks, if chunks of two corpora share an id.")] = "",
+    unused: Annotated[bool, typer.Option("--not", help="The chunks were not used.")] = False,
 ) -> None:
-    """Say which chunks of a run were used. The last word on a chunk counts; [bold]tune[/bold] learns from it.
+    """Record which chunks of a run were used. The latest feedback on a chunk counts; [bold]tune[/bold] learns from it.
 
     Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
     """
     with opened_engine() as (engine, settings):
-        owner = asker_of(settings, caller, "").owner
+        owner = principal_of(settings, caller, "").owner
         name = name_of(subject, run, step)
         changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
     screen.print(f"{subject} / {run}: {changed} noted")
@@ -236,12 +241,12 @@ _METHODS = ("weighted", "rrf")
 def tune(
     caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
     corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
-    method: Annotated[str, typer.Option(help="Whose weights: weighted or rrf.")] = "weighted",
-    k: Annotated[int, typer.Option(min=1, max=50, help="How far down a user looks.")] = 5,
+    method: Annotated[str, typer.Option(help="Fusion method of the weights: weighted or rrf.")] = "weighted",
+    k: Annotated[int, typer.Option(min=1, max=50, help="Number of results that a user reads.")] = 5,
 ) -> None:
     """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
 
-    Without --as: from everybody's feedback, of which only figures are told.
+    Without --as: from all users' feedback, of which only figures are shown.
 
     Example: [bold]retrieval-worker tune --method rrf[/bold]
     """
@@ -251,10 +256,10 @@ def tune(
         raise typer.BadParameter(f"expected {' or '.join(_METHODS)}", param_hint="--method")
 
     with opened_engine() as (engine, settings):
-        owner = asker_of(settings, caller, "").owner if caller else None
+        owner = principal_of(settings, caller, "").owner if caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
     if tuned.proposal is None:
-        write_text(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are wanted")
+        write_text(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are needed")
         return
     console.print(_tuning_table(tuned, tuned.proposal, method, k))
     if tuned.setting is None:
@@ -266,7 +271,7 @@ def tune(
 
 
 def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:
-    """Weights and what comes of them, before and after."""
+    """Build a table of the weights and their measures, before and after."""
     title = f"{method}: feedback on {tuned.retrievals} retrievals, {tuned.searches} searches"
     table = Table(title=title, title_justify="left")
     for name in ("", *tuned.current, f"nDCG@{k}", f"recall@{k}"):

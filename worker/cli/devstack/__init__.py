@@ -1,7 +1,7 @@
 """Postgres, Redis, a worker and Flower for one machine: no root, no fixed ports, nothing left running.
 
-Used by the demo, ``retrieval-worker up``, the tests and the benchmarks. Every server is a child process that is
-ended by its own pid.
+Used by the demo, ``retrieval-worker up``, the tests and the benchmarks. Every server is a child process, stopped by its
+own pid.
 """
 
 from worker.cli.devstack.postgres import Postgres, base_backup, postgres

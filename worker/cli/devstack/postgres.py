@@ -23,7 +23,7 @@ from worker.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# A throw-away server for one machine: nothing here needs to survive a power cut. `up` overrides fsync.
+# A temporary server on one machine: nothing needs to survive a power cut. `up` overrides fsync.
 POSTGRES_DEFAULTS: Mapping[str, str] = {
     "listen_addresses": "",
     "fsync": "off",
@@ -34,7 +34,7 @@ POSTGRES_DEFAULTS: Mapping[str, str] = {
     "max_connections": "100",
     "jit": "off",
     "log_min_messages": "warning",
-    # A failing statement must not print its text (and so the job's) into the server's log.
+    # A failed statement must not write its text (and so the job's) to the server's log.
     "log_min_error_statement": "panic",
 }
 
@@ -54,13 +54,13 @@ class Postgres:
     version: int
 
     def dsn(self, dbname: str = "postgres", user: str = "postgres") -> str:
-        """A libpq connection URI for ``user`` on ``dbname`` (trust authentication on the socket)."""
+        """Return a libpq connection URI for ``user`` on ``dbname`` (trust authentication on the socket)."""
         return f"postgresql://{user}@/{dbname}?host={self.socket_dir}"
 
 
 @contextlib.contextmanager
 def postgres(root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
-    """Run a PostgreSQL server with its data under ``root``, made there if there is none yet."""
+    """Run a PostgreSQL server with its data under ``root``, created if missing."""
     binaries = _postgres_binaries(version)
     account = _unprivileged_account()
     root.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def postgres(root: Path, *, version: int = 18, settings: Mapping[str, str] | Non
         wait_until(lambda: _postgres_answers(server), process, "Postgres", root / "postgres.log")
         yield server
     finally:
-        # SIGINT is Postgres' fast shutdown: sessions are ended, data is written.
+        # SIGINT is Postgres' fast shutdown: it ends sessions and writes data.
         stop(process, signal.SIGINT)
         log.close()
         shutil.rmtree(socket_dir, ignore_errors=True)
@@ -95,7 +95,7 @@ def base_backup(primary: Postgres, root: Path) -> None:
     """Copy a running server under ``root``, where `postgres` then starts the copy as its streaming standby.
 
     Raises:
-        SettingsError: the copy failed; the message is pg_basebackup's own.
+        SettingsError: the copy failed; the message is that of pg_basebackup.
     """
     account = _unprivileged_account()
     root.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def _postgres_binaries(version: int) -> Path:
 
 
 def _unprivileged_account() -> pwd.struct_passwd | None:
-    """Postgres refuses to run as root; as root (a container, CI) it is run as `nobody`."""
+    """Return the account `nobody` if this process is root (a container, CI): Postgres refuses to run as root."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
@@ -139,7 +139,7 @@ def _let_through(root: Path, account: pwd.struct_passwd) -> None:
 
 
 def _reachable(binaries: Path, root: Path, account: pwd.struct_passwd) -> Path:
-    """The binaries where `account` may run them: in place, or copied once under ``root``."""
+    """Return the binaries where `account` may run them: in place, or copied once under ``root``."""
     try:
         subprocess.run(  # noqa: S603 -- our own binary, no shell
             [str(binaries / "postgres"), "--version"],

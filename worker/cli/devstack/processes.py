@@ -1,4 +1,4 @@
-"""Child processes: started in a session of their own, waited for, ended by their own pid."""
+"""Child processes: started in their own session, awaited, stopped by their own pid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Program:
         command: the program and its arguments.
         environment: all its variables; they hold passwords.
         log: the file for its output.
-        ready: returns whether it serves.
+        ready: function that returns True once it serves.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Program:
     ready: Callable[[], bool]
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start it, without waiting until it is ready."""
+        """Start the program without waiting until it is ready."""
         process, file = spawn_python(self.command, self.environment, self.log)
         file.close()  # the process has its own descriptor of it
         return process
@@ -91,9 +91,9 @@ def spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | No
 
 
 def _ending_with_parent(command: Sequence[str], how: str) -> list[str]:
-    """A command that the kernel ends when its parent was killed before it could (kill -9), where setpriv is there.
+    """Wrap a command so that the kernel ends it with its parent (kill -9), if setpriv is installed.
 
-    Not by `preexec_fn`: that makes Python fork with hooks, and a Ctrl-C that falls into one of these is lost.
+    Not by `preexec_fn`: that makes Python fork with hooks, and a Ctrl-C during one of them is lost.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", how, "--", *command] if setpriv else [*command]
@@ -103,7 +103,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
     """Wait until a process is ready.
 
     Raises:
-        SettingsError: it ended, or took too long; with the end of its log.
+        SettingsError: it exited, or took too long; the message has the end of its log.
     """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -119,7 +119,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
 
 
 def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """End a process by its own pid: politely, then not."""
+    """Stop a process by its own pid: with the given signal, then with SIGKILL."""
     if process.poll() is not None:
         return
     process.send_signal(how)
@@ -131,13 +131,13 @@ def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
+    """Return a loopback port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on a loopback port."""
+    """Return whether a loopback port has a listener."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

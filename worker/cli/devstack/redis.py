@@ -1,4 +1,4 @@
-"""A Redis (or Valkey) server for one machine, as `config/redis` sets it up: the one on PATH, else the embedded one."""
+"""A Redis (or Valkey) server for one machine, configured by `config/redis`: from PATH, else the embedded one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 USERS = ("admin", "producer", "worker", "flower")
-"""Those of config/redis/users.acl."""
+"""Users of config/redis/users.acl."""
 
 USERS_SINCE = 7
-"""The major version of Redis (and of Valkey) from which on users.acl can be read."""
+"""First major version of Redis (and of Valkey) that can read users.acl."""
 
 
 @dataclass
@@ -36,8 +36,8 @@ class Redis:
 
     Attributes:
         process: the server.
-        port: where it listens.
-        passwords: by user; empty where the server has no users.
+        port: its port.
+        passwords: passwords by user; empty if the server has no users.
         authority: the certificate that signs the server's; None without TLS.
     """
 
@@ -47,12 +47,12 @@ class Redis:
     authority: Path | None = None
 
     def url(self, database: int = 0, user: str = "admin", *, port: int | None = None) -> str:
-        """The Redis URL of one numbered database of this server, as one of its users.
+        """Return the Redis URL of one numbered database of this server, as one of its users.
 
         Args:
             database: its number.
             user: one of `USERS`.
-            port: of a proxy before the server.
+            port: port of a proxy before the server.
         """
         credentials = f"{user}:{self.passwords[user]}@" if self.passwords else ""
         scheme, options = "redis", ""
@@ -61,11 +61,11 @@ class Redis:
         return f"{scheme}://{credentials}127.0.0.1:{port or self.port}/{database}{options}"
 
     def urls(self, user: str) -> tuple[str, str]:
-        """The URLs of queues and results, as one of its users."""
+        """Return the URLs of queues and results, as one of its users."""
         return self.url(0, user), self.url(1, user)
 
     def environment(self, user: str) -> dict[str, str]:
-        """The variables that connect a process to queues and results, as one of its users."""
+        """Return the variables that connect a process to queues and results, as one of its users."""
         broker, results = self.urls(user)
         return {"CELERY_BROKER_URL": broker, "CELERY_RESULT_BACKEND": results}
 
@@ -80,14 +80,14 @@ def redis_server(
     users: bool = True,
     tls: bool = False,
 ) -> Iterator[Redis]:
-    """Run a Redis server on a loopback port, set up by the shipped `config/redis`, its files under ``root``.
+    """Run a Redis server on a loopback port, configured by the shipped `config/redis`, its files under ``root``.
 
     Args:
-        root: the folder of its files, made if there is none yet. Passwords and certificates in it are kept.
-        durable: sync the append-only file at each write, as shipped; else never, for a server that is thrown away.
-        port: where it listens; default a free one.
+        root: the folder of its files, created if missing. Passwords and certificates in it are kept.
+        durable: sync the append-only file at each write, as shipped; else never, for a temporary server.
+        port: its port; default a free one.
         settings: further settings, by their names in redis.conf.
-        users: False: open to all on this machine. So is a server that is older than `USERS_SINCE`.
+        users: False: open to all on this machine, as is a server older than `USERS_SINCE`.
         tls: see `lacks`.
     """
     binary = find_redis()
@@ -116,7 +116,7 @@ def redis_server(
 
 
 def _install(root: Path, *, tls: bool) -> dict[str, str]:
-    """Fill the shipped files in: this folder, and the users' passwords, which are made where there are none yet."""
+    """Fill the folder and the users' passwords into the shipped files; missing passwords are generated."""
     shipped = config_folder() / "redis"
     rules = root / "users.acl"
     known = dict(re.findall(r"^user (\w+) on >(\S+)", rules.read_text(), re.MULTILINE)) if rules.exists() else {}
@@ -157,14 +157,14 @@ def find_redis() -> str:
 
 @functools.cache
 def version(binary: str) -> tuple[int, ...]:
-    """A server's version; ``(0,)`` if it says none."""
+    """Return a server's version; ``(0,)`` if unknown."""
     found = re.search(r"\bv=(\d+(?:\.\d+)*)", _said(binary, "--version"))
     return tuple(int(part) for part in found[1].split(".")) if found else (0,)
 
 
 @functools.cache
 def lacks(*, tls: bool = False) -> str:
-    """What of `config/redis` this machine's Redis can't be set to; empty if all."""
+    """Return the part of `config/redis` that this machine's Redis does not support; empty if none."""
     binary = find_redis()
     if version(binary)[0] < USERS_SINCE:
         said = ".".join(map(str, version(binary)))

@@ -1,4 +1,4 @@
-"""Both servers together."""
+"""A stack of both servers, Postgres and Redis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool
     """Start both servers, yield them, stop them.
 
     Args:
-        root: where data is kept between starts; ``None`` makes a temporary folder and removes it.
+        root: folder of the data between starts; ``None`` creates a temporary folder and removes it.
         postgres_version: 16 or 18.
         durable: fsync in Postgres and an append-only file in Redis, for a stack that is kept.
     """

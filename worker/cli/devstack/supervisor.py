@@ -1,4 +1,4 @@
-"""Watch child processes: report each that ends by itself; start programs again, with pauses that grow."""
+"""Supervision of child processes: reports each that exits and restarts programs, with growing pauses."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from worker.cli.devstack.processes import Program
 
 STEADY_SECONDS = 30.0
-"""A program that ran for so long did not fail because of its start."""
+"""Seconds after which a program's start counts as successful."""
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 
 
 @dataclass
 class _Kept:
-    """A program and its present process."""
+    """A program and its current process."""
 
     program: Program
     process: subprocess.Popen[bytes]
     started: float
     pause: float = 0.0
     due: float | None = None
-    """When it is started again; None while it runs."""
+    """Time of the next start; None while it runs."""
 
 
 @dataclass(frozen=True)
 class _Server:
-    """A server that is watched, and not started again."""
+    """A server that is watched but not restarted."""
 
     name: str
     log: Path
 
 
 class Supervisor:
-    """Starts programs again when they end by themselves; gives up when one of the servers below them ends.
+    """A supervisor that restarts programs that exit, and gives up when a server below them exits.
 
     All processes are started by the thread that calls `keep` and `run`: the kernel ends a child with the thread that
     started it (see `processes`). The threads here only wait.
@@ -116,7 +116,7 @@ def supervisor(report: Callable[[str], None]) -> Iterator[Supervisor]:
     """Yield a supervisor; stop its programs at the end.
 
     Args:
-        report: called with one sentence for each process that ended by itself.
+        report: called with one sentence for each process that exited.
     """
     made = Supervisor(report)
     try:
@@ -129,8 +129,8 @@ def next_pause(last: float, lived: float) -> float:
     """Return the pause before the next start, in seconds.
 
     Args:
-        last: the pause before.
-        lived: for how many seconds the program ran.
+        last: the last pause.
+        lived: seconds that the program ran.
 
     >>> [next_pause(last, lived=2) for last in (0, 1, 2, 16, 30)]
     [1.0, 2, 4, 30.0, 30.0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
-    """The environment of a worker on this stack, connected as the role that owns nothing and as Redis' user of workers.
+    """Return the environment of a worker on this stack, with the unprivileged role and the Redis user `worker`.
 
     Args:
         stack: the running servers.
@@ -48,7 +48,7 @@ def celery_worker(
 
     Args:
         environment: see `worker_environment`.
-        log: file for what it logs.
+        log: file of its log.
         options: further options of ``celery worker``, e.g. ``--autoscale=4,1``.
         queues: the queues that it serves.
     """
@@ -59,7 +59,7 @@ def celery_worker(
 def worker_program(
     environment: Mapping[str, str], log: Path, *options: str, queues: str = "retrieval,pipeline"
 ) -> Program:
-    """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when it is started again."""
+    """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when restarted."""
     name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
     command = [
         *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
@@ -70,9 +70,9 @@ def worker_program(
 
 
 def _answers(broker: str, name: str) -> bool:
-    """Whether a worker is there. Asked on a new connection each time: one that is kept may be closed meanwhile."""
+    """Return whether a worker answers, by a new connection each time: an old one may be closed by now."""
     with Celery(set_as_current=False) as app:
-        # As an argument it would yield to the environment of this process, which may name a stack that is gone.
+        # As an argument it would yield to the environment of this process, which may name a stopped stack.
         app.conf.update(broker_read_url=broker, broker_write_url=broker)
         with app.connection_for_write() as connection:
             try:
@@ -90,7 +90,7 @@ def flower(environment: Mapping[str, str], log: Path, *, user: str, password: st
 
 
 def flower_program(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> tuple[str, Program]:
-    """Describe Flower on a free loopback port, which it keeps when it is started again; return its URL too.
+    """Describe Flower on a free loopback port, which it keeps when restarted; return its URL too.
 
     Raises:
         SettingsError: Flower is not installed.
@@ -109,7 +109,7 @@ def flower_program(environment: Mapping[str, str], log: Path, *, user: str, pass
 
 @contextlib.contextmanager
 def celery_beat(environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the schedule as a child process; what it remembers between ticks is kept beside its log."""
+    """Run the schedule as a child process; its state between ticks is stored beside its log."""
     memory = f"--schedule={log.with_suffix('.schedule')}"
     command = [sys.executable, "-m", "celery", "-A", "worker.app", "beat", memory, "--pidfile="]
     process, file = spawn_python(command, environment, log)

@@ -1,1 +1,1 @@
-"""Answers as a terminal shows them."""
+"""Reports of answers for a terminal."""

@@ -1,4 +1,4 @@
-"""What a terminal shows of answers: what a replay found the same, moved, edited or gone; citations; hybrid searches."""
+"""Reports of replays, citations and hybrid searches for a terminal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from worker.contract import Citations, Hybrid, HybridAnswer, HybridMetrics, Replay
+    from worker.contract.pinned import Citations, Replay
+    from worker.contract.results import Hybrid, HybridAnswer, HybridMetrics
 
 SECTION_WIDTH = 40
 
 HASH_WIDTH = 20
-"""Characters of a hash that tell it from others."""
+"""Characters of a hash that identify it."""
 
 MOST_CONFLICTS = 50
-"""What a reader looks through; a document of thousands of citations may have as many conflicts."""
+"""Maximum conflicts shown; a document of thousands of citations may have as many conflicts."""
 
 EXCERPT, BEFORE_TOKENS = 240, 60
-"""Characters of a text in conflict, and how many of them stand before what differs."""
+"""Characters of a text in conflict, and how many of them precede the difference."""
 
 _STYLES = {
     "exact": "green",
@@ -46,13 +47,13 @@ _STYLES = {
 
 
 def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
-    """One row a pin.
+    """Build a table with one row per pin.
 
     Args:
-        title: of the table.
+        title: the table's title.
         replay: the answer.
-        old_texts: chunk hash → text as it was cited, where a citations document holds it.
-        new_texts: chunk hash → text as it stands now.
+        old_texts: chunk hash → cited text, if a citations document has it.
+        new_texts: chunk hash → current text.
     """
     counts = (
         f"{replay.matched} matched, {replay.missing} missing, {replay.filled} filled; digest {replay.digest[7:19]}…"
@@ -60,7 +61,7 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     table = Table(title=title, caption=counts, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("chunk", style="cyan", **ID_COLUMN)
-    table.add_column("what it says", ratio=1)
+    table.add_column("text", ratio=1)
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
@@ -70,17 +71,17 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
 
 
 def citations_table(title: str, answer: Citations) -> Table:
-    """One row a citation: whether its text is what its hash says, and what became of its source."""
+    """Build a table with one row per citation: its integrity and the verdict of its chunk."""
     conflicts = f"conflicts: {len(answer.conflicts)}; "
     left_out = sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages)
     if left_out:
-        conflicts = f"left out, as changed or not to be seen: {left_out}; {conflicts}"
+        conflicts = f"left out, as changed or not visible: {left_out}; {conflicts}"
     where = f"kept as {answer.artifact}" if answer.artifact else "not kept"
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("source", **ID_COLUMN)
     table.add_column("section", overflow="fold", max_width=SECTION_WIDTH)
-    table.add_column("what it says", ratio=1)
+    table.add_column("text", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
         verdict = check.verdict or "missing"
         said = short(citation["text"])
@@ -90,9 +91,9 @@ def citations_table(title: str, answer: Citations) -> Table:
 
 
 def conflicts_table(answer: Citations) -> Table:
-    """One row for each citation that has a part in a conflict: which it is, where in its text, and in what it differs.
+    """Build a table with one row per citation in a conflict: the citation, the place in its text, and the difference.
 
-    Past `MOST_CONFLICTS` they are counted only; citations.json has them all.
+    Beyond `MOST_CONFLICTS` they are only counted; citations.json has all.
     """
     shown = answer.conflicts[:MOST_CONFLICTS]
     more = len(answer.conflicts) - len(shown)
@@ -102,19 +103,19 @@ def conflicts_table(answer: Citations) -> Table:
     table.add_column("citation", style="cyan", **ID_COLUMN)
     table.add_column("characters", no_wrap=True)
     table.add_column("differs by", overflow="fold", max_width=14)
-    table.add_column("what it says", ratio=1)
+    table.add_column("text", ratio=1)
     for conflict in shown:
         name = conflict["kind"].replace("_", " ")
         kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
         for side in conflict["sides"]:
             table.add_row(kind, *_side(conflict["kind"], side, answer.citations["all_citations"][side["index"]]))
-            kind = ""  # said once
+            kind = ""  # shown once
         table.add_section()
     return table
 
 
 def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tuple[str | Text, ...]:
-    """A citation's part in a conflict: which it is, where, by what it differs, and the words."""
+    """Build the cells of one side of a conflict: the citation, its place, the difference and the text."""
     (start, end), text = side["span"], citation["text"]
     tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
     differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
@@ -124,7 +125,7 @@ def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tu
 
 
 def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -> Text:
-    """The words of a span, from a little before what differs, which is marked."""
+    """Return the text of a span, from shortly before the difference, which is marked."""
     first = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
     last = min(end, first + EXCERPT)
     said: list[str | tuple[str, str]] = ["…" if first > start else ""]
@@ -141,14 +142,14 @@ def _flat(text: str) -> str:
 
 
 def hybrid_header(answer: Hybrid) -> Text:
-    """What was searched for, and how the second search went."""
+    """Return the query that was searched and the state of the second search."""
     keywords = " ".join(answer.context_keywords) or "none"
     (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
-    return styled(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state})")
+    return styled(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state}), fused by {answer.fusion}")
 
 
 def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:
-    """One row a chunk, with its place in each leg."""
+    """Build a table with one row per chunk, with its rank in each leg."""
     found = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
     caption = f"{answer.status}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
     table = Table(title=corpus, caption=caption, title_justify="left", expand=True)
@@ -170,7 +171,7 @@ def _counts(metrics: HybridMetrics) -> dict[str, int]:
 
 
 def word_diff(old: str, new: str) -> Text:
-    """Two texts as one, word by word, as git marks them: [-what went-], {+what came+}; and coloured."""
+    """Return two texts as a coloured word diff in git's notation: [-removed-], {+added+}."""
     before, after = old.split(), new.split()
     said: list[str | tuple[str, str]] = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -185,16 +186,16 @@ def word_diff(old: str, new: str) -> Text:
 
 
 def short(text: str, length: int = 100) -> str:
-    """A text on one line, cut where it is longer than so many characters."""
+    """Return a text on one line, cut to ``length`` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """A citations document from its file.
+    """Read a citations document from its file.
 
     Raises:
-        WrongUsage: it can't be read, or isn't one.
+        WrongUsage: it can't be read, or is no citations document.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -207,7 +208,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """A citations document as a file.
+    """Write a citations document to a file.
 
     Raises:
         WrongUsage: it can't be written.
@@ -219,5 +220,5 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """Chunk hash → text of a citations document."""
+    """Return chunk hash → text of a citations document."""
     return {citation["chunk_hash"]: citation["text"] for citation in document.get("all_citations", [])}

@@ -1,4 +1,4 @@
-"""What a terminal shows of an answer of the pipeline: the answer, the sources it cites, what it cost, how to go on."""
+"""Report of a pipeline's answer for a terminal: the answer, its cited sources, its costs, how to continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from worker.contract import Cited, Cost, PipelineAnswer
+    from worker.contract.answers import Cited, PipelineAnswer
+    from worker.contract.results import Cost
 
 SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
@@ -33,7 +34,7 @@ _VERDICTS = {
 
 
 def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
-    """All that a reader of an answer wants to see; ``brief``: each source in one line."""
+    """Build the report of an answer; ``brief``: each source on one line."""
     return Group(*_parts(answer, brief))
 
 
@@ -42,9 +43,9 @@ def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
     if answer.citations:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if answer.unknown_labels:
-        yield _line("labels that stand for nothing", ", ".join(answer.unknown_labels), "red")
+        yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
-        yield _line("labels that can't be read", ", ".join(answer.unreadable_labels), "red")
+        yield _line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
     if answer.answer is not None:
         yield _line("supported", supported_line(answer.supported))
     if answer.costs:
@@ -52,7 +53,7 @@ def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
     for warning in answer.trace.warnings:
         yield _line("warning", warning, "yellow")
     if answer.response_id:
-        yield _line("go on", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+        yield _line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
 def _said(answer: PipelineAnswer) -> Text:
@@ -61,14 +62,14 @@ def _said(answer: PipelineAnswer) -> Text:
         said.highlight_regex(_LABELS, "bold cyan")
         return said
     reasons = {
-        ("ok", "changed"): "the recorded answer is held back: a source changed, or can't be seen any more",
+        ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
         ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
     }
     return styled(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
 
 
 def sources_table(answer: PipelineAnswer) -> Table:
-    """One row a citation: what the label stands for, and whether the sentence stands there word for word."""
+    """Build a table with one row per citation: the label's source, and the verdict of the quote check."""
     labels = len({citation.label for citation in answer.citations})
     table = Table(
         caption=f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}",
@@ -77,7 +78,7 @@ def sources_table(answer: PipelineAnswer) -> Table:
     sections = any(citation.section for citation in answer.citations)
     for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
         table.add_column(name, no_wrap=name in {"label", "quote"}, max_width=34)
-    table.add_column("what the source says", ratio=1)
+    table.add_column("text of the source", ratio=1)
     for citation in answer.citations:
         quote = citation.quote or "none"
         table.add_row(
@@ -98,20 +99,20 @@ def _source_line(citation: Cited) -> Text:
 
 
 def where(citation: Cited) -> str:
-    """Page and heading of a citation, as far as they are known."""
+    """Return page and heading of a citation, as far as known."""
     page = f"p. {citation.page_number}" if citation.page_number is not None else None
     return ", ".join(part for part in (page, citation.heading) if part)
 
 
 def supported_line(supported: Sequence[float | None]) -> str:
-    """How much of the answer's wording the sources have that it cites; a sentence without a label counts as 0.
+    """Return the share of the answer's words that its cited sources contain; a sentence without a label counts as 0.
 
     >>> supported_line([1.0, 0.5, 0.0, None])
     '50 % of the words of 3 sentences, on average (the least: 0 %)'
     """
     known = [share for share in supported if share is not None]
     if not known:
-        return "there is no sentence to support"
+        return "not checked, because the answer has no sentence (code is not checked)"
     mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
     if len(known) == 1:
         return f"{mean} % of the words of 1 sentence"
@@ -119,7 +120,7 @@ def supported_line(supported: Sequence[float | None]) -> str:
 
 
 def costs_line(costs: Sequence[Cost]) -> str:
-    """What each model was asked for, how often, and what that took; and the sum."""
+    """Return purpose, number of calls and usage of each model, and the sum."""
     groups: dict[tuple[str, str], list[Cost]] = {}
     for one in costs:
         groups.setdefault((one.kind, one.model), []).append(one)
@@ -137,7 +138,7 @@ def _took(calls: Sequence[Cost]) -> str:
 
 
 def _sum(calls: Sequence[Cost]) -> str:
-    """What calls cost; a sum of which a part is unknown is unknown."""
+    """Return the cost of calls; a sum with an unknown part is unknown."""
     known = [Decimal(one.cost) for one in calls if one.cost is not None]
     return written(sum(known, Decimal(0))) or "" if len(known) == len(calls) else "no price"
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of how a recorded answer came about: stages, candidates after each, why they left."""
+"""Report of a recorded answer's trace for a terminal: stages, candidates after each, reasons of drops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from worker.jobs.pipeline.keeping import AnswerTrace
+    from worker.jobs.pipeline.stored_packages import AnswerTrace
     from worker.jobs.pipeline.types import RetrievalTrace, StageTrace
     from worker.model import ScoreBreakdown
 
@@ -28,12 +28,12 @@ LEFT_SHOWN = 12
 
 
 def trace_report(title: str, told: AnswerTrace, *, everything: bool = False) -> Group:
-    """All of a trace.
+    """Build the report of a trace.
 
     Args:
-        title: of the run.
-        told: what is recorded.
-        everything: all candidates that left, not the first few.
+        title: the run's title.
+        told: the recorded trace.
+        everything: show all dropped candidates, not only the first few.
     """
     return Group(*_parts(title, told, everything))
 
@@ -59,13 +59,13 @@ def _parts(title: str, told: AnswerTrace, everything: bool) -> Iterator[Renderab
 
 
 def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Table:
-    """Each stage: when it began and how long it took, as a bar and in milliseconds; below the search, its legs."""
+    """Build a table of stages: start and duration, as a bar and in milliseconds; below the search, its legs."""
     total = sum(stage.duration_ms for stage in stages)
     table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
     table.add_column("stage", no_wrap=True)
     table.add_column("ms", justify="right", no_wrap=True, style="green")
     table.add_column("", width=BAR, no_wrap=True)
-    table.add_column("candidates after it", justify="right")
+    table.add_column("candidates after", justify="right")
     table.add_column("counted")
     begun = 0.0
     for stage in stages:
@@ -81,16 +81,16 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
 
 
 def candidates_table(told: AnswerTrace, most: int | None) -> Table:
-    """One row a candidate: its rank and score after each stage that changed anything; then its label, or why it left.
+    """Build a table with one row per candidate: rank and score after each effective stage, then label or drop reason.
 
     Args:
-        told: what is recorded.
-        most: so many of those that left; None: all.
+        told: the recorded trace.
+        most: maximum number of dropped candidates; None: all.
     """
     trace = told.package.trace
     changing = _changing(trace.stages)
     labels = _labels(told.package.source_labels)
-    scores = {(corpus, chunk): breakdown for corpus, chunk, _, breakdown in told.candidates}
+    scores = {(one.corpus, one.chunk_id): one.scores for one in told.candidates}
     reasons = {(left.corpus, left.chunk_id): f"{left.reason} ({left.stage})" for left in trace.left}
     gone = [place for place in reasons if place not in scores]
     shown = gone if most is None else gone[:most]
@@ -112,7 +112,7 @@ def candidates_table(told: AnswerTrace, most: int | None) -> Table:
 
 
 def _changing(stages: Sequence[StageTrace]) -> list[StageTrace]:
-    """The stages after which other candidates were there than before, in another order, or with other scores."""
+    """Return the stages that changed the candidates, their order or their scores."""
     found: list[StageTrace] = []
     before: tuple[Any, Any] = ((), ())
     for stage in stages:
@@ -124,7 +124,7 @@ def _changing(stages: Sequence[StageTrace]) -> list[StageTrace]:
 
 
 def _ranked(stage: StageTrace) -> list[str]:
-    """Rank and score of each candidate after a stage."""
+    """Return rank and score of each candidate after a stage."""
     return [
         f"{rank}." if score is None else f"{rank}. {score:.4f}"
         for rank, score in enumerate(stage.scores or [None] * len(stage.candidates), 1)
@@ -136,7 +136,7 @@ def _labels(source_labels: Mapping[str, Mapping[str, str]]) -> dict[Place, str]:
 
 
 def _legs(scores: ScoreBreakdown | None) -> str:
-    """Where a source stood in each leg that found it, and how recent it is."""
+    """Return a source's rank in each leg that found it, and its recency."""
     if scores is None:
         return ""
     legs = [f"{leg.leg} {leg.rank}. ({leg.score:.3f})" for leg in scores.legs]
@@ -146,11 +146,11 @@ def _legs(scores: ScoreBreakdown | None) -> str:
 def _caption(trace: RetrievalTrace, hidden: int) -> str:
     counts = Counter(f"{left.reason} ({left.stage})" for left in trace.left)
     left = ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
-    return f"left: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
+    return f"dropped: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
 
 
 def costs_table(told: AnswerTrace) -> Table:
-    """One row a call of a model."""
+    """Build a table with one row per call of a model."""
     table = Table(title="costs", title_justify="left")
     for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
         table.add_column(

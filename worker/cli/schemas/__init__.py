@@ -3,12 +3,12 @@
 `retrieval-worker contract` writes them to ``docs/contract/``; ``--check`` compares. Everything here is a pure
 function of the types, so that the same code always gives the same bytes.
 
-What to read, each importing only from those before it:
+The modules, each importing only from those before it:
 
-- `registry`: which tasks there are, the rules across their fields, and those that no schema can say.
+- `contract.registry`: the tasks. `rules`: rules across fields, and those that no schema can express.
 - `docstrings`: descriptions, from the types' docstrings.
 - `envelopes`: Celery's message and result records, as types.
-- `bounds`: what every value of a job is held to.
+- `bounds`: the limits of every value of a job.
 - `objects`: JSON Schemas of jobs, results and envelopes.
 - `asyncapi`: the AsyncAPI document.
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write every file, and say which."""
+    """Write every file; return their paths."""
     written = []
     for name, content in sorted(files().items()):
         path = folder / name
@@ -42,7 +42,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def differing(folder: Path) -> list[str]:
-    """Names of the files that are missing or not as the types say."""
+    """Return the names of the files that are missing or differ from the types."""
     return [
         name
         for name, content in sorted(files().items())
@@ -51,7 +51,7 @@ def differing(folder: Path) -> list[str]:
 
 
 def files() -> dict[str, bytes]:
-    """Every file of the contract: its path below the folder, with slashes, and its bytes."""
+    """Return every file of the contract: its path below the folder, with slashes, and its bytes."""
     return {
         **{f"{name}.json": as_json(schema) for name, schema in objects.schemas().items()},
         **{f"examples/{name}.json": as_json(value) for name, (_, value) in examples.examples().items()},
@@ -61,11 +61,11 @@ def files() -> dict[str, bytes]:
 
 
 def as_json(value: Mapping[str, Any] | Sequence[Any], *, ascii_only: bool = False) -> bytes:
-    """JSON with sorted keys, indented, with a newline at its end.
+    """Return JSON with sorted keys, indented, with a newline at its end.
 
     Args:
         value: plain JSON data.
-        ascii_only: escape all else, where an editor could change or hide it.
+        ascii_only: escape all other characters, which an editor could change or hide.
     """
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=ascii_only, allow_nan=False)
     return f"{text}\n".encode()

@@ -1,4 +1,4 @@
-"""The AsyncAPI document: servers, channels, messages, and which task answers where."""
+"""The AsyncAPI document: servers, channels, messages, and the operation of each task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from worker.cli.schemas.docstrings import class_summary
 from worker.cli.schemas.envelopes import ENVELOPES, Success, body_schema
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.contract.registry import TASKS, Task
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
 
 
 def document() -> Schema:
-    """The AsyncAPI 3.0 document, told from the worker's side: it receives jobs and replies with records."""
+    """Return the AsyncAPI 3.0 document from the worker's side: it receives jobs and replies with records."""
     return {
         "asyncapi": "3.0.0",
         "info": {
             "title": "retrieval-worker",
             "version": str(SCHEMA_VERSION),
             "description": "Celery task protocol 2 as JSON over Redis. A backend in any language pushes a message to a "
-            "queue and reads the record under its task id. JSON Schemas stand beside this file, one example of every "
-            "object in `examples/`. What a job's JSON Schema can't say stands in its description.",
+            "queue and reads the record under its task id. JSON Schemas are beside this file, an example of every "
+            "object in `examples/`. The description of a job's schema has the rules that the schema can't express.",
         },
         "defaultContentType": "application/json",
         "servers": {
@@ -77,7 +77,7 @@ def _answer_channel() -> Schema:
         "name. To wait: `SUBSCRIBE` first, then `GET` once, then listen. No key: not answered yet, or expired.",
         "servers": [_ref("servers", "results")],
         "parameters": {
-            "task_id": {"description": "The job's id, as its sender chose it.", "location": "$message.payload#/task_id"}
+            "task_id": {"description": "The job's id, chosen by its sender.", "location": "$message.payload#/task_id"}
         },
         "messages": {name: _ref("components", "messages", name) for name in names},
     }

@@ -1,6 +1,6 @@
-"""What every value of a job is held to, whatever its field: bounds of untrusted JSON, as the worker is shipped.
+"""Limits of every value of a job, in any field: bounds of untrusted JSON, by the default settings.
 
-`worker.core.shape` is what checks it; `bounded` writes it into the schema that a job's type has.
+`worker.core.shape` checks them; `bounded` adds them to the schema of a job's type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SAID_ALREADY = ("enum", "const", "$ref")
 _ANNOTATIONS = {"description", "default", "title"}
 
 TEXT: Schema = {"type": "string", "pattern": _NO_NUL, "maxLength": SHIPPED.max_string}
-"""Any string: also the names of fields that the sender chooses."""
+"""Schema of any string, also of field names that the sender chooses."""
 
 JSON: Schema = {
     "description": "Any JSON; numbers are finite.",
@@ -30,12 +30,12 @@ JSON: Schema = {
     "propertyNames": TEXT,
     "maxProperties": SHIPPED.max_keys,
 }
-"""What is said of a value whose type is the sender's own matter."""
+"""Schema of a value whose type the sender chooses."""
 
 _SHORT: Schema = {**TEXT, "maxLength": SHIPPED.max_id}
 
 CLAIM: Schema = {
-    "description": "A claim that the worker's settings map, as shipped; null is as if it were not there.",
+    "description": "A claim that the worker's default settings map; null counts as absent.",
     "anyOf": [
         {"type": ["null", "boolean", "integer"]},
         _SHORT,
@@ -45,7 +45,7 @@ CLAIM: Schema = {
 
 
 def bounded_job(schema: Schema) -> Schema:
-    """A job's schema with the bounds of everything in it."""
+    """Add the bounds of all its values to a job's schema."""
     made = bounded(schema)
     principal = {**made["properties"]["principal"], "properties": {name: {"$ref": "#/$defs/Claim"} for name in CLAIMS}}
     parts = {name: bounded(part) for name, part in schema.get("$defs", {}).items()}
@@ -57,7 +57,7 @@ def bounded_job(schema: Schema) -> Schema:
 
 
 def bounded(schema: Schema) -> Schema:
-    """A schema of some value with the bounds that are not said yet.
+    """Add the missing bounds to the schema of a value.
 
     >>> bounded({"description": "a name", "type": "string", "maxLength": 512})["maxLength"]
     512
@@ -76,7 +76,7 @@ def bounded(schema: Schema) -> Schema:
 
 def _text(schema: Schema) -> Schema:
     if "pattern" in schema:
-        # In Python's expressions `$` also stands before a line's end.
+        # In Python's expressions `$` also matches before a newline at the end.
         return {**schema, "not": {"pattern": r"\n"}}
     return {**TEXT, **schema}
 
@@ -86,12 +86,12 @@ def _list(schema: Schema) -> Schema:
 
 
 def _object(schema: Schema) -> Schema:
-    """Fields of ours each by its own; of the sender's own all alike, and their names."""
+    """Bound each of our fields by its schema; bound the sender's own fields and their names alike."""
     if "properties" in schema:
         return {**schema, "properties": {name: bounded(part) for name, part in schema["properties"].items()}}
     rest = {key: part for key, part in schema.items() if key != "patternProperties"}
     names, values = schema.get("propertyNames", {}), schema.get("additionalProperties", {})
-    for pattern, part in schema.get("patternProperties", {}).items():  # how pydantic says it of a dict: there is one
+    for pattern, part in schema.get("patternProperties", {}).items():  # pydantic's form of a dict: there is one
         names, values = {"pattern": pattern}, part
     return {
         "maxProperties": SHIPPED.max_keys,

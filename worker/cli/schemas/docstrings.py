@@ -1,4 +1,4 @@
-"""Descriptions for the documents, from the types' docstrings."""
+"""Descriptions of the schemas, from the types' docstrings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 
 
 def class_summary(kind: type) -> str:
-    """A class's docstring up to its sections, as Markdown."""
+    """Return a class's docstring up to its sections, as Markdown."""
     return inspect.cleandoc(kind.__doc__ or "").partition("\nAttributes:")[0].strip().replace("``", "`")
 
 
 def describe_fields(properties: dict[str, Schema], kind: type[Any]) -> None:
-    """Add what the ``Attributes:`` sections of a type and its bases say, where nothing is said yet."""
+    """Add missing descriptions from the ``Attributes:`` sections of a type and its bases."""
     for base in kind.__mro__:
         section = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")[2]
         for field, text in _ATTRIBUTE.findall(section):

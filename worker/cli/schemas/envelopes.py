@@ -1,4 +1,4 @@
-"""What stands around a job and an answer in Redis, as types: Celery's message, and its result records."""
+"""Types of the envelopes of jobs and answers in Redis: Celery's message and its result records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from worker import errors
 from worker.cli.schemas.docstrings import class_summary
-from worker.contract import Result
+from worker.contract.base import Result
 from worker.contract.registry import TASKS
 from worker.queue.transport.inspection import LONGEST_OUTAGE_SECONDS, Rules
 
@@ -25,27 +25,27 @@ _Id = Annotated[str, Field(min_length=1, max_length=_RULES.max_id, json_schema_e
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 UNSAID_OF_MESSAGES = {
-    "time": "An `eta` or `expires` that is no time as ISO 8601.",
+    "time": "An `eta` or `expires` that is no ISO 8601 time.",
     "printable": "An id with a character beyond ASCII that can't be printed, e.g. U+200B.",
     "size": f"A message of more than {_RULES.max_bytes} bytes, or of {_RULES.max_values} commas, colons and opening "
     "brackets, or an integer of more than 4300 digits.",
 }
-"""What a message is refused for that its schema cannot say: name → sentence."""
+"""Rules for messages that their schema can't express: name → sentence."""
 
 
 class Headers(Result):
-    """Celery's headers, task protocol 2. Other headers may be there.
+    """Celery's headers, task protocol 2. Other headers are allowed.
 
     Attributes:
         task: name of the task.
-        id: a new id (a UUID) for every job; its answer stands under it.
-        expires: after this time (ISO 8601, with an offset) nobody waits for the answer any more.
+        id: a new id (a UUID) for every job; the key of its answer.
+        expires: after this time (ISO 8601, with an offset) no client waits for the answer.
         eta: not before this time (ISO 8601, with an offset).
         timelimit: refused, except for the nulls that Celery sends.
         compression: refused.
         ignore_result: true: there is no record.
         retries: Celery's own count.
-        outage_seconds: for how long the worker itself has put the job off.
+        outage_seconds: seconds for which the worker has postponed the job during outages.
     """
 
     task: Annotated[str, Field(json_schema_extra={"enum": [task.name for task in TASKS]})]
@@ -67,7 +67,7 @@ class Headers(Result):
 
 
 class DeliveryInfo(Result):
-    """Where the message goes. Without it, a message can't be given back to its queue.
+    """Destination of the message. Without it, a message can't be requeued.
 
     Attributes:
         exchange: the default exchange.
@@ -79,11 +79,11 @@ class DeliveryInfo(Result):
 
 
 class Properties(Result):
-    """Kombu's properties. Other properties may be there.
+    """Kombu's properties. Other properties are allowed.
 
     Attributes:
         delivery_tag: a new id (a UUID) for every push, which makes it a message of its own.
-        delivery_info: where the message goes.
+        delivery_info: destination of the message.
         body_encoding: `base64` if the body is base64 of the JSON text; null or absent if it is the text.
         correlation_id: the task id again.
         priority: refused, except 0.
@@ -97,7 +97,7 @@ class Properties(Result):
 
 
 def body_schema(job: Schema) -> Schema:
-    """Schema of a decoded body, for a job's schema."""
+    """Return the schema of a decoded body, for a job's schema."""
     return {
         "type": "array",
         "description": "Positional arguments (the job object alone), keyword arguments (none), and Celery's own.",
@@ -122,14 +122,14 @@ _BODY: Schema = {"contentMediaType": "application/json", "contentSchema": body_s
 
 
 class Message(Result):
-    """What a backend pushes (`LPUSH`) to a queue, as JSON: a Celery task message, protocol 2.
+    """Message that a backend pushes (`LPUSH`) to a queue, as JSON: a Celery task message, protocol 2.
 
     Attributes:
         body: JSON text of `[[job], {}, {}]`.
-        content_type: the only one that is accepted.
+        content_type: the only accepted one.
         content_encoding: the body's character set.
-        headers: which task, under which id.
-        properties: how it is delivered.
+        headers: the task and its id.
+        properties: the delivery.
     """
 
     body: Annotated[str, Field(json_schema_extra=_BODY)]
@@ -143,7 +143,7 @@ class Message(Result):
 
 
 def error_types() -> dict[str, str]:
-    """What can stand in ``exc_type``, and what to do about it."""
+    """Return the values of ``exc_type``, each with its remedy."""
     found = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
     return {
         name: class_summary(kind).partition("\n\n")[0]
@@ -153,12 +153,12 @@ def error_types() -> dict[str, str]:
 
 
 class Error(Result):
-    """What went wrong.
+    """Error of a job.
 
     Attributes:
-        exc_type: what kind of error, and so what to do about it.
+        exc_type: class of the error, which determines the remedy.
         exc_message: one readable sentence.
-        exc_module: for Python clients; no part of the contract.
+        exc_module: for Python clients; not part of the contract.
     """
 
     exc_type: Annotated[
@@ -170,14 +170,14 @@ class Error(Result):
 
 
 class Record(Result):
-    """What stands, as JSON, under a task id.
+    """Result record under a task id, as JSON.
 
     Attributes:
-        status: what kind of record this is.
-        result: the answer, or what went wrong.
+        status: state of the job.
+        result: the answer, or the error.
         traceback: always null: stack traces stay in the worker's log.
-        children: Celery's own; no part of the contract.
-        date_done: when the job ended (ISO 8601), null while it has not.
+        children: Celery's own; not part of the contract.
+        date_done: time when the job ended (ISO 8601); null before.
         task_id: the id that the sender chose.
     """
 
@@ -190,14 +190,14 @@ class Record(Result):
 
 
 class Success(Record):
-    """The job was answered; `result` is as the task's result schema says."""
+    """The job was answered; `result` follows the task's result schema."""
 
     status: Literal["SUCCESS"]
     date_done: str
 
 
 class Failure(Record):
-    """The job failed and will not be tried again by itself."""
+    """The job failed and will not be retried."""
 
     status: Literal["FAILURE"]
     result: Error
@@ -205,7 +205,7 @@ class Failure(Record):
 
 
 class Retry(Record):
-    """Not the end: something was away, and the worker will try again. Keep waiting."""
+    """Not final: a service was unavailable, and the worker will retry. Keep waiting."""
 
     status: Literal["RETRY"]
     result: Error

@@ -1,4 +1,4 @@
-"""One example or more of every object, made from the types where there is one.
+"""Examples of every object, built from the types where possible.
 
 A new example is one entry in `examples`; its file is named after the entry.
 """
@@ -15,28 +15,20 @@ from typing import TYPE_CHECKING, Any
 from worker import errors
 from worker.cli.schemas.hybrid_examples import hybrid_examples
 from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.contract import (
-    MAX_K,
-    SCHEMA_VERSION,
+from worker.contract.base import MAX_K, SCHEMA_VERSION, Result
+from worker.contract.pinned import (
     CitationCheck,
     Citations,
-    FailedQuery,
-    JobError,
     LabelCheck,
     Pinned,
     QuoteCheck,
-    RankedChunk,
     Replay,
     ReplayBatch,
     ReplayedChunk,
-    Result,
-    Stage,
-    TopK,
-    TopKBatch,
-    Trace,
     UsedLabel,
 )
 from worker.contract.registry import TASKS
+from worker.contract.results import FailedQuery, JobError, RankedChunk, Stage, TopK, TopKBatch, Trace
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.canonical import canonical_json, canonical_sha256
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
@@ -57,13 +49,13 @@ _QUERY: Schema = {"k": 12, "principal": {"roles": ["editor"], "tenant_id": "t1",
 
 
 def example_embedding(shift: int = 0) -> str:
-    """A fixed vector as base64 of 768 little-endian float32; every component is an exact multiple of 1/8."""
+    """Return a fixed vector as base64 of 768 little-endian float32; each component is an exact multiple of 1/8."""
     values = ((i + shift) % 17 / 8 - 1 for i in range(DIMENSIONS))
     return base64.b64encode(struct.pack(f"<{DIMENSIONS}f", *values)).decode()
 
 
 def examples() -> dict[str, tuple[str, Any]]:
-    """Every example by the stem of its file's name: the schema it is of, and the object."""
+    """Return every example by its file name's stem: the name of its schema, and the object."""
     job, result = "retrieve_top_k.job", "retrieve_top_k.result"
     return {
         job: (job, _filtered_job()),
@@ -86,7 +78,7 @@ def examples() -> dict[str, tuple[str, Any]]:
 
 
 def _own_examples() -> dict[str, tuple[str, Any]]:
-    """Examples that the types themselves give."""
+    """Return the examples that the types define."""
     return {
         name: (name, kind.example)
         for task in TASKS
@@ -223,7 +215,7 @@ def _filtered_job() -> Schema:
 
 
 def _zeros() -> str:
-    """No direction: the query that fails in the batch."""
+    """Return a vector without a direction: the failing query of the batch."""
     return base64.b64encode(bytes(4 * DIMENSIONS)).decode()
 
 
@@ -232,7 +224,7 @@ def _run() -> Schema:
 
 
 def _signed(job: Schema, task: str) -> Schema:
-    """A job with its token: a JWT (HS256), written out so that no library's version changes a byte."""
+    """Add its token to a job: a JWT (HS256), built by hand so that no library's version changes a byte."""
     claims = {**_QUERY["principal"], "exp": _YEAR_2100, "aud": "retrieval-worker", "task": task, "jti": EXAMPLE_ID}
     parts = ({"alg": "HS256", "kid": "example", "typ": "JWT"}, {**claims, "args_sha256": canonical_sha256(job)})
     signed = ".".join(_base64url(canonical_json(part)) for part in parts)
@@ -276,7 +268,7 @@ def _chunk(rank: int, text: str, distance: float, **fields: Any) -> RankedChunk:
 
 
 def _empty_answer() -> TopK:
-    """For a caller who may see nothing; more than 15 were asked for."""
+    """Return the answer to a caller who may see nothing and asked for more than 15."""
     trace = _trace(Stage(stage="search", duration_ms=1.5, counts={"fetched": 0, "found": 0}), searched=True)
     changes = {"status": "empty", "short_reason": "visible_rows", "chunks": [], "k_requested": 50, "k": MAX_K}
     return _answer().model_copy(update={**changes, "trace": trace})

@@ -52,15 +52,15 @@ _REFUSED = {
 
 
 def document() -> Schema:
-    """The file: how to hash, vectors with their hashes, and what has no hash."""
+    """Return the file: the algorithm, vectors with their hashes, and texts without a hash."""
     spaces = [_vector(f"white space U+{c:04X}", f"{chr(c)}a{chr(c)}{chr(c)}b{chr(c)}") for c in WHITE_SPACE]
     kept = [_vector(f"not white space: U+{c:04X} {what}", f"a{chr(c)}b ") for c, what in _KEPT.items()]
     only = _vector("only white space", "".join(map(chr, WHITE_SPACE)))
     return {
         "description": "hash = 'sha256:' + hex SHA-256 over UTF-8 of the text, with every run of the code points in "
         "`white_space` as one space and both ends stripped; nothing else is normalised. A `text` is given, or a rule: "
-        "`repeat` as often as `times` says. What is `refused` is given as JSON source in `json`, because some parsers "
-        "refuse it themselves (which is as good).",
+        "`repeat`, `times` times. A `refused` text is given as JSON source in `json`, because some parsers "
+        "refuse it themselves (which is equally valid).",
         "hash_version": HASH_VERSION,
         "white_space": [f"U+{code:04X}" for code in WHITE_SPACE],
         "vectors": [*(_vector(name, text) for name, text in _TEXTS.items()), only, *spaces, *kept, *_long_vectors()],

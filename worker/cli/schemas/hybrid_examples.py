@@ -1,20 +1,11 @@
-"""Examples of `retrieve_hybrid`: what a backend sends while its user edits a pattern, and what it gets."""
+"""Examples of `retrieve_hybrid`: the job of a backend whose user edits a pattern, and its answer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from worker.contract import (
-    SCHEMA_VERSION,
-    FusedChunk,
-    Hybrid,
-    HybridAnswer,
-    HybridMetrics,
-    LegScore,
-    Scores,
-    Stage,
-    Trace,
-)
+from worker.contract.base import SCHEMA_VERSION
+from worker.contract.results import FusedChunk, Hybrid, HybridAnswer, HybridMetrics, LegScore, Scores, Stage, Trace
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
@@ -25,7 +16,7 @@ _TEXT = "A hi-hat on every eighth keeps the pulse: write its name eight times, o
 
 
 def hybrid_examples() -> dict[str, tuple[str, Schema]]:
-    """Every example by the stem of its file's name: the schema it is of, and the object."""
+    """Return every example by its file name's stem: the name of its schema, and the object."""
     job, result = "retrieve_hybrid.job", "retrieve_hybrid.result"
     return {
         job: (job, _job()),
@@ -85,6 +76,7 @@ def _answer() -> Hybrid:
     legs_run = [{"leg": leg.leg, "duration_ms": 3.5, "methods": ["index"]} for leg in legs]
     return Hybrid(
         schema_version=SCHEMA_VERSION,
+        fusion="weighted",
         transformed_query="hi-hat, percussion, drums, rhythm",
         context_keywords=["bd", "fast"],
         results={

@@ -1,4 +1,4 @@
-"""The JSON Schemas, one of every object: jobs, results and envelopes, generated from their types."""
+"""The JSON Schemas of all objects: jobs, results and envelopes, generated from their types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.cli.schemas.bounds import bounded_job
 from worker.cli.schemas.docstrings import class_summary, describe_fields
 from worker.cli.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
 from worker.cli.schemas.rules import RULES, UNSAID, Schema
-from worker.contract import Part
+from worker.contract.base import Part
 from worker.contract.registry import TASKS, Task
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> dict[str, Schema]:
-    """Every JSON Schema by the stem of its file's name."""
+    """Return every JSON Schema by its file name's stem."""
     made: dict[str, Schema] = {}
     for task in TASKS:
         made[f"{task.name}.job"] = _job(task)
@@ -35,7 +35,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def _job(task: Task) -> Schema:
-    """A job's schema: its type's, the bounds of every job, and in words what can't be said."""
+    """Return a job's schema: its type's, with the bounds of every job, and other rules as text."""
     made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
     unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
     said = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
@@ -43,10 +43,10 @@ def _job(task: Task) -> Schema:
     return plain
 
 
-_TOO = "Refused, too, and not said by the schema:"
+_TOO = "Also refused, though the schema can't express it:"
 _AS_SHIPPED = (
-    "Limits and claims are as the worker's settings are shipped. What only its settings and its data can tell is not "
-    "said here: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _TOO
+    "Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not "
+    "listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _TOO
 )
 
 
@@ -59,12 +59,12 @@ class Generator(GenerateJsonSchema):
     """Pydantic's generator, with the contract's nullability, cross-field rules and docstrings."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """A title that only repeats the field's name says nothing."""
+        """Return False: a title would only repeat the field's name."""
         del schema
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
-        """One type as an object schema."""
+        """Return one type as an object schema."""
         kind = schema["cls"]
         made = super().model_schema(schema)
         made["description"] = class_summary(kind)
@@ -80,7 +80,7 @@ class Generator(GenerateJsonSchema):
 
 
 def without_null(schema: Schema) -> Schema:
-    """A property's schema without ``null`` as an alternative or as the default.
+    """Return a property's schema without ``null`` as an alternative or as the default.
 
     >>> without_null({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
     {'type': 'string'}
@@ -93,7 +93,7 @@ def without_null(schema: Schema) -> Schema:
 
 
 def _plain(value: Any) -> Any:
-    """One spelling for what releases of pydantic write differently, so that `--check` holds with each.
+    """Normalise what releases of pydantic write differently, so that `--check` passes with each.
 
     >>> _plain({"additionalProperties": True, "maximum": 2.0})
     {'maximum': 2}

@@ -1,20 +1,12 @@
-"""Examples of `run_pipeline`: a question, a package that was stopped at, and an answer that shows its source."""
+"""Examples of `run_pipeline`: a question, a package of a stopped job, and an answer with its source."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from worker.contract import (
-    SCHEMA_VERSION,
-    Cited,
-    LegScore,
-    Package,
-    PipelineAnswer,
-    PipelineCandidate,
-    PipelineTrace,
-    Scores,
-    Stage,
-)
+from worker.contract.answers import Cited, Package, PipelineAnswer, PipelineCandidate, PipelineTrace
+from worker.contract.base import SCHEMA_VERSION
+from worker.contract.results import LegScore, Scores, Stage
 from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
@@ -25,7 +17,7 @@ _TEXT = "Channel 18 carried a steady 50 Hz hum at −61 dBu."
 
 
 def pipeline_examples() -> dict[str, tuple[str, Schema]]:
-    """Every example by the stem of its file's name: the schema it is of, and the object."""
+    """Return every example by its file name's stem: the name of its schema, and the object."""
     job, result = "run_pipeline.job", "run_pipeline.result"
     question = {"principal": _PRINCIPAL, "question": "What hums on channel 18?", "mode": "grounded", "k": 8}
     chat = {

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from worker.contract import (
-    BuildCitations,
-    Job,
-    Part,
-    PinnedReplay,
-    RetrieveHybrid,
-    RetrieveTopK,
-    RunPipeline,
-)
+from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.pins.hashing import NORMALISERS, WRITTEN
 from worker.settings import Limits, PrincipalSettings
+
+if TYPE_CHECKING:
+    from worker.contract.base import Part
 
 Schema = dict[str, Any]
 
@@ -31,11 +27,11 @@ WHITE_SPACE = (
     0x205F,
     0x3000,
 )
-"""The 29 code points that are white space to the worker, whatever a later Unicode says."""
+"""The 29 code points that are white space to the worker, in every version of Unicode."""
 
 SHIPPED = Limits()
 CLAIMS = tuple(PrincipalSettings().settings)
-"""As the worker is shipped: bounds of a job, and the claims that it knows."""
+"""Default settings: bounds of a job, and the known claims."""
 
 
 _SPACES = "".join(map(chr, WHITE_SPACE))
@@ -101,18 +97,18 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
         {"properties": {"legs": {"uniqueItems": True, "not": {"const": ["contextual"]}}}},
     ),
 }
-"""What the worker asks of a type beyond its fields' types: of several at once, or later; also of its subclasses."""
+"""Type → rules beyond the types of its fields, such as those across fields; they apply to its subclasses, too."""
 
 UNSAID: dict[type[Part], dict[str, str]] = {
     Job: {
-        "surrogates": "A string, or a name, that holds a lone surrogate (the escape `\\ud800` alone). A pattern for it "
+        "surrogates": "A string or a field name with a lone surrogate (the escape `\\ud800` alone). A pattern for it "
         "compiles in some engines only; most parsers refuse it themselves.",
-        "levels": f"Objects and lists more than {SHIPPED.max_depth} deep inside each other.",
+        "levels": f"Objects and lists nested more than {SHIPPED.max_depth} deep.",
     },
     RetrieveTopK: (
         _VECTORS := {
-            "direction": "An embedding of zeros only.",
-            "finite": "Base64 that stands for a NaN or an infinity.",
+            "direction": "An embedding of only zeros.",
+            "finite": "Base64 of a NaN or an infinity.",
         }
     ),
     RetrieveHybrid: {**_VECTORS, "once": (_ONCE := "Two `searches` of one corpus.")},
@@ -131,4 +127,4 @@ UNSAID: dict[type[Part], dict[str, str]] = {
         "forms": "One hash of `sections` twice, in two forms (with `sha256:` and without, in capitals and not).",
     },
 }
-"""What a type is refused for that JSON Schema cannot say, or not for every validator: name → sentence."""
+"""Type → rules that JSON Schema can't express, or not for every validator: name → sentence."""

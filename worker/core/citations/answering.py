@@ -1,4 +1,4 @@
-"""What of an answer its sources bear out: citations, and for each sentence what supports it.
+"""Support of an answer by its sources: citations, and for each sentence what supports it.
 
 ``supported`` of a sentence is a number in [0, 1]:
 
@@ -51,7 +51,7 @@ SNIPPET = 300
 
 @dataclass(frozen=True, slots=True)
 class QuoteCheck:
-    """What became of a quote in an answer.
+    """The check of one quote in an answer.
 
     Attributes:
         quote: the passage in quotation marks, without them; or the whole sentence, without labels.

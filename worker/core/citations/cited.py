@@ -1,4 +1,4 @@
-"""What a recorded answer of `run_pipeline` cites, read from its record."""
+"""Citations of a recorded answer of `run_pipeline`, read from its record."""
 
 from __future__ import annotations
 

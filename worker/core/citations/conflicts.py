@@ -42,7 +42,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What can't all be so.
+    """Records that can't all be right.
 
     Attributes:
         kind: what kind of conflict.
@@ -106,7 +106,7 @@ def side_of(records: Sequence[CitationRecord], index: int, span: Span, tokens: t
 
 
 def _identity(text: str) -> str:
-    """What texts that are the same to `hash_chunk` have in common, whatever their records claim."""
+    """Return a key that texts share if they are the same to `hash_chunk`, whatever their records claim."""
     try:
         return hash_chunk(text)
     except ValueError:

@@ -20,7 +20,7 @@ UNKNOWN_SECTION = "unknown"
 
 _DOCUMENT = ("by_section", "all_citations", "total_count", "source_ids")
 CONFLICTS = "conflicts"
-"""What a document that was kept has besides: findings about its citations, which nothing is replayed by."""
+"""Key that only a stored document has: findings about its citations, which nothing is replayed by."""
 _CITATION = ("chunk_hash", "source_id", "text", "weight", "section")
 _OPTIONAL = ("hash_version", "chunk_id", "page", "coordinates")
 
@@ -52,7 +52,7 @@ class CitationRecord(NamedTuple):
 
 
 def is_intact(record: CitationRecord) -> bool:
-    """Whether the record's text is what its hash was made of; a text that can't be hashed is not."""
+    """Return whether the record's text is what its hash was made of; a text that can't be hashed is not."""
     version = HASH_VERSION if record.hash_version is None else record.hash_version
     try:
         return hash_chunk(record.text, version) == record.chunk_hash
@@ -155,7 +155,7 @@ def _check_fields(value: Any, path: str, *, required: Collection[str], optional:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a string that Postgres can store."""
+    """Return whether it is a string that Postgres can store."""
     if not isinstance(value, str) or "\x00" in value:
         return False
     try:
@@ -188,4 +188,4 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "page": (_is_integer, "an integer"),
     "coordinates": (lambda value: value is not None, "a value or no such field"),
 }
-"""What each field must be, and how that is said; what coordinates hold is the backend's own."""
+"""A check of each field and the words for it; the form of coordinates is the backend's own."""

@@ -24,7 +24,17 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from worker.core.citations.label_words import JOINING, PLACE, RANGE, SEVERAL, SOURCE, THING
+from worker.core.citations.label_words import (
+    EXAMPLE,
+    JOINING,
+    NUMERO,
+    PLACE,
+    PLACE_AFTER,
+    RANGE,
+    SEVERAL,
+    SOURCE,
+    THING,
+)
 from worker.core.text.brackets import OPENED, SQUARE
 from worker.core.text.brackets import find_brackets as find_all_brackets
 from worker.core.text.normal_forms import normal_form
@@ -67,7 +77,7 @@ class Label(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Where it stands in the answer."""
+        """The place of the label in the answer."""
         return self.start, self.end
 
 
@@ -82,7 +92,7 @@ class UsedLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """What an answer did with the labels it was given.
+    """The use that an answer makes of the labels it was given.
 
     Attributes:
         used: by number.
@@ -114,8 +124,8 @@ class LabelBracket:
     whole: bool
 
 
-def classify(answer: str, given: Mapping[str, str]) -> LabelReport:
-    """Which of the given labels an answer uses, and which it uses without having been given them.
+def classify(answer: str, given: Mapping[str, str], cited: Collection[str] | None = None) -> LabelReport:
+    """Tell which of the given labels an answer uses, and which it uses without having been given them.
 
     >>> report = classify("Hum [S1-S9], not code: `[S2]`; see [S0].", {"S1": "sha256:…", "S10": "sha256:…"})
     >>> report.used
@@ -128,19 +138,25 @@ def classify(answer: str, given: Mapping[str, str]) -> LabelReport:
     Args:
         answer: any text.
         given: label (``S`` and a number from 1 on, without leading zeros) → hash of its chunk.
+        cited: hashes of the citations. A label of any other chunk leads to no source: where the answer uses it, it is
+            unknown. Without ``cited`` every label given is good.
 
     Raises:
         InvalidJob: a given label has another form, so that it could never be found.
     """
-    return report_labels(answer, find_brackets(answer, given), given)
+    return report_labels(answer, find_brackets(answer, given), given, cited)
 
 
-def report_labels(answer: str, brackets: Sequence[LabelBracket], given: Mapping[str, str]) -> LabelReport:
+def report_labels(
+    answer: str, brackets: Sequence[LabelBracket], given: Mapping[str, str], cited: Collection[str] | None = None
+) -> LabelReport:
     """The report of `classify` on brackets that `find_brackets` found in the answer with these labels."""
-    names = _by_number(given)
+    all_names = _by_number(given)
+    names = {n: name for n, name in all_names.items() if cited is None or given[name] in cited}
     numbers = list(names)
     spans: defaultdict[int, list[Span]] = defaultdict(list)
     unknown: list[tuple[str, Span]] = []
+    uncited: set[int] = set()
     allowance = MAX_EXPANDED
     for label in _in_order(brackets):
         if label.number is None or label.last is None:
@@ -150,6 +166,7 @@ def report_labels(answer: str, brackets: Sequence[LabelBracket], given: Mapping[
                 spans[label.number].append(label.span)
             else:
                 unknown.append((label.name, label.span))
+                uncited.add(label.number)
         else:
             first, stop = bisect_left(numbers, label.number), bisect_right(numbers, label.last)
             allowance -= stop - first
@@ -160,9 +177,10 @@ def report_labels(answer: str, brackets: Sequence[LabelBracket], given: Mapping[
             for number in meant:
                 spans[number].append(label.span)
             unknown += [(gap, label.span) for gap in _gaps(label.number, label.last, meant)]
+            uncited.update(n for n in all_names if label.number <= n <= label.last and n not in names)
     return LabelReport(
         tuple(UsedLabel(names[n], given[names[n]], tuple(spans[n])) for n in numbers if n in spans),
-        tuple(names[n] for n in numbers if n not in spans),
+        tuple(name for n, name in all_names.items() if n not in spans and n not in uncited),
         tuple(unknown),
         tuple((answer[slice(*one.span)], one.span) for one in brackets if not one.whole),
     )
@@ -227,21 +245,22 @@ def _any_of(words: Collection[str]) -> str:
 
 _RUN_ON = [*filter(re.compile(f"[{_UNSPACED}]+").fullmatch, JOINING | RANGE | SOURCE | PLACE | THING)]
 _WORD = rf"(?:{_LETTER}|[{_MARKS}])++|§++|{_any_of(_RUN_ON)}"
+_EXAMPLE = "|".join(re.escape(word).replace(r"\.", r"\.\ ?") for word in EXAMPLE)
 _TOKEN = re.compile(
     rf"""
     (?P<label>     {_S}(?P<gap>{_GAP})(?P<digits>\d++){_ENDS} )
   | (?P<near>      {_S}\d++[\w.]*+ )
   | (?P<left_out>  [.．]{{2,}}+ | […⋯] )
-  | (?P<instance>  (?:e\.\ ?g|z\.\ ?B|p\.\ ?ex|p\.\ ?ej)\b\.? )
+  | (?P<instance>  (?:{_EXAMPLE})\b\.? )
   | (?P<separator> [,;:，；：、؛،/／|｜+&＆•{_DASHES}] )
   | (?P<mark>      [\s.．^*~_\#@"'“”‘’„‟«»†‡]++ )
-  | (?P<suffixed>  第?+\s*+\d++\s*+(?:頁|页|ページ|章|节|節|条|條|쪽|페이지) )
+  | (?P<suffixed>  第?+\s*+\d++\s*+(?:{_any_of(PLACE_AFTER)}) )
   | (?P<word>      {_WORD} )
   | (?P<other>     \d++ | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_NUMBERED = re.compile(rf"[\s.:：#_-]{{0,3}}+(?:(?i:nos?|nr|№|n[º°])[.\s]{{0,2}}+)?+(?P<digits>\d++){_ENDS}")
+_NUMBERED = re.compile(rf"[\s.:：#_-]{{0,3}}+(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?+(?P<digits>\d++){_ENDS}")
 _PLACE = re.compile(rf"[\s.:：#]{{0,3}}+(?:(?!{_S}\d)[a-zA-Z])?+\d++[a-z]?(?:\s*+[,{_DASHES}]\s*+[lL]?\d++)*+(?!\w)")
 _THING = re.compile(rf"[\s.:：#]{{0,3}}+{_S}?\d++[a-zA-Z]?(?:\s*+[{_DASHES}]\s*+{_S}?\d++[a-z]?)*+")
 _MORE = re.compile(rf"(?:\s*+(?:[,&{_DASHES}]\s*+)?+(?:(?!{_S}\d)\w{{1,3}}+\s++)?+{_S}\d++[a-z]?(?!\w))*+")
@@ -263,7 +282,7 @@ _FORMS: tuple[LabelForm, ...] = ("plain", "worded", "small", "apart")
 
 @dataclass(slots=True)
 class _Content:
-    """What a bracket holds.
+    """The content of a bracket.
 
     Attributes:
         labels: those that stand alone between separators, in their order.
@@ -344,7 +363,7 @@ def _judged(answer: str, bracket: Bracket, content: _Content, numbers: Sequence[
 
 
 def _is_glued(answer: str, start: int) -> bool:
-    """Whether a bracket in ASCII stands right after a letter, a digit or an underscore, as an index or a call does."""
+    """Return whether a bracket in ASCII stands right after a letter, a digit or an underscore: an index, a call."""
     return answer[start] in "([{<" and _GLUE.match(answer, start - 1) is not None if start else False
 
 
@@ -352,21 +371,21 @@ _GLUE = re.compile(r"[A-Za-z0-9_]")
 
 
 def _counts(label: Label, numbers: Sequence[int]) -> bool:
-    """Whether a label in square brackets is one, given or not."""
+    """Return whether a label in square brackets is one, given or not."""
     if label.form == "apart" or (label.form == "worded" and not numbers):
         return _is_given(label, numbers)
     return True
 
 
 def _is_given(label: Label, numbers: Sequence[int]) -> bool:
-    """Whether a label, or one of a range, was given."""
+    """Return whether a label, or one of a range, was given."""
     if label.number is None or label.last is None:
         return False
     return bisect_left(numbers, label.number) < bisect_right(numbers, label.last)
 
 
 def _read(answer: str, bracket: Bracket) -> _Content | None:
-    """What a bracket holds; none if there is nothing that anybody could take for a label, nor a bracket around it."""
+    """Return the content of a bracket; none if nothing in it could be taken for a label, nor a bracket is around it."""
     if not bracket.parent and not any(_may_hold_a_label(answer, *span) for span in bracket.own):
         return None
     content = _Content()
@@ -487,7 +506,7 @@ def _range(answer: str, first: Label, last: Label) -> Label:
 
 _READABLE = re.compile(
     rf"(?P<thing>(?i:\b(?:{_any_of(THING)})){_THING.pattern})"
-    rf"|(?P<word>(?i:{_any_of(SOURCE)})[\s.:：#_-]{{0,3}}+(?:(?i:nos?|nr|№|n[º°])[.\s]{{0,2}}+)?+(?=\d))"
+    rf"|(?P<word>(?i:{_any_of(SOURCE)})[\s.:：#_-]{{0,3}}+(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?+(?=\d))"
     rf"|(?P<label>(?:(?<!\w)|(?<=[\d_{_UNSPACED}])){_S}{_GAP}(?=\d))"
 )
 

@@ -88,7 +88,7 @@ def read_statements(answer: str, given: Collection[str]) -> Statements:
 
 
 def _outermost(brackets: Sequence[LabelBracket]) -> list[Span]:
-    """Where the brackets stand in which labels were read, without those that stand in another one."""
+    """Return the spans of brackets in which labels were read, without those inside another one."""
     spans: list[Span] = []
     for bracket in brackets:
         if bracket.labels and (not spans or bracket.span[0] >= spans[-1][1]):
@@ -182,7 +182,7 @@ class _Texts:
         self._brackets = brackets
 
     def of(self, span: Span) -> str:
-        """What a sentence says."""
+        """Return the text of a sentence."""
         position, end = span
         pieces: list[str] = []
         inside = slice(*(bisect_left(self._brackets, place, key=_start) for place in span))

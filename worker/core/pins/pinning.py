@@ -23,7 +23,7 @@ RETURNED: frozenset[Verdict] = frozenset({"exact", "normalised", "moved", "ambig
 
 
 class Pin(NamedTuple):
-    """Reference to a chunk: enough to find it again and to tell what changed.
+    """Reference to a chunk: enough to find it again and to detect changes.
 
     A tuple, as is `Outcome`: a job makes thousands of them, and a frozen dataclass takes three times as long.
 
@@ -35,7 +35,7 @@ class Pin(NamedTuple):
         document_id: that chunk's document.
         corpus: that chunk's corpus.
         weight: its weight, 0-1.
-        tampered: whether the job gave a text that does not match the hash.
+        tampered: True if the job gave a text that does not match the hash.
     """
 
     chunk_hash: str

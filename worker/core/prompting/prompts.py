@@ -52,7 +52,7 @@ class StartingPrompt:
     Attributes:
         text: the prompt.
         source: its origin.
-        continues: whether the turn continues the chain: the previous response's id is sent to the provider.
+        continues: True if the turn continues the chain: the previous response's id is sent to the provider.
         reset: all reasons why it does not although there is a previous turn, in the order of `ResetReason`.
     """
 

@@ -5,14 +5,17 @@ Each step keeps candidates in a stated order and gives the reason for each dropp
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from worker.core.ranking.fusion import min_max, relevance
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,14 +51,45 @@ class Selection:
     dropped: tuple[Dropped, ...]
 
 
+def diversified(
+    candidates: Sequence[Candidate], lambda_: float, most_per_document: int | None, ahead: Sequence[Candidate] = ()
+) -> Selection:
+    """Remove duplicates, reorder by maximal marginal relevance, and cap the chunks of each document.
+
+    Args:
+        candidates: best first.
+        lambda_: see `mmr`.
+        most_per_document: see `per_document`; None: no bound.
+        ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
+    """
+    unlike = without_duplicates((*ahead, *candidates))
+    kept = unlike.kept[len(ahead) :]
+    relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
+    chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
+    capped = chosen if most_per_document is None else per_document(chosen.kept, most_per_document)
+    return Selection(capped.kept, (*unlike.dropped, *capped.dropped))
+
+
 def without_duplicates(candidates: Sequence[Candidate]) -> Selection:
     """Keep the first of the candidates that share a chunk hash (texts that differ in white space only)."""
-    return _at_most(1, candidates, lambda candidate: candidate.chunk.chunk_hash, "duplicate")
+    return _at_most(lambda _: 1, candidates, lambda candidate: candidate.chunk.chunk_hash, "duplicate")
 
 
 def per_document(candidates: Sequence[Candidate], most: int) -> Selection:
     """Keep the first ``most`` (1 or more) of each document."""
-    return _at_most(most, candidates, lambda candidate: (candidate.corpus, candidate.chunk.document_id), "capped")
+    return _at_most(
+        lambda _: most, candidates, lambda candidate: (candidate.corpus, candidate.chunk.document_id), "capped"
+    )
+
+
+def per_corpus(candidates: Sequence[Candidate], most: Mapping[str, int]) -> Selection:
+    """Keep the first ``most`` of each corpus; 0 means no bound."""
+    return _at_most(
+        lambda candidate: most.get(candidate.corpus) or math.inf,
+        candidates,
+        lambda candidate: candidate.corpus,
+        "capped",
+    )
 
 
 def cut(candidates: Sequence[Candidate], k: int) -> Selection:
@@ -113,14 +147,17 @@ def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
 
 
 def _at_most(
-    most: int, candidates: Sequence[Candidate], group: Callable[[Candidate], Hashable], reason: Reason
+    most: Callable[[Candidate], float],
+    candidates: Sequence[Candidate],
+    group: Callable[[Candidate], Hashable],
+    reason: Reason,
 ) -> Selection:
     seen: Counter[Hashable] = Counter()
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
     for candidate in candidates:
         seen[group(candidate)] += 1
-        if seen[group(candidate)] <= most:
+        if seen[group(candidate)] <= most(candidate):
             kept.append(candidate)
         else:
             dropped.append(Dropped(candidate, reason))

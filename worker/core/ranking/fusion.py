@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from worker.model import Candidate
 
-    Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float]], list[Candidate]]
+    Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float], int], list[Candidate]]
 
 RRF_K = 60
 """Constant of reciprocal rank fusion: the higher, the less the first ranks differ (60 in Cormack et al. 2009)."""
@@ -73,10 +73,20 @@ def identity(candidate: Candidate) -> tuple[str, str]:
     return candidate.corpus, candidate.chunk.id
 
 
+def relevance(candidate: Candidate) -> float | None:
+    """Return a candidate's score by the last step that scored it; recency counts as none."""
+    scores = candidate.scores
+    return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)
+
+
 # --- the methods --------------------------------------------------------------------------------
 
 
-def similarity(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:  # noqa: ARG001 -- one signature for all
+def similarity(
+    legs: Sequence[RankedLeg],
+    weights: Mapping[str, float] = _NO_WEIGHTS,  # noqa: ARG001 -- one signature for all
+    rrf_k: int = RRF_K,  # noqa: ARG001 -- one signature for all
+) -> list[Candidate]:
     """Fuse by similarity; for a chunk that several legs found, the earliest leg's similarity counts.
 
     Unknown similarities come last. Weights have no effect: the primary's share depends on how many chunks it fetches.
@@ -86,8 +96,8 @@ def similarity(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEI
     return [_with_fused(candidate, candidate.similarity) for candidate in ranked]
 
 
-def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
-    """Fuse by reciprocal rank: the sum of weight / (60 + rank), ranks from 1; a leg without the chunk adds 0.
+def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS, rrf_k: int = RRF_K) -> list[Candidate]:
+    """Fuse by reciprocal rank: the sum of weight / (rrf_k + rank), ranks from 1; a leg without the chunk adds 0.
 
     Cormack, Clarke, Büttcher: "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
     SIGIR 2009.
@@ -95,30 +105,37 @@ def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -
     Args:
         legs: in order of precedence.
         weights: by leg name, 0 or more; 1 where none is given.
+        rrf_k: 1 or more.
     """
-    return _by_sum("rrf", legs, weights)
+    return _by_sum("rrf", legs, weights, lambda scores: reciprocal_ranks(scores, rrf_k))
 
 
-def weighted(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS) -> list[Candidate]:
+def weighted(
+    legs: Sequence[RankedLeg],
+    weights: Mapping[str, float] = _NO_WEIGHTS,
+    rrf_k: int = RRF_K,  # noqa: ARG001 -- one signature for all
+) -> list[Candidate]:
     """Fuse by the weighted sum of scores scaled to 0-1 per leg by `min_max`; a leg without the chunk adds 0.
 
     Args:
         legs: in order of precedence.
         weights: by leg name, 0 or more; where none is given, 0.6 for the primary and 0.4 for any other.
+        rrf_k: has no effect.
     """
-    return _by_sum("weighted", legs, weights)
+    return _by_sum("weighted", legs, weights, min_max)
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
-"""Methods by their name in a job; each takes legs in order of precedence and weights, returns candidates best first."""
+"""Methods by their name in a job; each takes legs in order of precedence, weights and `RRF_K`'s value for this job, and
+returns candidates best first."""
 
 
 # --- parts of the methods -----------------------------------------------------------------------
 
 
-def reciprocal_ranks(scores: Sequence[float]) -> list[float]:
-    """Return 1 / (60 + rank) for each position of a list, ranks from 1; only the length of the list matters."""
-    return [1.0 / (RRF_K + rank) for rank in range(1, len(scores) + 1)]
+def reciprocal_ranks(scores: Sequence[float], rrf_k: int = RRF_K) -> list[float]:
+    """Return 1 / (rrf_k + rank) for each position of a list, ranks from 1; only the length of the list matters."""
+    return [1.0 / (rrf_k + rank) for rank in range(1, len(scores) + 1)]
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
@@ -160,13 +177,18 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
     return sorted(totals, key=lambda total: descending(total[1]))
 
 
-def _by_sum(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> list[Candidate]:
+def _by_sum(
+    method: str,
+    legs: Sequence[RankedLeg],
+    weights: Mapping[str, float],
+    contributions: Callable[[Sequence[float]], list[float]],
+) -> list[Candidate]:
     merged = _merge(legs)
     lists = [
         (
             weight_of(method, leg.name, weights),
             [identity(candidate) for candidate in leg.candidates],
-            CONTRIBUTIONS[method](leg.scores),
+            contributions(leg.scores),
         )
         for leg in legs
     ]

@@ -49,7 +49,7 @@ class Bracket:
         start: position of its opening sign.
         end: position after its closing sign.
         own: spans of the text in it that are in no inner bracket.
-        interrupted: whether it contains code or an escaped sign.
+        interrupted: True if it contains code or an escaped sign.
         parent: the enclosing bracket, if there is one; it may never be closed.
     """
 
@@ -172,9 +172,9 @@ def _prose(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _runs_into_fence(text: str, ticks: str, end: int) -> bool:
-    """Whether ticks that open nothing in their paragraph are as many as those of a fence right after it, never closed.
+    """Return whether unmatched ticks of a paragraph are followed at once by an unclosed fence of as many ticks.
 
-    Their writer meant inline code over several lines, though CommonMark begins a block there: neither is read.
+    The text is probably inline code over several lines, though CommonMark begins a block there: neither is read.
     """
     if len(ticks) < _FEWEST_TICKS:
         return False
@@ -189,11 +189,11 @@ _FEWEST_TICKS = 3
 
 
 class _Containers:
-    """The quotes and list items that a line stands in, as far as they tell which lines are indented code."""
+    """Quotes and list items around a line, as far as they determine which lines are indented code."""
 
     def __init__(self) -> None:
         self._quotes = 0
-        # Where the content of each item that is open begins, in columns.
+        # Column at which the content of each open item begins.
         self._items: list[int] = []
         self._in_paragraph = False
 
@@ -202,10 +202,10 @@ class _Containers:
         self._in_paragraph = False
 
     def is_code(self, line: str) -> bool:
-        """Whether a line that is not blank, nor a fence, is indented code.
+        """Return whether a line that is neither blank nor a fence is indented code.
 
-        Four columns more than what it stands in, and no line of a paragraph before it. What follows a list item may
-        belong to that.
+        It is if it is indented by four columns more than its container and does not continue a paragraph. Lines after a
+        list item may belong to the item.
         """
         if line[0] not in _MAY_CONTAIN:
             if not self._in_paragraph:
@@ -254,12 +254,12 @@ _QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
 _ITEM = re.compile(r"(?P<marker>[-*+]|\d{1,9}+[.)])(?P<gap>[ \t]++|(?=[\r\n]|\Z))")
 
 
-# A thematic break, or what underlines a heading.
+# A thematic break, or the underline of a heading.
 _RULE = re.compile(r"(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|=++[ \t]*+)[\r\n]*+\Z")
 
 
 def _columns(text: str) -> int:
-    """How many columns the white space at the beginning of a text takes; a tab goes on to the next fourth one."""
+    """Return the width in columns of a text's leading white space; a tab extends to the next multiple of four."""
     return len(text[: len(text) - len(text.lstrip(" \t"))].expandtabs(_CODE_INDENT))
 
 

@@ -1,21 +1,156 @@
-"""Report of one corpus and of each leg in a hybrid answer and its record, in the contract's form."""
+"""Result of a hybrid search, and its answer and record in the contract's form."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from worker.contract.jobs import HybridSearch
+from worker.contract.results import NO_COSTS
+from worker.core.prompting import costs
 from worker.core.ranking.leg_figures import figures
-from worker.jobs.answer import described
-from worker.model import LegScore, ScoreBreakdown
+from worker.jobs.answer import described, trace
+from worker.jobs.recording import RecordedAnswer, pins_of
+from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.contract import HybridSearch
+    from worker.adapters.postgres.runs import Record
+    from worker.core.prompting.costs import Bill
     from worker.core.ranking.fusion import RankedLeg
+    from worker.core.trace import Tracer
+    from worker.errors import RetrievalError
+    from worker.jobs.cache import CachedResult
+    from worker.jobs.hybrid.queries import CorpusQuery, HybridRequest, Queries, QueryWording
     from worker.jobs.parallel_search import LegFound
     from worker.model import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusResult:
+    """Result of one corpus.
+
+    Attributes:
+        query: its query.
+        legs: the ranked list of each leg that did not fail.
+        merged: all candidates, fused.
+        kept: those that are answered.
+    """
+
+    query: CorpusQuery
+    legs: Sequence[RankedLeg]
+    merged: Sequence[Candidate]
+    kept: Sequence[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class HybridResult:
+    """Result of a search.
+
+    Attributes:
+        fusion: the method that combined its legs.
+        wording: text of the query.
+        queries: its vectors.
+        found: result of each leg.
+        corpora: result of each corpus.
+        failed: error of each failed leg.
+    """
+
+    fusion: str
+    wording: QueryWording
+    queries: Queries
+    found: Sequence[LegFound]
+    corpora: Sequence[CorpusResult]
+    failed: Mapping[str, RetrievalError]
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The answer's fields about the query."""
+        return {**self.wording.header(self.failed), "fusion": self.fusion}
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The answered candidates of all corpora."""
+        kept = {one.query.name: one.kept for one in self.corpora}  # once, though the settings may name a corpus twice
+        return [candidate for candidates in kept.values() for candidate in candidates]
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Figures of each corpus."""
+        error = self.failed.get("contextual")
+        state = "failed" if error is not None else "used" if self.wording.keywords else "skipped"
+        return {one.query.name: leg_metrics(one.legs, one.merged, state, error) for one in self.corpora}
+
+
+def answer_of(result: HybridResult, bill: Bill, tracer: Tracer, cache: str | None = None) -> dict[str, Any]:
+    """Return the answer of a search."""
+    search = {"legs": [leg_trace(leg) for leg in result.found]}
+    return {
+        **result.header,
+        "results": {one.query.name: _complete(one.query, one.kept) for one in result.corpora},
+        "metrics": result.metrics,
+        **costs.as_json(bill.entries),
+        "trace": trace(tracer, search, dict(result.queries.models), cache),
+    }
+
+
+def cached_answer(
+    request: HybridRequest, wording: QueryWording, cached: CachedResult, bill: Bill, told: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the answer from an equal job's cached result, with the trace ``told``."""
+    kept = _by_corpus(cached.candidates, [query.name for query in request.corpora])
+    return {
+        **wording.header({}),
+        "fusion": request.fusion,
+        "results": {query.name: _complete(query, kept[query.name]) for query in request.corpora},
+        "metrics": {name: cached.metrics[name] for name in kept},
+        **costs.as_json(bill.entries),
+        "trace": told,
+    }
+
+
+def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAnswer:
+    """Return an answer with its recorded part."""
+    recorded = {
+        **{name: value for name, value in answer.items() if name not in {"results", "trace"}},
+        "searches": [one.query.wanted.model_dump(include={"corpus", "top_k"}) for one in result.corpora],
+        "filtered": [one.query.name for one in result.corpora if one.query.target.filters.given],
+        "scores": [asdict(candidate.scores) for candidate in result.candidates],
+        "legs": {one.query.name: kept_legs(one.legs) for one in result.corpora},
+    }
+    queries = result.queries
+    return RecordedAnswer(answer, recorded, pins_of(result.candidates), queries.models, queries.searched)
+
+
+def replayed_answer(record: Record, candidates: Sequence[Candidate], told: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded answer with the candidates that are still there, with the trace ``told``."""
+    header = record.answer
+    kept = _by_corpus(candidates, [wanted["corpus"] for wanted in header["searches"]])
+    results = {}
+    for wanted in header["searches"]:
+        name, search = wanted["corpus"], HybridSearch(**wanted)
+        recorded = sum(pin.pin.corpus == name for pin in record.pins)
+        results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
+    return {
+        "schema_version": header["schema_version"],
+        "degraded": header.get("degraded", []),  # missing in records of earlier versions
+        **{name: header[name] for name in ("transformed_query", "context_keywords")},
+        "fusion": header.get("fusion"),  # missing in records of earlier versions
+        "results": results,
+        "metrics": {name: header["metrics"][name] for name in kept},
+        "costs": header.get("costs", []),
+        "costs_total": header.get("costs_total", NO_COSTS.model_dump()),
+        "trace": told,
+    }
+
+
+def _by_corpus(candidates: Sequence[Candidate], names: Sequence[str]) -> dict[str, list[Candidate]]:
+    return {name: [one for one in candidates if one.corpus == name] for name in names}
+
+
+def _complete(query: CorpusQuery, kept: Sequence[Candidate]) -> dict[str, Any]:
+    return corpus_answer(query.wanted, kept, query.target.filters.given, len(kept))
 
 
 def corpus_answer(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
@@ -43,7 +178,7 @@ def leg_metrics(
     return {
         "contextual": contextual,
         "contextual_error": None if error is None else f"{type(error).__name__}: {error}",
-        **{f"{name}_count": counts.get(name, 0) for name in ("primary", "contextual", "sparse")},
+        **{f"{name}_count": counts.get(name, 0) for name in LEGS},
         "merged_count": told.merged,
         "duplicate_count": told.duplicates,
         "dedup_rate": told.dedup_rate,
@@ -52,10 +187,10 @@ def leg_metrics(
     }
 
 
-def leg_trace(name: str, result: LegFound) -> dict[str, Any]:
+def leg_trace(leg: LegFound) -> dict[str, Any]:
     """Return a leg's entry in the trace: its duration, and the search method for each corpus."""
-    methods = [found.method for found in result.found or []]
-    return {"leg": name, "duration_ms": round(result.duration_ms, 3), "methods": methods}
+    methods = [found.method for found in leg.found or []]
+    return {"leg": leg.name, "duration_ms": round(leg.duration_ms, 3), "methods": methods}
 
 
 def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
@@ -63,8 +198,3 @@ def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
     return [
         {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
     ]
-
-
-def scores_of(plain: Mapping[str, Any]) -> ScoreBreakdown:
-    """Restore recorded scores."""
-    return ScoreBreakdown(**{**plain, "legs": tuple(LegScore(**leg) for leg in plain["legs"])})

@@ -4,8 +4,8 @@ Modules, each importing only from those before it:
 
 - `types`: value types, serialised to JSON and back.
 - `stages`: durations, counts and dropped candidates of each stage.
-- `queries`, `reusing`, `sources`: the first stage.
+- `plan`, `queries`, `source_cache`, `sources`: the first stage.
 - `synthesis`: the second.
 - `execution`: the third.
-- `serving`: the `run_pipeline` job: conversations, packages stored between stages, runs.
+- `jobs`: the `run_pipeline` job: conversations, packages stored between stages, runs.
 """

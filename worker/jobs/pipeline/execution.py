@@ -73,7 +73,7 @@ class Executor:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a language model."""
+        """True if there is a language model."""
         return self._model is not None
 
     def execute(self, package: ContextPackage, mode: ModeSettings, owner: str) -> tuple[QueryResponse, Answerer]:
@@ -81,7 +81,7 @@ class Executor:
 
         Args:
             package: result of `synthesize_context`.
-            mode: whether answers have sections, and whether code is quoted.
+            mode: the mode, which decides whether answers have sections and whether code is quoted.
             owner: owner of the prompt cache.
 
         Raises:

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from worker.adapters.providers.language_model import Prompt
 from worker.core import degraded
-from worker.core.prompting.costs import unbilled
 from worker.core.ranking import hyde
-from worker.core.text.keywords import EXTRACTORS
 from worker.core.time_budget import TimeBudget
 from worker.errors import InvalidJob, RetrievalError
-from worker.jobs.pipeline.search import LegRequest
 from worker.jobs.pipeline.stages import MODEL_FAILED
+from worker.jobs.search import LegRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.ranking.vectors import Vector
+    from worker.jobs.pipeline.plan import SearchPlan
     from worker.jobs.pipeline.stages import Stages
-    from worker.jobs.pipeline.types import QueryRequest
     from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
@@ -66,9 +64,9 @@ class QueryMaker:
     Args:
         embeddings: embeds texts.
         side_calls: runs optional calls.
-        transforms: query transformations.
+        transforms: query transformations, and keywords of contexts.
         model: writes hypothetical answers and variants; None: no profile may use them.
-        settings: the extractor of keywords, and the deadline of the legs.
+        settings: the deadline of the legs.
         clock: for the deadline of the legs.
     """
 
@@ -88,7 +86,7 @@ class QueryMaker:
         self._settings = settings
         self._clock = clock
 
-    def make(self, request: QueryRequest, profile: ProfileSettings, stages: Stages) -> Queries:
+    def make(self, plan: SearchPlan, stages: Stages) -> Queries:
         """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
@@ -96,11 +94,11 @@ class QueryMaker:
             Unavailable, SettingsError: the embeddings server failed or refused; or the model did, and the request
                 requires it.
         """
-        text = self._transformed(request, profile, stages)
-        stages.hyde = tuple(self._samples(text, profile.hyde, stages))
-        variants = self._variants(request, text, profile.variants, stages)
+        text = self._transformed(plan, stages)
+        stages.hyde = tuple(self._samples(text, plan.profile.hyde, stages))
+        variants = self._variants(text, plan.profile.variants, stages)
         budget = TimeBudget(self._settings.deadline_seconds, self._clock)
-        keywords = self._keywords(request, profile, budget)
+        keywords = self._keywords(plan, budget)
         if isinstance(keywords, RetrievalError):
             stages.degrade(degraded.CONTEXTUAL, "context", keywords.message)
             keywords = []
@@ -110,31 +108,32 @@ class QueryMaker:
             "variants": variants,
         }
         question, vectors = self._vectors(text, texts, budget, stages)
-        wanted = self._legs(profile.legs, text, texts, question, vectors)
+        wanted = self._legs(plan.profile.legs, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
 
-    def _transformed(self, request: QueryRequest, profile: ProfileSettings, stages: Stages) -> str:
+    def _transformed(self, plan: SearchPlan, stages: Stages) -> str:
         """Transform the question by the profile; return it unchanged if the rewording model fails."""
         try:
-            return self._transforms.apply(profile.transform, request.question, stages.bill.of("transform")).text
+            transform = plan.profile.transform
+            return self._transforms.apply(transform, plan.request.question, stages.bill.of("transform")).text
         except MODEL_FAILED as error:
-            stages.go_on_without_model(request, "transform", error)
-            return request.question
+            stages.continue_without_model("transform", error)
+            return plan.request.question
 
-    def made_of(self, request: QueryRequest, profile: ProfileSettings) -> dict[str, Any] | None:
+    def made_of(self, plan: SearchPlan) -> dict[str, Any] | None:
         """Return what the queries of a request depend on, apart from the output of models; None if keywords fail.
 
         The glossary is applied, because its name does not identify its content; no model is called. The context, an
         editor's state, changes with every keystroke, so only its keywords are included.
         """
-        by_model = profile.transform == "llm"
-        keywords = self._keywords(request, profile, TimeBudget(self._settings.deadline_seconds, self._clock))
+        question, transform = plan.request.question, plan.profile.transform
+        keywords = self._keywords(plan, TimeBudget(self._settings.deadline_seconds, self._clock))
         if isinstance(keywords, RetrievalError):
             return None  # without them it would equal a request without context
         return {
-            "question": request.question,
-            "transformed": None if by_model else self._transforms.apply(profile.transform, request.question).text,
+            "question": question,
+            "transformed": None if transform == "llm" else self._transforms.apply(transform, question).text,
             "keywords": list(keywords),
         }
 
@@ -145,14 +144,10 @@ class QueryMaker:
         named = {what: model for what, is_asked in asked.items() if is_asked and model}
         return {"embedder": self._embeddings.name, **named}
 
-    def _keywords(
-        self, request: QueryRequest, profile: ProfileSettings, budget: TimeBudget
-    ) -> Sequence[str] | RetrievalError:
+    def _keywords(self, plan: SearchPlan, budget: TimeBudget) -> Sequence[str] | RetrievalError:
         """Return the context's keywords if the profile has a leg for them, or the error of their extraction."""
-        if not request.context or all(leg.of != "context" for leg in profile.legs):
-            return []
-        extract = EXTRACTORS[self._settings.extractor]
-        return self._side_calls.start(lambda _: extract(request.context)).outcome(unbilled, budget.share())
+        used = any(leg.of == "context" for leg in plan.profile.legs)
+        return self._transforms.keywords(plan.request.context if used else "", budget)
 
     def _vectors(
         self, question: str, texts: Mapping[str, Sequence[str]], budget: TimeBudget, stages: Stages
@@ -205,7 +200,7 @@ class QueryMaker:
 
     # --- model output ---------------------------------------------------------------------------
 
-    def _variants(self, request: QueryRequest, text: str, n: int, stages: Stages) -> list[str]:
+    def _variants(self, text: str, n: int, stages: Stages) -> list[str]:
         """Return other wordings of a question, at most ``n``."""
         if not n:
             return []
@@ -213,7 +208,7 @@ class QueryMaker:
         try:
             said = model.complete(prompt, stages.bill.of("transform")).text
         except MODEL_FAILED as error:
-            stages.go_on_without_model(request, "variants", error)
+            stages.continue_without_model("variants", error)
             return []
         lines = [" ".join(line.split())[:LONGEST_LINE] for line in said.splitlines()]
         return list(dict.fromkeys(line for line in lines if line and line != text))[:n]

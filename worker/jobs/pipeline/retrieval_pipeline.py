@@ -50,21 +50,21 @@ class RetrievalPipeline:
         self._clock = clock
 
     def build_sources(
-        self, request: QueryRequest, asker: Principal, report: Report = lambda *_: None, *, reuse: bool = False
+        self, request: QueryRequest, caller: Principal, report: Report = lambda *_: None, *, reuse: bool = False
     ) -> ContextPackage:
         """Find the sources for an answer; see `worker.jobs.pipeline.sources`."""
-        return self.builder.build(request, asker, report, reuse=reuse)
+        return self.builder.build(request, caller, report, reuse=reuse)
 
     def synthesize_context(self, package: ContextPackage, chain: Chain | None = None) -> ContextPackage:
         """Add labels, context block and starting prompt; see `worker.jobs.pipeline.synthesis`."""
-        mode, _, _ = self.builder.resolve(package.request)
+        mode = self.mode(package.request)
         chain = chain or Chain(self.setting(package.request, ""))
         started = self._clock()
         return self._timed(SYNTHESIZE, started, synthesize(package, mode, chain, self._paths, self._counter))
 
     def with_context(self, package: ContextPackage) -> ContextPackage:
         """Build labels and context block again, for a synthesized package that was stored without texts."""
-        mode, _, _ = self.builder.resolve(package.request)
+        mode = self.mode(package.request)
         return with_context(package, mode, self._paths, self._counter)
 
     def execute(
@@ -77,7 +77,7 @@ class RetrievalPipeline:
             owner: owner of the prompt cache.
             history: earlier turns, used if the provider no longer has them.
         """
-        mode, _, _ = self.builder.resolve(package.request)
+        mode = self.mode(package.request)
         started = self._clock()
         try:
             response, answerer = self.executor.execute(package, mode, owner)
@@ -93,13 +93,13 @@ class RetrievalPipeline:
         trace = dataclasses.replace(package.trace, stages=(*earlier, done))
         return dataclasses.replace(package, trace=trace)
 
-    def run(self, request: QueryRequest, asker: Principal) -> QueryResponse:
+    def run(self, request: QueryRequest, caller: Principal) -> QueryResponse:
         """Run ``build_sources → synthesize_context → execute``."""
-        return self.execute(self.synthesize_context(self.build_sources(request, asker)), asker.owner)[0]
+        return self.execute(self.synthesize_context(self.build_sources(request, caller)), caller.owner)[0]
 
     def mode(self, request: QueryRequest) -> ModeSettings:
         """Return the mode of a request."""
-        return self.builder.resolve(request)[0]
+        return self.builder.plan(request).mode
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
         """Return the setting of a turn: provider, model, mode and claims."""

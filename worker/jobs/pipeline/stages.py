@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
-from worker.core.ranking.fusion import identity
+from worker.core.ranking.fusion import identity, relevance
 from worker.errors import SettingsError, Unavailable
 from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import Bill
     from worker.core.ranking.diversity import Selection
     from worker.errors import RetrievalError
-    from worker.jobs.pipeline.types import QueryRequest
     from worker.model import Candidate
 
     Report = Callable[[str, int, int], None]
@@ -36,17 +35,21 @@ class Stages:
         names: names of all stages, in order.
         report: called as each stage begins, with its name, the number done and the total.
         bill: records calls of models.
+        require_model: whether a failure of the language model is one of the job.
 
     Attributes:
         pinned: chunks that the request pins by hash; never dropped.
         candidates: the others, best first.
     """
 
-    def __init__(self, clock: Callable[[], float], names: Sequence[str], report: Report, bill: Bill) -> None:
+    def __init__(
+        self, clock: Callable[[], float], names: Sequence[str], report: Report, bill: Bill, *, require_model: bool
+    ) -> None:
         self._clock = clock
         self._names = names
         self._report = report
         self.bill = bill
+        self._require_model = require_model
         self._stages: list[StageTrace] = []
         self._left: list[DroppedCandidate] = []
         self.warnings: list[str] = []
@@ -80,18 +83,18 @@ class Stages:
         self._stages.append(StageTrace(name, duration, counts, *self._after))
 
     def degrade(self, code: str, what: str, reason: str) -> None:
-        """Record that something failed and why; the job continues without it."""
+        """Record the failure of an optional part; the job continues without it."""
         self.degraded.append(code)
         self.warnings.append(f"{what}: {reason}")
         log.warning("answer degraded", code=code, what=what, reason=reason)
 
-    def go_on_without_model(self, request: QueryRequest, what: str, error: RetrievalError) -> None:
-        """Degrade after a failure of the language model, unless the request requires it.
+    def continue_without_model(self, what: str, error: RetrievalError) -> None:
+        """Degrade after a failure of the language model, unless the job requires it.
 
         Raises:
-            Unavailable: the request requires it.
+            Unavailable: the job requires it.
         """
-        if request.require_model:
+        if self._require_model:
             raise Unavailable(error.message) from None
         self.degrade(LANGUAGE_MODEL, what, error.message)
 
@@ -117,9 +120,3 @@ class Stages:
             cache=self.cache,
             warnings=tuple(self.warnings),
         )
-
-
-def relevance(candidate: Candidate) -> float | None:
-    """Return a candidate's score by the last step that scored it."""
-    scores = candidate.scores
-    return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)

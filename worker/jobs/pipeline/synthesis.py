@@ -71,7 +71,7 @@ def synthesize(
     return with_context(package, mode, paths, counter)
 
 
-FORGOTTEN = "chain: reset, the provider has forgotten the answer gone on from"
+FORGOTTEN = "chain: reset, the provider no longer stores the previous answer"
 
 
 def without_chain(

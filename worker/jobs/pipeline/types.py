@@ -10,8 +10,9 @@ from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 from pydantic.dataclasses import dataclass as typed
 
 from worker.core.prompting.costs import CostEntry  # noqa: TC001 -- pydantic reads the annotations
-from worker.model import Candidate, Chunk, FilterSet, LegScore, ScoreBreakdown
-from worker.model import RemoteSource as RemoteSource  # noqa: PLC0414 -- one of the pipeline's nouns, found below it
+from worker.jobs.stored_candidates import scores_of
+from worker.model import Candidate, Chunk, FilterSet
+from worker.model import RemoteSource as RemoteSource  # noqa: PLC0414 -- one of the pipeline's types, used below it
 
 Stage = Literal["build_sources", "synthesize_context", "execute"]
 Reason = Literal["duplicate", "capped", "beyond k", "below threshold", "beyond budget", "not visible"]
@@ -57,7 +58,7 @@ class QueryRequest:
         searches: corpora to search instead of the mode's.
         seed: seed of the answering model.
         temperature: temperature of the answering model.
-        require_model: whether to fail if the language model does, rather than answer without it.
+        require_model: True: fail if the language model fails, instead of answering without it.
     """
 
     question: str = ""
@@ -145,9 +146,7 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
 def _candidate(value: Any) -> Candidate:
     if isinstance(value, Candidate):
         return value
-    scores = dict(value["scores"])
-    legs = tuple(LegScore(**leg) for leg in scores.pop("legs"))
-    return Candidate(Chunk(**value["chunk"]), value["similarity"], ScoreBreakdown(legs, **scores), value["corpus"])
+    return Candidate(Chunk(**value["chunk"]), value["similarity"], scores_of(value["scores"]), value["corpus"])
 
 
 # A candidate as JSON has no vector, which only refinement needs. Any: pydantic need not validate the content.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from worker.contract import SCHEMA_VERSION
+from worker.contract.base import SCHEMA_VERSION
 from worker.core import degraded
 from worker.core.prompting import costs
 from worker.jobs.answer import WORKER_VERSION, described

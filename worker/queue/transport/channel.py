@@ -21,7 +21,7 @@ from kombu.utils.encoding import bytes_to_str
 from worker.adapters import logs
 from worker.errors import DeadLettered, InternalError
 from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
-from worker.queue.transport.claim import GIVE_BACK, WAIT_SECONDS, Claim, ClaimedMessage, Pop
+from worker.queue.transport.claim import REQUEUE, WAIT_SECONDS, Claim, ClaimedMessage, Pop
 from worker.queue.transport.clock import ServerClock
 from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules
 from worker.queue.transport.qos import BROKEN, Message, QoS, payload
@@ -50,7 +50,7 @@ OVERDUE_SECONDS = 1.0
 """Interval between checks for overdue deliveries, and between requeues of deferred messages."""
 
 OVERDUE_AT_ONCE = 64
-LET_BACK_A_PROCESS = 2
+DEFERRED_PER_PROCESS = 2
 """Deferred messages that a worker requeues to an idle queue at a time, per message of its prefetch count."""
 
 OTHERS_BETWEEN = 400
@@ -74,8 +74,8 @@ class Channel(kombu_redis.Channel):
 
     Attributes:
         rules: limits for a message; the transport option ``rules``.
-        is_left: whether its connection is lost while its worker continues.
-        has_published: whether messages of remote control or events may be left over for the next loop iteration.
+        is_left: True if its connection is lost while its worker continues.
+        has_published: True if messages of remote control or events may be left over for the next loop iteration.
     """
 
     QoS = QoS
@@ -99,7 +99,7 @@ class Channel(kombu_redis.Channel):
         self._taken: deque[ClaimedMessage] = deque()
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
-            raise ValueError("this transport knows no global_keyprefix, ack_emulation = false or priority_steps")
+            raise ValueError("not supported by this transport: global_keyprefix, ack_emulation = false, priority_steps")
 
     # --- connections --------------------------------------------------------------------------------
 
@@ -194,11 +194,11 @@ class Channel(kombu_redis.Channel):
                 with contextlib.suppress(*BROKEN):  # requeued later as a dead owner's
                     unacked.requeue(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
             claim.close(client)
-            self._let_go(client)
+            self._drop_idle_owners(client)
 
-    def _let_go(self, client: redis.Redis) -> None:
+    def _drop_idle_owners(self, client: redis.Redis) -> None:
         with contextlib.suppress(*BROKEN):  # the owners expire
-            self._heart.let_go(client, self.qos.holders)
+            self._heart.drop_idle(client, self.qos.holders)
 
     # --- claims -------------------------------------------------------------------------------------
 
@@ -233,15 +233,15 @@ class Channel(kombu_redis.Channel):
     def _settle_one(self, taken: ClaimedMessage, client: redis.Redis) -> None:
         """Inspect a message that is recorded as unacknowledged, and pass it on; requeue it if Redis fails meanwhile."""
         try:
-            found = self._look(taken.raw, taken.count, client)
-            gone = self._hand_on(taken, found, client)
+            found = self._inspect(taken.raw, taken.count, client)
+            gone = self._pass_on(taken, found, client)
         except BROKEN:
             if taken.tag not in self.qos.held:
                 self.qos.owe_requeue(taken.tag, taken.claim.queue)
             raise
         taken.claim.settled(1, int(gone))
 
-    def _look(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
+    def _inspect(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
         """Inspect a message, and check how often it was delivered.
 
         Args:
@@ -256,11 +256,11 @@ class Channel(kombu_redis.Channel):
             return Refusal("max_deliveries", _too_often(count), found.id, found.headers["task"])
         return found
 
-    def _hand_on(self, taken: ClaimedMessage, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
+    def _pass_on(self, taken: ClaimedMessage, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
         """Deliver, delay or dead-letter a message that is recorded as unacknowledged.
 
         Returns:
-            Whether its place is free for another message.
+            True if its place is free for another message.
         """
         queue = taken.claim.queue
         if isinstance(found, Later):
@@ -271,7 +271,7 @@ class Channel(kombu_redis.Channel):
                 self._forget(taken, client)
                 return True
             count = taken.count if found.reason == "max_deliveries" else taken.count - 1
-            return self._give_up(taken.tag, queue, found, client, count)
+            return self._dead_letter_unacked(taken.tag, queue, found, client, count)
         taken.claim.deliveries += 1
         self._deliver(taken, found, client)
         return False
@@ -335,14 +335,14 @@ class Channel(kombu_redis.Channel):
             elif taken and self._may_claim():
                 self._settle_written(claim, taken[0], client)
             elif taken:  # another message took the last place
-                claim.give_back(client, taken)
+                claim.requeue(client, taken)
         except BROKEN:
             claim.drop()  # it is not known whether Redis received the last command
             raise
 
     def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
         """Count a message before it is inspected: inspecting it may kill the worker."""
-        written = self._write_down(claim, raw, client)
+        written = self._record(claim, raw, client)
         if written is not None:
             self._settle_one(written, client)
 
@@ -353,19 +353,19 @@ class Channel(kombu_redis.Channel):
         later = buried = 0
         counts: Any = client.hmget(keys.deliveries(claim.queue), [keys.digest(raw) for raw in taken])
         for raw, count in zip(taken, counts, strict=True):
-            found = self._look(raw, int(count or 0) + 1, client)
+            found = self._inspect(raw, int(count or 0) + 1, client)
             if isinstance(found, Refusal) and found.reason != "max_deliveries":
                 refused.append((raw, found))
             elif not isinstance(found, Delivery) or self._may_claim():
-                written = self._write_down(claim, raw, client)
+                written = self._record(claim, raw, client)
                 if written is not None:
-                    later += self._hand_on(written, found, client)
+                    later += self._pass_on(written, found, client)
             else:
                 no_room.append(raw)
         if no_room:
-            claim.give_back(client, no_room)
+            claim.requeue(client, no_room)
         if refused:
-            buried = self._bury_claimed(claim, refused, client)
+            buried = self._dead_letter_claimed(claim, refused, client)
         claim.settled(len(taken), buried + later)
 
     def _deliver_plain(self, queue: str, raw: bytes) -> None:
@@ -376,12 +376,12 @@ class Channel(kombu_redis.Channel):
             return
         self.connection._deliver(payload, queue)  # noqa: SLF001 -- kombu's own way
 
-    def _write_down(self, claim: Claim, raw: bytes, client: redis.Redis) -> ClaimedMessage | None:
+    def _record(self, claim: Claim, raw: bytes, client: redis.Redis) -> ClaimedMessage | None:
         """Record a message as unacknowledged; None if it was requeued meanwhile."""
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         place = keys.inflight(claim.queue, claim.owner)
-        count = unacked.write_down(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
+        count = unacked.record(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
         return ClaimedMessage(claim, raw, tag, count) if count else None
 
     def _deliver(self, taken: ClaimedMessage, found: Delivery, client: redis.Redis) -> None:
@@ -396,7 +396,7 @@ class Channel(kombu_redis.Channel):
             log.error("message not understood", error=type(error).__name__, where=logs.where(error))  # noqa: TRY400 -- its message may quote the job
             unforeseen = InternalError(f"unforeseen {type(error).__name__}; the worker's log has the details")
             refusal = Refusal("unforeseen", unforeseen, found.id, found.headers["task"])
-            self._give_up(taken.tag, claimed.queue, refusal, client)
+            self._dead_letter_unacked(taken.tag, claimed.queue, refusal, client)
             virtual.QoS.ack(self.qos, taken.tag)
 
     # --- dead letters -------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class Channel(kombu_redis.Channel):
         is_answered: IsAnswered | None = self.connection.is_answered
         try:
             return bool(is_answered and task_id and is_answered(task_id))
-        except Exception as error:  # noqa: BLE001 -- of any result backend; then its sender can't be told, either
+        except Exception as error:  # noqa: BLE001 -- of any result backend; then its sender can't be informed, either
             log.warning("results not read", error=type(error).__name__)
             return False
 
@@ -429,16 +429,16 @@ class Channel(kombu_redis.Channel):
         with client.pipeline() as pipe:
             unacked.forget(pipe, taken.tag, taken.claim.queue, keys.digest(taken.raw))
             pipe.execute()
-        log.warning("message of an answered job forgotten", queue=taken.claim.queue, deliveries=taken.count)
+        log.warning("message of an answered job deleted", queue=taken.claim.queue, deliveries=taken.count)
 
-    def _bury_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
+    def _dead_letter_claimed(self, claim: Claim, refused: Sequence[tuple[bytes, Refusal]], client: redis.Redis) -> int:
         """Dead-letter messages of this owner's list; requeue them at the end if their failures can't be stored now.
 
         Returns:
             Number of dead-lettered messages.
         """
         if not self._answer([refusal for _, refusal in refused]):
-            claim.give_back(client, [raw for raw, _ in refused], last=True)
+            claim.requeue(client, [raw for raw, _ in refused], last=True)
             return 0
         place, now = keys.inflight(claim.queue, claim.owner), _now()
         letters = [dead_letters.compose(raw, refusal, self.rules, now) for raw, refusal in refused]
@@ -448,19 +448,21 @@ class Channel(kombu_redis.Channel):
             counts = pipe.execute()
         for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
             if count is not None:
-                self._say_buried(claim.queue, refusal, letter, count)
+                self._log_dead_letter(claim.queue, refusal, letter, count)
         return len(refused)
 
-    def _give_up(self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None) -> bool:
+    def _dead_letter_unacked(
+        self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None
+    ) -> bool:
         """Dead-letter an unacknowledged message and return True; requeue it last if its failure can't be stored."""
         told = self._answer([refusal])
         if told:
-            self.bury_delivered(tag, refusal, count)
+            self.dead_letter_delivered(tag, refusal, count)
         else:
             unacked.requeue(client, tag, queue, "LPUSH", uncounted=True)
         return told
 
-    def bury_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
+    def dead_letter_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
         """Dead-letter an unacknowledged message atomically; its failure is stored already.
 
         Args:
@@ -480,10 +482,10 @@ class Channel(kombu_redis.Channel):
                 dead_letters.add(pipe, message.queue, letter, count, self.rules)
                 unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
-            self._say_buried(message.queue, refusal, letter, count)
+            self._log_dead_letter(message.queue, refusal, letter, count)
 
     @staticmethod
-    def _say_buried(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
+    def _log_dead_letter(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
         log.error(
             "message dead-lettered",
             queue=queue,
@@ -510,17 +512,17 @@ class Channel(kombu_redis.Channel):
                 if now - self._maintained >= MAINTENANCE_SECONDS:
                     self._maintained = now
                     self._heart.renew(client)
-                    self._put_back(client)
+                    self._requeue_dead_owners(client)
                 if now - self._looked >= OVERDUE_SECONDS:
                     self._looked = now
                     self.qos.settle_owed()
-                    self._put_back_unread(client)
-                    self._put_off_overdue(client)
-                    self._let_back(client)
+                    self._requeue_unread(client)
+                    self._defer_overdue(client)
+                    self._requeue_deferred(client)
         except BROKEN as error:
             self.suspect_connections()
             self._promoted = now + OVERDUE_SECONDS
-            log.warning("nothing put back this time", error=type(error).__name__)
+            log.warning("maintenance postponed", error=type(error).__name__)
 
     @property
     def _reliable(self) -> list[Claim]:
@@ -531,14 +533,14 @@ class Channel(kombu_redis.Channel):
         if sum(delayed.promote(client, claim.queue) for claim in self._reliable):
             self._promoted = float("-inf")
 
-    def _put_back(self, client: redis.Redis) -> None:
-        dead = owners.bury(client)
+    def _requeue_dead_owners(self, client: redis.Redis) -> None:
+        dead = owners.requeue_dead(client)
         held = unacked.of_owners(client, {*dead})
         queues = unacked.queues_of(client, held)
         returned = 0
         for tag, queue in zip(held, queues, strict=True):
             returned += queue is not None and unacked.requeue(client, tag, queue, "RPUSH")
-        _say_put_back(returned)
+        _log_requeued(returned)
         for claim in self._reliable:
             self._refuse_priorities(claim.queue, client)
 
@@ -550,7 +552,7 @@ class Channel(kombu_redis.Channel):
             if isinstance(found, Refusal):
                 refused.append((one, found))
             else:
-                client.eval(GIVE_BACK, 2, one.place, queue, "LPUSH", one.raw)
+                client.eval(REQUEUE, 2, one.place, queue, "LPUSH", one.raw)
         if not refused or not self._answer([refusal for _, refusal in refused]):
             return
         room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
@@ -566,44 +568,44 @@ class Channel(kombu_redis.Channel):
             "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
         )
 
-    def _put_back_unread(self, client: redis.Redis) -> None:
+    def _requeue_unread(self, client: redis.Redis) -> None:
         """Requeue, uncounted, messages that this worker's lost connections took and that were never read.
 
         Redis may execute a lost connection's last command late, so the check is repeated several times.
         """
         for owner, left in self._heart.left.items():
-            _say_put_back(owners.requeue_owned(client, left.queue, owner))
+            _log_requeued(owners.requeue_owned(client, left.queue, owner))
             if left.unread:
-                _say_put_back(unacked.requeue(client, left.unread, left.queue, "RPUSH", uncounted=True))
-        self._heart.let_go(client, self.qos.holders)
+                _log_requeued(unacked.requeue(client, left.unread, left.queue, "RPUSH", uncounted=True))
+        self._heart.drop_idle(client, self.qos.holders)
 
-    def _put_off_overdue(self, client: redis.Redis) -> None:
+    def _defer_overdue(self, client: redis.Redis) -> None:
         """Defer overdue deliveries to their queue's list of deferred messages."""
         late = unacked.overdue(client, self.visibility_timeout, OVERDUE_AT_ONCE)
         for tag, queue in zip(late, unacked.queues_of(client, late), strict=True):
             if queue is None:
-                self._give_back_foreign(tag, client)
+                self._requeue_foreign(tag, client)
             elif unacked.delay(client, tag, queue):
                 log.warning("delivery overdue", queue=queue)
 
-    def _give_back_foreign(self, tag: str, client: redis.Redis) -> None:
+    def _requeue_foreign(self, tag: str, client: redis.Redis) -> None:
         """Requeue a stock worker's delivery, or drop the index entry of one that is gone."""
         try:
             kombu_redis.QoS.restore_by_tag(self.qos, tag, client)
         except (ValueError, TypeError, LookupError):
-            log.warning("no message, though unacknowledged: ignored", delivery=tag[:64])
+            log.warning("unacknowledged delivery without a message: ignored", delivery=tag[:64])
             client.zrem(keys.UNACKED_INDEX, tag)
 
-    def _let_back(self, client: redis.Redis) -> None:
+    def _requeue_deferred(self, client: redis.Redis) -> None:
         """Requeue some deferred messages, behind those that wait in their queues.
 
         They may kill the process that runs them, and a new process costs as much as many jobs: without a bound a few
         such jobs would take the workers' time from all others. In an idle queue they delay no other job.
         """
-        idle = LET_BACK_A_PROCESS * (self.qos.prefetch_count or 1)
+        idle = DEFERRED_PER_PROCESS * (self.qos.prefetch_count or 1)
         for claim in self._reliable:
             earned, claim.deliveries = divmod(claim.deliveries, OTHERS_BETWEEN)
-            _say_put_back(delayed.let_back(client, claim.queue, idle, earned))
+            _log_requeued(delayed.requeue_deferred(client, claim.queue, idle, earned))
 
     def _receive(self) -> bool:
         """Receive messages of remote control and events; in an event loop some at a time: each takes milliseconds."""
@@ -660,7 +662,7 @@ class Channel(kombu_redis.Channel):
         now = time.monotonic()
         for claim in self._claims.values():
             if claim.since is not None and now - claim.since > WAIT_SECONDS + SILENCE_SECONDS:
-                log.warning("no answer from Redis: connecting again", queue=claim.queue)
+                log.warning("no reply from Redis: reconnecting", queue=claim.queue)
                 claim.drop()
 
     # --- not claimed --------------------------------------------------------------------------------
@@ -688,13 +690,13 @@ class Channel(kombu_redis.Channel):
     def _end_owners(self) -> None:
         if self.qos.heart is not None:
             with self.conn_or_acquire() as client:
-                self._let_go(client)
+                self._drop_idle_owners(client)
             self.qos.heart.stop()
 
 
-def _say_put_back(messages: int) -> None:
+def _log_requeued(messages: int) -> None:
     if messages:
-        log.warning("deliveries put back", messages=messages)
+        log.warning("deliveries requeued", messages=messages)
 
 
 def _too_often(count: int) -> DeadLettered:

@@ -50,7 +50,7 @@ return taken
 )
 
 # Only messages still in the list: the owner may have been declared dead meanwhile, or the command may be a repetition.
-GIVE_BACK = """
+REQUEUE = """
 for number = 2, #ARGV do
     if redis.call('LREM', KEYS[1], 1, ARGV[number]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[number]) end
 end
@@ -92,7 +92,7 @@ class Claim:
     Attributes:
         connection: connection of the blocking command; None until `connect`.
         owner: owner of the messages it takes.
-        since: when the blocking command was sent; None while there is none.
+        since: time when the blocking command was sent; None while there is none.
         burst: number of messages to take at a time, so that about one of them is deliverable: one more than were not
             deliverable last time.
         deliveries: number of deliveries since a deferred message was last requeued.
@@ -122,12 +122,12 @@ class Claim:
 
     @property
     def ready(self) -> bool:
-        """Whether it is connected."""
+        """True if it is connected."""
         return self.connection is not None and self.connection._sock is not None  # noqa: SLF001 -- kombu's own way
 
     @property
     def idle(self) -> bool:
-        """Whether it is connected, without a blocking command."""
+        """True if it is connected and sent no blocking command."""
         return self.ready and self.since is None
 
     def connect(self, client: redis.Redis) -> None:
@@ -177,7 +177,7 @@ class Claim:
             part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
             if not part:
                 raise redis.ConnectionError("Redis closed the connection")
-            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser goes on from there
+            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser continues there
             start += part
         return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
 
@@ -185,7 +185,7 @@ class Claim:
         """Requeue the message as an excerpt; the rest of it is not read."""
         owner = self.owner
         self.drop()
-        log.warning("message too long: an excerpt takes its place", queue=self.queue)
+        log.warning("message too long: replaced by an excerpt", queue=self.queue)
         place = keys.inflight(self.queue, owner)
         with contextlib.suppress(redis.RedisError, OSError):  # the next claim tries again
             self._client.eval(excerpts.SHORTEN_LIST, 1, place, self._longest)
@@ -218,18 +218,18 @@ class Claim:
             raise
 
     def settled(self, taken: int, refused: int) -> None:
-        """Adapt `burst` to how many of the messages just taken were not delivered: refused or delayed.
+        """Adapt `burst` to the number of messages just taken that were not delivered: refused or delayed.
 
         If none was delivered, `burst` does not decrease.
         """
         least = self.burst if refused == taken else 1
         self.burst = min(max(1 + refused, least), BURST)
 
-    def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
+    def requeue(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
         """Requeue messages just taken, as the next ones in their order, or as the last."""
         place = keys.inflight(self.queue, self.owner)
         side, order = ("LPUSH", taken) if last else ("RPUSH", taken[::-1])
-        client.eval(GIVE_BACK, 2, place, self.queue, side, *order)
+        client.eval(REQUEUE, 2, place, self.queue, side, *order)
 
     def drop(self) -> None:
         """Drop the connection and its owner; the owner's messages are requeued as a dead owner's."""
@@ -287,5 +287,5 @@ class Pop(Claim):
         raw = self._ask("RPOP", self.queue)
         return [] if raw is None else [raw]
 
-    def give_back(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
+    def requeue(self, client: redis.Redis, taken: Sequence[bytes], *, last: bool = False) -> None:
         """Do nothing: messages that were read are gone from Redis."""

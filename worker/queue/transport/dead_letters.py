@@ -31,10 +31,22 @@ _NAME = b"principal_token"
 _TOKEN = re.compile(rb"eyJ[\w-]{8}[\w.-]*+")
 _BEFORE_VALUE = rb"""\\*+["'](?:\s++|\\++[nrt])*+:(?:\s++|\\++[nrt])*+(\\*+)(["'])"""
 _FIELD = re.compile(_NAME + _BEFORE_VALUE)
+# The backslashes before the first letter are not scanned: one is enough. Each alternative begins with a literal: `re`
+# then skips to these.
+_FIRST_LETTER = rb"(?:%c|u(?<=\\u)00(?i:%02x))"
+_NEXT_LETTER = rb"(?:%c|\\++u00(?i:%02x))"
 _ESCAPED_FIELD = re.compile(
-    b"".join(rb"(?:%c|\\(?<!\\\\)\\*+u00(?i:%02x))" % (letter, letter) for letter in _NAME) + _BEFORE_VALUE
+    _FIRST_LETTER % (_NAME[0], _NAME[0])
+    + b"".join(_NEXT_LETTER % (letter, letter) for letter in _NAME[1:])
+    + _BEFORE_VALUE
 )
-_BASE64 = re.compile(rb"[A-Za-z0-9+/\\](?<![A-Za-z0-9+/\\]{2})[A-Za-z0-9+/\\]{63,}+={0,2}")
+
+# A run of base64 may have escaped line ends. Runs are found in a copy that only says which characters are base64: a
+# pattern would scan short runs several times.
+_BASE64_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/\\"
+_NO_BASE64 = 0
+_MARKS = bytes(one in _BASE64_CHARACTERS for one in range(256))
+_SHORTEST_RUN = 64
 
 # A quote inside another string has 1, 3, 7, ... backslashes before it, by its depth.
 _DEPTHS = (0, 1, 3, 7, 15)
@@ -47,7 +59,7 @@ MOST_CUTS = 1000
 
 # Atomic and safe to repeat. A message that is no longer in its owner's list was requeued or dead-lettered: its second
 # entry is removed.
-_BURY = """
+_DEAD_LETTER = """
 local count = tonumber(redis.call('HGET', KEYS[3], ARGV[2]) or 0)
 local entry = redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'deliveries', count, unpack(ARGV, 4))
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then
@@ -72,7 +84,7 @@ class DeadLetter:
     Attributes:
         entry: its id in the stream.
         queue: the message's queue.
-        at: when it was dead-lettered, in ISO 8601.
+        at: time when it was dead-lettered, in ISO 8601.
         reason: the code; see `worker.queue.transport.inspection.Reason`.
         error: class of the error that its sender got.
         message: message of that error.
@@ -135,7 +147,7 @@ def dead_letter(
     digest = keys.digest(raw)
     places = (place, keys.dead(queue), keys.deliveries(queue))
     pairs = [part for pair in fields.items() for part in pair]
-    pipe.eval(_BURY, len(places), *places, raw, digest, rules.dead_entries, *pairs)
+    pipe.eval(_DEAD_LETTER, len(places), *places, raw, digest, rules.dead_entries, *pairs)
 
 
 def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:
@@ -171,7 +183,14 @@ class _Cutter:
 
     def cut(self, message: bytes) -> bytes:
         """Return a message without tokens, including those inside base64."""
-        return self._cut_plain(_BASE64.sub(self._cut_encoded, message))
+        return self._cut_plain(self._cut_runs(message))
+
+    def _cut_runs(self, message: bytes) -> bytes:
+        parts, at = [], 0
+        for start, end in _runs(message):
+            parts += [message[at:start], self._cut_encoded(message[start:end])]
+            at = end
+        return b"".join((*parts, message[at:])) if parts else message
 
     def _cut_plain(self, text: bytes) -> bytes:
         if b"\\u00" in text:  # a name may be spelled in escapes; searching for these takes longer
@@ -195,13 +214,12 @@ class _Cutter:
             at = end.start() if end else len(text)
         return b"".join((*parts, text[at:])) if parts else text
 
-    def _cut_encoded(self, run: re.Match[bytes]) -> bytes:
+    def _cut_encoded(self, whole: bytes) -> bytes:
         """Return a run of base64 without the tokens encoded in it."""
-        whole = run[0]
         encoded = whole
         if b"\\" in whole:  # escaped line ends
             encoded = whole.replace(rb"\n", b"").replace(rb"\r", b"").translate(None, b"\\")
-        if not _HINT.search(encoded):
+        if not _may_hold_token(encoded):
             return whole
         self._count()
         encoded = encoded.rstrip(b"=")
@@ -220,6 +238,25 @@ class _Cutter:
             raise _TooManyCuts
 
 
+def _runs(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each long run of base64, with the padding after it.
+
+    One place of every 64 is looked at: a run that is long enough has one of them.
+    """
+    marks = text.translate(_MARKS)
+    end = 0
+    for place in range(_SHORTEST_RUN - 1, len(text), _SHORTEST_RUN):
+        if place < end or marks[place] == _NO_BASE64:
+            continue
+        start = max(end, marks.rfind(_NO_BASE64, end, place) + 1)
+        after = marks.find(_NO_BASE64, place)
+        after = len(text) if after < 0 else after
+        if after - start >= _SHORTEST_RUN:
+            padding = text[after : after + 2]
+            end = after + len(padding) - len(padding.lstrip(b"="))
+            yield start, end
+
+
 def _decode(encoded: bytes) -> bytes:
     """Decode the complete bytes of some base64, from its first character."""
     spare = len(encoded) % 4
@@ -233,7 +270,16 @@ def _in_base64(text: bytes) -> Iterator[bytes]:
         yield base64.b64encode(bytes(before) + text)[first:end]
 
 
-_HINT = re.compile(b"|".join(hint for text in (b"eyJ", b"principal", rb"\u00") for hint in _in_base64(text)))
+_HINTS = tuple(hint for text in (b"eyJ", b"principal", rb"\u00") for hint in _in_base64(text))
+_HINT = re.compile(b"|".join(_HINTS))
+_LONG_RUN = 1024
+
+
+def _may_hold_token(encoded: bytes) -> bool:
+    """Return whether base64 holds a hint: one pattern is faster in a short text, one search for each in a long one."""
+    if len(encoded) < _LONG_RUN:
+        return _HINT.search(encoded) is not None
+    return any(hint in encoded for hint in _HINTS)
 
 
 # --- for operators ----------------------------------------------------------------------------------
@@ -281,16 +327,16 @@ def retry(client: redis.Redis, queue: str, entry: str) -> bool:
         return False
     letter, original = found
     if letter.reason == "expired":
-        raise InvalidJob(f"{entry} expired: only its sender can send it anew")
+        raise InvalidJob(f"{entry} expired: only its sender can send it again")
     if letter.kept == "cut":
-        raise InvalidJob(f"{entry} had a principal token, which is not kept: only its sender can send it anew")
+        raise InvalidJob(f"{entry} had a principal token, which is not kept: only its sender can send it again")
     if letter.kept != "whole":
         raise InvalidJob(f"{entry} is {letter.bytes:,} bytes long, and only its beginning is kept")
     return bool(client.eval(_RETRY, 2, keys.dead(queue), queue, entry, original))
 
 
 def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
-    """Delete dead letters; return how many existed."""
+    """Delete dead letters; return the number of those that existed."""
     return int(client.xdel(keys.dead(queue), *entries)) if entries else 0
 
 
@@ -335,7 +381,7 @@ def watcher(
         url: URL of the broker.
         queues: names of the queues.
         clock: Unix time.
-        ages: whether to read the age of the oldest as well. Redis returns it only with the dead letter's content, which
+        ages: also read the age of the oldest. Redis returns it only with the dead letter's content, which
             not every user may read.
     """
 

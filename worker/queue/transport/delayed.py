@@ -18,7 +18,7 @@ AT_ONCE = 64
 AT_ONCE_BYTES = 4_194_304
 """Limits of one step back to the queue; the message that exceeds the bytes is still included."""
 
-# As `unacked._GIVE_BACK`, except for the place; a message that was not due does not count as delivered.
+# As `unacked._REQUEUE`, except for the place; a message that was not due does not count as delivered.
 _DELAY = """
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
@@ -51,7 +51,7 @@ return #redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1)
 """
 )
 
-_LET_BACK = """
+_REQUEUE_DEFERRED = """
 local most = tonumber(ARGV[redis.call('LLEN', KEYS[2]) > 0 and 2 or 1])
 for number = 1, most do
     local message = redis.call('RPOP', KEYS[1])
@@ -69,7 +69,7 @@ def delay(client: redis.Redis, tag: str, queue: str, due: float) -> None:
         client: client of the broker.
         tag: delivery tag; the delivery does not count.
         queue: the message's queue.
-        due: when it is requeued, by Redis' time (Unix).
+        due: time of its requeueing, by Redis' clock (Unix).
     """
     places = (
         keys.UNACKED,
@@ -87,31 +87,31 @@ def promote(client: redis.Redis, queue: str) -> bool:
     return bool(client.eval(_PROMOTE, len(places), *places, AT_ONCE, AT_ONCE_BYTES))
 
 
-def let_back(client: redis.Redis, queue: str, idle: int, busy: int) -> int:
-    """Requeue deferred messages, behind all that wait; return how many.
+def requeue_deferred(client: redis.Redis, queue: str, idle: int, busy: int) -> int:
+    """Requeue deferred messages, behind all that wait; return their number.
 
     Args:
         client: client of the broker.
         queue: name of the queue.
-        idle: how many to requeue if the queue is empty, when they delay no other job.
-        busy: how many to requeue otherwise.
+        idle: number to requeue if the queue is empty, when they delay no other job.
+        busy: number to requeue otherwise.
     """
-    moved: Any = client.eval(_LET_BACK, 2, keys.put_off(queue), queue, idle, busy)
+    moved: Any = client.eval(_REQUEUE_DEFERRED, 2, keys.deferred(queue), queue, idle, busy)
     return int(moved)
 
 
 def depth(client: redis.Redis, queue: str) -> int:
     """Return the number of a queue's delayed and deferred messages."""
     waiting: Any = client.zcard(keys.delayed(queue))
-    put_off: Any = client.llen(keys.put_off(queue))
-    return int(waiting + put_off)
+    deferred: Any = client.llen(keys.deferred(queue))
+    return int(waiting + deferred)
 
 
 def purge(client: redis.Redis, queue: str) -> int:
-    """Delete all delayed and deferred messages of a queue; return how many."""
+    """Delete all delayed and deferred messages of a queue; return their number."""
     with client.pipeline() as pipe:
         pipe.zcard(keys.delayed(queue))
-        pipe.llen(keys.put_off(queue))
-        pipe.delete(keys.delayed(queue), keys.delayed_messages(queue), keys.put_off(queue))
-        waiting, put_off, _ = pipe.execute()
-    return int(waiting + put_off)
+        pipe.llen(keys.deferred(queue))
+        pipe.delete(keys.delayed(queue), keys.delayed_messages(queue), keys.deferred(queue))
+        waiting, deferred, _ = pipe.execute()
+    return int(waiting + deferred)

@@ -50,7 +50,7 @@ class Rules:
             twice, also inside strings.
         max_id: most characters of a task id, and of any other header.
         max_deliveries: most deliveries of a message; the next one makes it a dead letter.
-        callbacks: whether a message may name further tasks (link, chain, chord).
+        callbacks: True: a message may name further tasks (link, chain, chord).
         dead_entries: dead letters kept per queue; the oldest are removed first.
         dead_bytes: most bytes kept of an original.
     """
@@ -106,7 +106,7 @@ class Later:
     """Message that is not due yet; its body was not inspected.
 
     Attributes:
-        due: when it is due (Unix time).
+        due: its due time (Unix time).
     """
 
     due: float
@@ -280,7 +280,7 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
 
 
 def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return when a message is due; None: now.
+    """Return the due time of a message; None: now.
 
     Raises:
         _Expired: it has expired, or will have when it is due.

@@ -54,7 +54,7 @@ def delayed_messages(queue: str) -> str:
     return f"{queue}.delayed.messages"
 
 
-def put_off(queue: str) -> str:
+def deferred(queue: str) -> str:
     """Return the key of the list of a queue's deferred messages: a process died of them, or they are overdue."""
     return f"{queue}.delayed.put_off"
 

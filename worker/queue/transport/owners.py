@@ -44,7 +44,7 @@ for _, place in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, place) end
 
 # In the order in which the messages were taken; a bounded number. Removes first, because a full Redis refuses a script
 # that begins with a write that adds.
-_PUT_BACK = """
+_REQUEUE = """
 for moved = 0, tonumber(ARGV[1]) - 1 do
     local message = redis.call('LPOP', KEYS[1])
     if not message then return moved end
@@ -53,7 +53,7 @@ for moved = 0, tonumber(ARGV[1]) - 1 do
 end
 return tonumber(ARGV[1])
 """
-_PUT_BACK_AT_ONCE = 64
+_REQUEUE_AT_ONCE = 64
 
 
 LOOKS = 5
@@ -117,7 +117,7 @@ class Heart:
         requeue_owned(client, queue, owner)
         self.left[owner] = DisconnectedOwner(queue, looks=None)
 
-    def let_go(self, client: redis.Redis, holders: Container[str]) -> None:
+    def drop_idle(self, client: redis.Redis, holders: Container[str]) -> None:
         """Drop owners without a connection that hold nothing.
 
         If it is not known what they claimed, they are checked some more times, and then left to expire.
@@ -169,24 +169,24 @@ class Heart:
 
 
 def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:
-    """Requeue an owner's list, at the front and in order; return how many messages there were.
+    """Requeue an owner's list, at the front and in order; return the number of messages.
 
     Args:
         client: client of the broker.
         queue: the messages' queue.
         owner: the owner.
-        counted: whether each counts as delivered, because its owner died, possibly of one of them.
+        counted: True: each counts as delivered, because its owner died, possibly of one of them.
     """
     places = (keys.inflight(queue, owner), queue, keys.deliveries(queue))
     moved = 0
     while True:
-        now: Any = client.eval(_PUT_BACK, len(places), *places, _PUT_BACK_AT_ONCE, "counted" if counted else "")
+        now: Any = client.eval(_REQUEUE, len(places), *places, _REQUEUE_AT_ONCE, "counted" if counted else "")
         moved += int(now)
-        if now < _PUT_BACK_AT_ONCE:
+        if now < _REQUEUE_AT_ONCE:
             return moved
 
 
-def bury(client: redis.Redis) -> list[str]:
+def requeue_dead(client: redis.Redis) -> list[str]:
     """Requeue the lists of dead owners.
 
     Returns:
@@ -207,7 +207,7 @@ def bury(client: redis.Redis) -> list[str]:
         dead.append(owner)
         if length:
             moved = requeue_owned(client, queue, owner, counted=True)
-            log.warning("claims of a dead worker put back", queue=queue, owner=owner, messages=moved)
+            log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)
     return dead

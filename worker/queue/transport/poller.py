@@ -19,7 +19,7 @@ class ClaimingPoller(MultiChannelPoller):
     """Poller that lets each channel claim while it has room, and passes it the replies.
 
     Attributes:
-        is_driven: whether an event loop drives it, which continues later with what is left over.
+        is_driven: True if an event loop drives it, which continues later with what is left over.
     """
 
     is_driven = False

@@ -63,7 +63,7 @@ class QoS(kombu_redis.QoS):
         """Add a delivery that `Channel` has recorded as unacknowledged already."""
         virtual.QoS.append(self, message, delivery_tag)
 
-    def condemn(self, delivery_tag: str, refusal: Refusal) -> None:
+    def dead_letter_on_ack(self, delivery_tag: str, refusal: Refusal) -> None:
         """Dead-letter a message when it is acknowledged."""
         self._condemned[delivery_tag] = refusal
 
@@ -107,7 +107,7 @@ class QoS(kombu_redis.QoS):
     def move_to(self, channel: Channel) -> None:
         """Continue on a new channel."""
         new = channel.qos
-        new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to give back at the end what it holds
+        new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to requeue its messages at the end
         self.prefetch_count, self.channel = new.prefetch_count, channel
 
     def requeue(self, delivery_tags: Iterable[str]) -> None:
@@ -120,7 +120,7 @@ class QoS(kombu_redis.QoS):
 
     def owe_requeue(self, delivery_tag: str, queue: str) -> None:
         """Requeue a delivery that was not inspected yet, at the next maintenance."""
-        self._owed[delivery_tag] = partial(self._give_back, delivery_tag, queue, "RPUSH")
+        self._owed[delivery_tag] = partial(self._requeue, delivery_tag, queue, "RPUSH")
 
     def settle_owed(self) -> None:
         """Repeat commands that Redis has not received, or has refused."""
@@ -157,7 +157,7 @@ class QoS(kombu_redis.QoS):
         self.mark_begun(delivery_tag)
         refusal, done = self._condemned.get(delivery_tag), self._done(delivery_tag)
         if refusal is not None:
-            self._settle(delivery_tag, lambda: self.channel.bury_delivered(delivery_tag, refusal))
+            self._settle(delivery_tag, lambda: self.channel.dead_letter_delivered(delivery_tag, refusal))
         elif done is not None:
             self._settle(delivery_tag, lambda: self.channel.acknowledge(done))
         else:
@@ -176,15 +176,15 @@ class QoS(kombu_redis.QoS):
         if queue is None:
             self._forget(delivery_tag)
         elif delivery_tag in self._blamed:
-            self._settle(delivery_tag, partial(self._put_off, delivery_tag, queue))
+            self._settle(delivery_tag, partial(self._defer, delivery_tag, queue))
         else:
-            self._settle(delivery_tag, partial(self._give_back, delivery_tag, queue, "LPUSH"))
+            self._settle(delivery_tag, partial(self._requeue, delivery_tag, queue, "LPUSH"))
 
-    def _put_off(self, delivery_tag: str, queue: str) -> None:
+    def _defer(self, delivery_tag: str, queue: str) -> None:
         with self.channel.conn_or_acquire() as client:
             unacked.delay(client, delivery_tag, queue)
 
-    def _give_back(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
+    def _requeue(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
         with self.channel.conn_or_acquire() as client:
             unacked.requeue(client, delivery_tag, queue, side, uncounted=True)
 
@@ -204,7 +204,7 @@ class QoS(kombu_redis.QoS):
         try:
             self.settle_owed()
         except BROKEN as error:
-            log.warning("deliveries not given back; they will be", error=type(error).__name__)
+            log.warning("deliveries not requeued yet", error=type(error).__name__)
         self._owed.clear()
         self._flush()
         return []

@@ -25,7 +25,7 @@ _END_BYTES = 2048
 # Requeues only an entry that still exists: an acknowledgement, or another worker's requeue, may come first. A message
 # marked as waiting had not begun, and so does not count. Removes first, because a full Redis refuses a script that
 # begins with a write that adds.
-_GIVE_BACK = """
+_REQUEUE = """
 local entry = redis.call('HGET', KEYS[1], ARGV[1])
 if not entry or string.sub(entry, -#ARGV[2]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], ARGV[1])
@@ -47,7 +47,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2],
 
 # Records only a message that is still in its owner's list: a client that missed the reply sends the command again and
 # must get the same reply.
-_WRITE_DOWN = (
+_RECORD = (
     NOW
     + """
 if redis.call('LREM', KEYS[1], 1, ARGV[2]) == 0 then
@@ -147,7 +147,7 @@ def unpack(entry: bytes) -> UnackedMessage | None:
     return UnackedMessage(json.loads(end[1]), entry[1 : -len(end[0])])
 
 
-def write_down(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> int:
+def record(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> int:
     """Record a message of an owner's list as unacknowledged; atomic and safe to repeat.
 
     Args:
@@ -162,7 +162,7 @@ def write_down(client: redis.Redis, tag: str, claimed: UnackedMessage, place: st
     """
     places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
     arguments = (tag, claimed.raw, end(claimed.queue), keys.digest(claimed.raw))
-    return int(client.eval(_WRITE_DOWN, len(places), *places, *arguments))
+    return int(client.eval(_RECORD, len(places), *places, *arguments))
 
 
 def held(client: redis.Redis, tag: str) -> UnackedMessage | None:
@@ -221,13 +221,13 @@ def requeue(
         tag: delivery tag.
         queue: the message's queue.
         side: ``RPUSH``: it is next; ``LPUSH``: after all that wait.
-        uncounted: whether the delivery does not count. One that is marked as waiting never does.
+        uncounted: True: the delivery does not count. One that is marked as waiting never does.
 
     Returns:
-        Whether it was requeued.
+        True if it was requeued.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
-    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), side, "uncounted" if uncounted else ""))
+    return bool(client.eval(_REQUEUE, len(places), *places, tag, end(queue), side, "uncounted" if uncounted else ""))
 
 
 def mark_waiting(client: redis.Redis, tag: str) -> None:
@@ -241,9 +241,9 @@ def mark_begun(client: redis.Redis, tag: str) -> None:
 
 
 def delay(client: redis.Redis, tag: str, queue: str) -> bool:
-    """Defer a delivered message until its turn to be requeued (`delayed.let_back`); atomic and safe to repeat."""
-    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, keys.put_off(queue), keys.deliveries(queue))
-    return bool(client.eval(_GIVE_BACK, len(places), *places, tag, end(queue), "LPUSH", ""))
+    """Defer a delivered message until it is requeued by `delayed.requeue_deferred`; atomic and safe to repeat."""
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, keys.deferred(queue), keys.deliveries(queue))
+    return bool(client.eval(_REQUEUE, len(places), *places, tag, end(queue), "LPUSH", ""))
 
 
 def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:

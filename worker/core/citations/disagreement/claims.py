@@ -1,4 +1,4 @@
-"""What a sentence says, and of which values it says so."""
+"""Claims: what a sentence says, and the values of which it says so."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a sentence says.
+    """The claims of a sentence.
 
     Attributes:
         skeleton: stems in order, ``#`` for a number, ``@`` for a date.

@@ -53,7 +53,7 @@ def compare(one: Sentence, other: Sentence) -> Difference | None:
 
 
 def _differ(one: Value, other: Value) -> frozenset[str]:
-    """Whether two values are not the same: in the date, the number, the unit, or in both of these."""
+    """Return in what two values differ: the date, the number, the unit, or both of these."""
     if one.kind == "date":
         same = any(_compatible(a, b) for a, b in product(one.readings, other.readings))
         return frozenset() if same else frozenset({"date"})
@@ -69,7 +69,7 @@ def _differ(one: Value, other: Value) -> frozenset[str]:
 
 
 def _compatible(one: DateReading, other: DateReading) -> bool:
-    """Whether two readings can be one day: what one of them does not say is no difference."""
+    """Return whether two readings can be one day: what one of them does not say is no difference."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 

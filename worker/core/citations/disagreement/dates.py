@@ -11,6 +11,7 @@ from worker.core.citations.disagreement.vocabulary import (
     CONNECTORS,
     DATE_LEADS,
     MONTHS,
+    MONTHS_AND_WORDS,
     ORDINAL_SUFFIXES,
     WEEKDAYS,
     YEAR_LEADS,
@@ -86,7 +87,7 @@ def _month_first(tokens: Tokens, i: int) -> _Dated | None:
     if day is not None and (year is not None or not find_unit(tokens, after)[0]):
         return ((year, month, day, None),), end
     spelled = len(tokens.texts[i]) > len("sept")
-    alone = spelled and tokens.norms[i] not in {"march", "august"}
+    alone = spelled and tokens.norms[i] not in MONTHS_AND_WORDS
     if year is not None or alone or tokens.norms[i - 1] in DATE_LEADS:
         return ((year, month, None, None),), end if day is None else i + 1
     return None

@@ -1,4 +1,4 @@
-"""Which sentences of one skeleton are compared with each other."""
+"""Pairs of sentences of one skeleton that are compared with each other."""
 
 from __future__ import annotations
 

@@ -10,11 +10,13 @@ from worker.core.citations.disagreement.claims import Amount, Value
 from worker.core.citations.disagreement.units import CLOCK, CURRENCIES, HOUR, SYMBOLS, UNIT_WORDS, Unit
 from worker.core.citations.disagreement.vocabulary import (
     CARDINALS,
+    MONEY_MULTIPLIERS,
     MULTIPLIERS,
     NAMED,
     NUMBER_WORDS,
     ORDINAL_SUFFIXES,
     ORDINALS,
+    SHORT_MULTIPLIERS,
 )
 from worker.core.text.normal_forms import normal_form
 
@@ -104,14 +106,14 @@ def _multiplied(tokens: Tokens, amount: Amount, after: int, *, money: bool) -> t
         return amount, after
     if tokens.norms[after] in MULTIPLIERS:
         return amount * MULTIPLIERS[tokens.norms[after]], after + 1
-    short = {"k": 1000, "m": 10**6, "bn": 10**9} if money else {"k": 1000}
+    short = MONEY_MULTIPLIERS if money else SHORT_MULTIPLIERS
     if tokens.adjacent(after) and tokens.norms[after] in short and tokens.texts[after] != "K":
         return amount * short[tokens.norms[after]], after + 1
     return amount, after
 
 
 def _unit_or_clock(tokens: Tokens, i: int, after: int) -> tuple[Unit | None, int]:
-    """What a number is measured in; a time of day is so by itself (``22:40``, ``7 pm``)."""
+    """Return the unit of a number; a time of day is one by itself (``22:40``, ``7 pm``)."""
     half = tokens.norms[after] in {"am", "pm"}
     if tokens.kinds[i] == "time":
         return CLOCK, after + half
@@ -150,7 +152,7 @@ def _plain_unit(tokens: Tokens, i: int) -> Unit | None:
 
 
 def _is_name(tokens: Tokens, i: int) -> bool:
-    """Whether a number without a unit is part of a name: ``channel 18``, ``Calder 32``, ``HT-2207``."""
+    """Return whether a number without a unit is part of a name: ``channel 18``, ``Calder 32``, ``HT-2207``."""
     if tokens.norms[i - 1] == "-":
         return tokens.adjacent(i) and tokens.adjacent(i - 1) and tokens.kinds[i - 2] == "word"
     if tokens.kinds[i - 1] != "word" or (tokens.norms[i + 1] == "-" and tokens.adjacent(i + 1)):

@@ -1,4 +1,4 @@
-"""Where the sentences of a text stand."""
+"""Sentences: their places in a text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOOK_BACK = 16
 
 
 def split_sentences(text: str) -> Iterator[Span]:
-    """Where the sentences of a text stand, without the white space around them, in time linear in the text.
+    """Yield the places of the sentences of a text, without the white space around them, in time linear in the text.
 
     A full stop ends none after an abbreviation, an initial or an ordinal before a month, inside a number, or
     before a small letter. Headings, table rows and list items end where they end; a new line alone ends none.
@@ -57,7 +57,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether a stop is the end of a sentence, by what stands before and after it."""
+    """Return whether a stop is the end of a sentence, by what stands before and after it."""
     following = _NEXT.match(text, match.end())
     first, rest = following.groups() if following else ("", "")
     if first.islower():

@@ -1,4 +1,4 @@
-"""Which texts are worth reading.
+"""Suspects: the texts that are worth reading.
 
 Reading is slow and most texts have nothing to do with each other. Sentences can only be alike if sums over
 their words are equal, of what no inflection and no value changes: the first three letters, with y as i, and
@@ -46,7 +46,7 @@ _TABLE_MASK = np.uint64(0x7FFF)
 
 
 def find_suspects(texts: Sequence[tuple[str, str]]) -> list[tuple[int, list[Span]]]:
-    """Which of some (source, text) hold pieces much like one of another source, and not the same; and where."""
+    """Find those of some (source, text) with pieces much like one of another source and not the same; and where."""
     if len({source for source, _ in texts}) <= 1:
         return []
     blob, bounds = _joined([text for _, text in texts])
@@ -153,7 +153,7 @@ def _words(folded: bytes, starts: _Places) -> NDArray[np.uint64]:
 
 
 def _weights(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """What each word adds to a sum, by its first letters: any order of the same words gives the same sum."""
+    """Return what each word adds to a sum, by its first letters: any order of the same words gives the same sum."""
     weights = words & _PREFIX
     weights *= _SPREAD
     weights ^= weights >> np.uint64(29)
@@ -169,7 +169,7 @@ def _weights(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _cuts(blob: bytes, bounds: _Places) -> _Places:
-    """Where pieces end and the next begin, the bounds of texts included."""
+    """Return the places where pieces end and the next begin, the bounds of texts included."""
     data = np.frombuffer(blob, np.uint8)
     is_stop = data == _STOPS[0]
     for stop in _STOPS[1:]:

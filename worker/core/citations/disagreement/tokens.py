@@ -34,7 +34,7 @@ _LOOK_AROUND = 4
 
 
 class Tokens:
-    """What a sentence is made of, each by its index; past both ends (index -1 as well) stands nothing.
+    """The tokens of a sentence, each by its index; past both ends (index -1 as well) stands nothing.
 
     So looking around, up to `_LOOK_AROUND` tokens far, needs no bounds.
 
@@ -63,5 +63,5 @@ class Tokens:
         self.kinds += [""] * _LOOK_AROUND
 
     def adjacent(self, i: int) -> bool:
-        """Whether a token begins where the one before ends."""
+        """Return whether a token begins where the one before ends."""
         return 0 < i < self.length and self.starts[i] == self.ends[i - 1]

@@ -1,141 +1,75 @@
-"""The words that reading a sentence takes notice of, as data."""
+"""The words that reading a sentence takes notice of: data, read from ``vocabulary.toml``, which says more."""
 
 from __future__ import annotations
 
+from worker.core.citations.tables import read_tables
 
-def _words(*lines: str) -> frozenset[str]:
-    return frozenset(word for line in lines for word in line.split())
+_TABLES = read_tables(__package__, "vocabulary.toml")
 
 
-# Never part of a skeleton: with and without them a sentence says the same, or negates the same.
-AUXILIARIES = _words(
-    "am is are was were be been do does did have has had will would shall should can could may might must cannot",
-    "isn't aren't wasn't weren't don't doesn't didn't haven't hasn't hadn't won't wouldn't shan't shouldn't can't",
-    "couldn't mustn't",
-)
-DROPPED = AUXILIARIES | _words(
-    "a an the being doing done having any some all ever always yet still already",
-    "also now just only currently usually normally generally typically often about around approximately approx",
-    "roughly nearly almost exactly precisely probably certainly however therefore thus indeed moreover",
-)
-# Part of a skeleton, and in every text: they don't make two sentences alike.
-FUNCTION_WORDS = _words(
-    "above across after against along although among and as at because before behind below beneath beside besides",
-    "between beyond both but by despite down during each either else ever every few for from he her here hers him",
-    "his how i if in inside into it its itself least less like many me mine more most much my near neither next of",
-    "off on once one onto or other our ours out outside over own per person place quite rather same she since so",
-    "such than that their theirs them then there these they thing this those though through till to too toward",
-    "towards under until up upon us very we what when where whereas whether which while who whom whose why with",
-    "within yes you your yours number",
-)
-PRONOUNS = _words("he her his i it its my our she that their these they this those we you your")
-CLAUSE_WORDS = _words("and but or while whereas although though because if since when so")
-CLAUSE_SIGNS = frozenset(",;:()—")
-CONNECTORS = _words("and or to through & – - ,")
+def _words(key: str) -> frozenset[str]:
+    return frozenset(_TABLES.words(key))
 
-# After these a single capital is no initial.
-BEGINNINGS = _words("a an the if in on at no not for with from when it he she they we i you this that these those")
 
-# What a word says of a skeleton once its negation is taken out of it; "" is nothing.
+def _bases() -> dict[str, str]:
+    bases = {}
+    for group in _TABLES.groups("bases"):
+        past, _, base = group.partition(" ")
+        if not base or " " in base:
+            raise _TABLES.error("bases", f"expected a past form and its base between semicolons, got {group!r}")
+        bases[past] = base
+    return bases
+
+
+AUXILIARIES = _words("auxiliaries")
+DROPPED = AUXILIARIES | _words("colouring")
+"""Never part of a skeleton: with and without them a sentence says the same, or negates the same."""
+FUNCTION_WORDS = _words("function_words")
+"""Part of a skeleton, and in every text: they don't make two sentences alike."""
+PRONOUNS = _words("pronouns")
+CLAUSE_WORDS = _words("clause_words")
+CLAUSE_SIGNS = _words("clause_signs")
+CONNECTORS = _words("connectors")
+BEGINNINGS = _words("beginnings")
+"""After these a single capital is no initial."""
+
 NEGATED = {
-    **dict.fromkeys(_words("not never none cannot"), ""),
-    "nobody": "person",
-    "nothing": "thing",
-    "nowhere": "place",
-    "without": "with",
-    "unless": "if",
-    "neither": "either",
-    "nor": "or",
-    "needn't": "need",
-    **{
-        word: word[2:]
-        for word in _words(
-            "unable unaffected unavailable unbalanced uncertain unchanged unclear undamaged unfit unlikely unlocked",
-            "unnecessary unpaid unreliable unsafe unsound unsuitable unused unusual impossible improbable inaccurate",
-            "inactive incomplete incorrect insufficient invalid irregular illegal",
-        )
-    },
+    **dict.fromkeys(_TABLES.words("negating"), ""),
+    **_TABLES.texts("negated"),
+    **{word: word[2:] for word in _TABLES.words("negating_prefixed")},
 }
-INDEFINITE = {
-    **dict.fromkeys(_words("anybody anyone somebody someone everybody everyone"), "person"),
-    **dict.fromkeys(_words("anything something everything"), "thing"),
-    **dict.fromkeys(_words("anywhere somewhere everywhere"), "place"),
-}
-# Past forms that no ending betrays: "did not come", "came".
-BASES = {
-    past: base
-    for pair in (
-        "began begin;bought buy;broke break;brought bring;built build;came come;caught catch;chose choose;drew draw",
-        "drove drive;fell fall;felt feel;found find;gave give;goes go;grew grow;held hold;kept keep;knew know",
-        "led lead;lost lose;made make;meant mean;met meet;paid pay;ran run;rang ring;rose rise;said say;sang sing",
-        "sent send;showed show;sold sell;spent spend;stood stand;stuck stick;swept sweep;taught teach;thought think",
-        "told tell;took take;understood understand;used use;went go;won win;wore wear;wrote write",
-    )
-    for past, base in (words.split() for words in pair.split(";"))
-}
+"""Words that negate, and what each says of a skeleton once its negation is taken out of it; "" is nothing."""
+INDEFINITE = {word: lemma for lemma, words in _TABLES.texts("indefinite").items() for word in words.split()}
+BASES = _bases()
+"""Past forms that no ending betrays, and their bases: "did not come", "came"."""
+CLITICS = tuple(_TABLES.words("clitics"))
+"""Short forms of other words at the end of a word, in the order in which they are looked for."""
 
-_ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-CARDINALS = {
-    **{word: n for n, word in enumerate((_ONES + " seventeen eighteen nineteen").split())},
-    **{
-        word: 10 * n
-        for n, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
-    },
-}
-MULTIPLIERS = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-ORDINALS = {
-    word: n
-    for n, word in enumerate(
-        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"], 1
-    )
-}
-MONTHS = {
-    name: n
-    for n, names in enumerate(
-        [
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sept sep",
-            "october oct",
-            "november nov",
-            "december dec",
-        ],
-        1,
-    )
-    for name in names.split()
-}
-WEEKDAYS = {
-    name: n
-    for n, day in enumerate(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"], 1)
-    for name in (day, day + "s")
-}
-# Before a month or a year that stands alone.
-DATE_LEADS = _words(
-    "in since of until till from by before after during between every last next early late mid around circa year",
-    "spring summer autumn fall winter",
-)
-YEAR_LEADS = _words("the this that my our his her their its")
-# A number after one of these is part of a name.
-NAMED = _words(
-    "appendix article bar batch bus bay chapter channel clause exhibit figure fig flight floor gate grade group",
-    "input item level line lot model no number nos output page paragraph part phase platform point port question",
-    "room route rule scene section serial slot song stage step table track type unit verse version volume",
-)
+CARDINALS = _TABLES.numbers("cardinals")
+MULTIPLIERS = _TABLES.numbers("multipliers")
+SHORT_MULTIPLIERS = _TABLES.numbers("short_multipliers")
+"""Written right after a number."""
+MONEY_MULTIPLIERS = SHORT_MULTIPLIERS | _TABLES.numbers("money_multipliers")
+"""The same, after an amount of money."""
+ORDINALS = _TABLES.numbers("ordinals")
+MONTHS = _TABLES.numbers("months")
+MONTHS_AND_WORDS = _words("months_and_words")
+"""Months that are no date by themselves."""
+WEEKDAYS = {name: n for day, n in _TABLES.numbers("weekdays").items() for name in (day, day + "s")}
+DATE_LEADS = _words("date_leads")
+"""Before a month or a year that stands alone."""
+YEAR_LEADS = _words("year_leads")
+NAMED = _words("named")
+"""A number after one of these is part of a name."""
 
-# A full stop after these ends no sentence.
-ABBREVIATIONS = _words(
-    "dr mr mrs ms prof st jr sr e.g eg i.e ie cf vs approx ca dept est ltd al resp incl viz z.b d.h u.a bzw ca",
-)
-# Abbreviations before a number, words elsewhere.
-BEFORE_NUMBERS = _words("no nos p pp fig figs vol ch sec art eq ref jan feb mar apr jun jul aug sep sept oct nov dec")
+ABBREVIATIONS = _words("abbreviations")
+"""A full stop after these ends no sentence."""
+BEFORE_NUMBERS = _words("before_numbers")
+"""Abbreviations before a number, words elsewhere."""
 
-ORDINAL_SUFFIXES = frozenset({"st", "nd", "rd", "th"})
+ORDINAL_SUFFIXES = _words("ordinal_suffixes")
+_TABLES.close()
+
 NUMBER_WORDS = frozenset({*CARDINALS, *MULTIPLIERS, *ORDINALS, "half"})
-# Perhaps part of a number or a date, or what joins two: read with what stands around it.
 SPECIAL = frozenset({*NUMBER_WORDS, *MONTHS, *WEEKDAYS, *CLAUSE_WORDS, *CONNECTORS, "no"})
+"""Perhaps part of a number or a date, or what joins two: read with what stands around it."""

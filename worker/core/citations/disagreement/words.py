@@ -1,4 +1,4 @@
-"""What a word or a sign is, whatever stands around it."""
+"""Words and signs by themselves, whatever stands around them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from worker.core.citations.disagreement.units import SYMBOLS, UNIT_WORDS
 from worker.core.citations.disagreement.vocabulary import (
     AUXILIARIES,
     BASES,
+    CLITICS,
     DROPPED,
     FUNCTION_WORDS,
     INDEFINITE,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Word(NamedTuple):
-    """What a word or a sign is, whatever stands around it.
+    """A word or a sign by itself, whatever stands around it.
 
     Attributes:
         norm: its plain form.
@@ -47,8 +48,6 @@ class Word(NamedTuple):
 PREFIX_LENGTH = 3
 """So many letters a word needs to weigh, and so many of them weigh, when suspects are looked for."""
 
-_CLITICS = ("'s", "'ll", "'re", "'ve", "'d", "'m", "'")
-
 
 def _read_word(raw: str) -> Word:
     norm = raw if raw.isascii() else normal_form("NFKC", raw).replace("’", "'").replace("\u00ad", "")
@@ -61,7 +60,7 @@ def _read_word(raw: str) -> Word:
     if norm.endswith("n't"):
         return Word(norm, negates=True)
     if "'" in norm:
-        for clitic in _CLITICS:
+        for clitic in CLITICS:
             norm = norm.removesuffix(clitic)
     plain = norm not in SPECIAL
     if norm in DROPPED:
@@ -73,7 +72,7 @@ def _read_word(raw: str) -> Word:
 
 
 def _has_weight(norm: str) -> bool:
-    """Whether a word weighs where suspects are looked for: those see a Latin word as its runs of ASCII letters."""
+    """Return whether a word weighs in the search for suspects: that sees a Latin word as its runs of ASCII letters."""
     runs = [norm] if norm.isascii() else _ASCII_LETTERS.findall(norm)
     return not runs or any(len(run) >= PREFIX_LENGTH and run not in WEIGHTLESS for run in runs)
 
@@ -94,7 +93,7 @@ _READERS: dict[str, Callable[[str], Word]] = {"word": _read_word, "name": _read_
 
 
 def read_word(kind: str, raw: str) -> Word:
-    """What a token of a kind is; of a number and the like its text."""
+    """Return the word of a token of a kind; of a number and the like its text."""
     return _read_again(kind, raw) if len(raw) <= _REMEMBERED else _READERS.get(kind, Word)(raw)
 
 

@@ -1,4 +1,4 @@
-r"""Whether a quote stands in the chunk it is said to stand in, and where.
+r"""Quotes: find out whether a quote stands in the chunk that it names, and where.
 
 The verdict is the first of these that holds, in the chunk named:
 
@@ -23,7 +23,11 @@ The verdict is the first of these that holds, in the chunk named:
 
 A quote, and each part, begins and ends where words and numbers do, verbatim too: ``5 dB`` is not in ``15 dB``,
 ``toxic`` not in ``non-toxic``, ``5`` not in ``-5`` (`Prepared.cuts`). In scripts without spaces between words it may
-begin and end at any sign, but not between a prefix that denies and its word, nor inside a unit (`attached`).
+begin and end at any sign, but not between a prefix that denies and its word, nor inside a unit (`attached`); and it
+does not begin right after a word that denies what follows (不能, ไม่): only a later part may, and its mark says so.
+
+Digits that a line break divides are quoted with a line break. Nobody can tell whether ``25\n000`` is one number or two:
+so ``25`` is not in it, nor is ``25 000`` (`columns.may_stand_for`).
 
 Time is linear in the lengths of quote and chunks, whatever they are: searching is `str.find`, which is linear, and
 Knuth-Morris-Pratt where that would have to start again too often. Candidates are compared in full for as long as that

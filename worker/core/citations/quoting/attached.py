@@ -1,4 +1,4 @@
-"""What belongs to a word or a number although white space or punctuation stands between: signs, paths, prefixes.
+"""Signs, paths and prefixes: they belong to a word or a number although white space or punctuation stands between.
 
 Each function gives spans of positions, both ends included, at which no quote may begin or end.
 """
@@ -18,7 +18,7 @@ Held = tuple[int, int]
 
 
 def held_together(text: str, classes: str) -> Iterator[Held]:
-    """Where a quote may neither begin nor end, beside what `forms` knows by the classes of characters alone.
+    """Yield spans in which a quote may neither begin nor end, beside what `forms` knows by the classes of characters.
 
     >>> list(held_together("at ≥ 18 kg", "LLs+sDDsLL")), list(held_together("rm /tmp", "LLs/LLL"))
     ([(4, 5)], [(4, 4)])
@@ -31,6 +31,8 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
         yield from _options(text)
     if "." in classes:
         yield from _dotted_names(text)
+    if "K" in classes:
+        yield from _wide_signs(text)
     if "C" in classes or "N" in classes:
         yield from _without_spaces(text)
 
@@ -53,7 +55,7 @@ def _signs(text: str, classes: str) -> Iterator[Held]:
 
 
 def _is_sign_of_number(text: str, place: int) -> bool:
-    """Whether the sign at a place, with white space after it, says something of the number.
+    """Return whether the sign at a place, with white space after it, says something of the number.
 
     Not a plus or ± between terms, an equals sign, a tag or an arrow; nor at the beginning of a line, where Markdown has
     bullets and quoted text.
@@ -69,6 +71,30 @@ def _is_sign_of_number(text: str, place: int) -> bool:
     return not (sign == "~" and before[-1:] == "~")
 
 
+_WIDE_SIGN = re.compile(r"[＜＞＋]＝?(?P<gap>[^\S\n]*+(?:\n[^\S\n]*+)?+)(?=[-−－]?[$＄￥]?[.．]?\d)|＄(?=\d)|(?<=\d)％")
+
+
+def _wide_signs(text: str) -> Iterator[Held]:
+    """Yield spans between full-width signs, which Chinese and Japanese have, and their numbers: ``＜ 5``, ``5％``."""
+    for match in _WIDE_SIGN.finditer(text):
+        place, before = match.start(), text[max(0, match.start() - _AROUND) : match.start()]
+        if match[0] == "％":
+            yield place, place
+        elif match[0][0] == "＞" and (_BEGINS_LINE.search(before) or _closes_title(text, place)):
+            continue
+        elif (
+            match[0][0] != "＋" or not match["gap"] or not (_BEFORE_PLUS.search(before) or _BEGINS_LINE.search(before))
+        ):
+            yield place + 1, match.end()
+
+
+def _closes_title(text: str, place: int) -> bool:
+    """Return whether a full-width sign closes a bracket, as in ``＜注意＞ 5月から``."""
+    opened = text.rfind("＜", max(0, place - _LONGEST_TAG), place)
+    return opened >= 0 and _TITLE.fullmatch(text, opened, place) is not None
+
+
+_TITLE = re.compile(r"＜(?!\d)[^\s＜＞，、。；：,;]+")
 _ARROWS = frozenset("-=~|>")
 _BEGINS_LINE = re.compile(r"(?:\A(?=.{0,7}\Z)|[\n\r])[ \t>]*\Z")
 _TAG = re.compile(r"<[A-Za-z/!][^<>\n]*")
@@ -133,6 +159,23 @@ def _dotted_names(text: str) -> Iterator[Held]:
 _OPENING = frozenset("([{\"'`=|,/")
 
 # --- scripts without spaces between words -------------------------------------------------------
+
+
+def after_denials(text: str, classes: str) -> Iterator[Held]:
+    """Yield spans right after a word that denies what follows, from its second sign on: 不能|打开, ไม่|ปลอดภัย.
+
+    A quote that began there would leave the denial out without a mark. A part of one may, after a mark that says so.
+    """
+    if "C" not in classes and "N" not in classes:
+        return
+    for match in word_lists().leading.finditer(text):
+        following = text[match.end() : match.end() + 1]
+        if match["denial"] and following and CLASSES[ord(following)] in "CNULD" and not _HIRAGANA.match(following):
+            yield match.start() + 1, match.end()
+
+
+# After it 不要 and the like are words of Japanese: 不要という.
+_HIRAGANA = re.compile("[ぁ-ゖ]")
 
 
 def _without_spaces(text: str) -> Iterator[Held]:

@@ -55,7 +55,7 @@ class SearchBudget:
 
 
 class _Share:
-    """What one quote may take yet."""
+    """The steps that one quote may still take."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps

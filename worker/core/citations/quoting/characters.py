@@ -1,4 +1,4 @@
-"""What a character is when quotes are compared: its class, what it folds to, the Latin letter it looks like.
+"""Characters as quotes are compared: the class of each, what it folds to, the Latin letter that it looks like.
 
 Folding is Unicode's NFKC with full case folding, but for what would make another number or word of it: ``10²``
 does not fold to ``102``, ``①`` not to ``1``, ``½`` folds to ``1/2``, and of the dotted and dotless i, which fold to

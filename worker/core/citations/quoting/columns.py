@@ -1,4 +1,4 @@
-"""Whether digits with white space between them are one number, ``25 000``, or stand in two columns of a table."""
+"""Columns: tell digits with white space between them that are one number, ``25 000``, from columns of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Columns:
         self._text = text
 
     def is_one_number(self, start: int, stop: int) -> bool:
-        """Whether the digits before ``start`` go on with the three at ``stop``.
+        """Return whether the digits before ``start`` go on with the three at ``stop``.
 
         A group of three may have come to stand in the next line. A tab divides columns, and so does a space in a table
         of which a row can't be one number.
@@ -38,17 +38,17 @@ class Columns:
         return not (gap == " " and _within(self._tables, start, stop))
 
     def _is_list_item(self, place: int) -> bool:
-        """Whether the number at a place counts the items of a list: ``101. Turn left``."""
+        """Return whether the number at a place counts the items of a list: ``101. Turn left``."""
         return _ITEM.match(self._text, place) is not None
 
     @cached_property
     def _columns(self) -> list[tuple[int, int]]:
-        """Where neighbouring lines have nothing but numbers."""
+        """Spans of neighbouring lines that have nothing but numbers."""
         return [match.span() for match in _LINES_OF_NUMBERS.finditer(self._text)]
 
     @cached_property
     def _tables(self) -> list[tuple[int, int]]:
-        """Where the tables stand: neighbouring lines that end with as many numbers, one of them not one number."""
+        """Spans of tables: neighbouring lines that end with equally many numbers, one of them not one number."""
         tables: list[tuple[int, int]] = []
         rows: list[re.Match[str]] = []
         for match in (*_ROW.finditer(self._text), None):
@@ -62,10 +62,12 @@ class Columns:
 
 
 def may_stand_for(gap: str, own: str) -> bool:
-    r"""Whether white space of a quote between two groups of digits may stand for that of the chunk.
+    r"""Return whether white space of a quote between two groups of digits may stand for that of the chunk.
 
     The groups may be one number or two, and only the white space says which. One space may become several, or the end
-    of a line; columns may be divided by a tab or by spaces. Nothing else is the same.
+    of a line; columns may be divided by a tab or by spaces. Nothing else is the same. So a number that the chunk has
+    in two lines, ``25\n000``, is quoted with a line break too: with a space it would be one number, which the chunk
+    does not say, and a verdict is never a guess.
 
     >>> may_stand_for(" ", "\t"), may_stand_for(" ", "\n"), may_stand_for("\n", " "), may_stand_for("\n", "\r\n")
     (False, False, True, True)
@@ -87,7 +89,7 @@ def _gap_kind(gap: str) -> str:
 
 
 def reads_as_one_number(text: str, place: int) -> bool:
-    """Whether the digits on both sides of white space at a place would be one number with a single space there.
+    """Return whether the digits on both sides of white space at a place would be one number with a single space there.
 
     >>> [reads_as_one_number(text, text.index(" ")) for text in ("25 000", "2019 500", "1 1/2", "12.5 350", "7 12")]
     [True, False, True, False, False]
@@ -116,6 +118,6 @@ def _within(spans: list[tuple[int, int]], start: int, stop: int) -> bool:
 
 
 def _continues(row: re.Match[str], after: re.Match[str]) -> bool:
-    """Whether a row is in the line after another, and has as many numbers."""
+    """Return whether a row is in the line after another, and has as many numbers."""
     label = after.string[row.end() : after.start()]
     return "\n" not in label and row[1].count(" ") == after[1].count(" ")

@@ -1,4 +1,4 @@
-"""How two texts with the same folded form differ: what had to be normalised, or that it must not be.
+"""Differences of two texts with the same folded form: what had to be normalised, or that it must not be.
 
 Folding brings together a little too much (``re-sign`` and ``resign``, ``mW`` and ``MW``, Turkish ``ı`` and ``i``), so
 that one search finds every candidate; here each candidate is compared piece by piece with the quote.
@@ -64,7 +64,7 @@ SAME: Kinds = frozenset()
 
 
 def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
-    """What must be normalised so that two passages of the same folded text are equal; None: nothing makes them so."""
+    """Return what must be normalised to make two passages of the same folded text equal; None: nothing does."""
     known: dict[tuple[str, str, str, str], Kinds] = {}
     cased: list[int] = []
     formatted: list[int] = []
@@ -92,7 +92,7 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
 
 
 def _joins_or_divides(text: str, place: int, gap: str, own: str) -> bool:
-    """Whether white space between digits makes one number of two, or two of one."""
+    """Return whether white space between digits makes one number of two, or two of one."""
     if not reads_as_one_number(text, place):
         return False
     gap, own = INVISIBLE.sub("", gap), INVISIBLE.sub("", own)
@@ -100,13 +100,13 @@ def _joins_or_divides(text: str, place: int, gap: str, own: str) -> bool:
 
 
 def _are_letters_by_accent(quote: Passage, chunk: Passage) -> bool:
-    """Whether the language is one in which a capital without its accent is another letter."""
+    """Return whether the language is one in which a capital without its accent is another letter."""
     start, stop = chunk.span
     return bool(LETTERS_BY_ACCENT.search(quote.text) or LETTERS_BY_ACCENT.search(chunk.text[start:stop]))
 
 
 def _are_read_otherwise(quote: Passage, chunk: Passage) -> bool:
-    """Whether a word has vowel marks in both texts, and neither has all of the other's."""
+    """Return whether a word has vowel marks in both texts, and neither has all of the other's."""
     pairs = {(quote.core(*match.span()), chunk.core(*match.span())) for match in _LETTERS.finditer(quote.form.text)}
     marks = ((_vowel_marks(one), _vowel_marks(other)) for one, other in pairs)
     return any(not (_is_among(one, other) or _is_among(other, one)) for one, other in marks)
@@ -131,7 +131,7 @@ def _piece_kinds(one: str, other: str, tail: str, other_tail: str) -> Kinds | No
 
 
 def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
-    """Where in the folded text the smallest pieces are that both have, and whose raw texts differ."""
+    """Yield the smallest pieces of the folded text that both have, and whose raw texts differ."""
     text, starts = quote.text, quote.form.starts
     other, other_starts = chunk.text, chunk.form.starts
     start, length = 0, len(starts)
@@ -148,7 +148,7 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
 
 
 def core_kinds(one: str, other: str) -> Kinds | None:
-    """What must be normalised to make two pieces equal: no kind more than needed.
+    """Return what must be normalised to make two pieces equal: no kind more than needed.
 
     >>> sorted(core_kinds("É", "e\u0301")), core_kinds("ﬁ", "fi"), core_kinds("i", "ı")
     (['case', 'composition'], frozenset({'compatibility'}), None)
@@ -247,7 +247,7 @@ def _kinds_of_letters(one: str, other: str) -> Kinds | None:
 
 
 def _marked_otherwise(one: str, other: str) -> bool:
-    """Whether two letters have vowel marks, and not the same."""
+    """Return whether two letters have vowel marks, and not the same."""
     marks, others = _vowel_marks(one), _vowel_marks(other)
     return bool(marks and others and marks != others)
 
@@ -293,7 +293,7 @@ _FORMS_OF_I = frozenset("iIıİ")
 
 
 def _other_letter(one: str, other: str) -> bool:
-    """Whether two texts that differ in letter case alone have an i and an ı, or a small ss and an ß."""
+    """Return whether two texts that differ in letter case alone have an i and an ı, or a small ss and an ß."""
     one, other = (normal_form("NFC", text).replace("i\u0307", "İ") for text in (one, other))
     if _count_sharp_s(one) != _count_sharp_s(other):
         return not ({"SS", "Ss"} & {one, other})
@@ -310,19 +310,19 @@ def _count_sharp_s(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """What may stand between two folded characters: a dash, then white space."""
+    """The text between two folded characters: a dash, then white space."""
 
     dash: str
     gap: str
 
     @property
     def broken(self) -> bool:
-        """Whether a line ends here."""
+        """Return whether a line ends here."""
         return any(c in LINE_BREAKS for c in self.gap)
 
     @property
     def vanishes(self) -> bool:
-        """Whether the dash may have been put in because the line ends here."""
+        """Return whether the dash may have been put in because the line ends here."""
         return self.broken and len(self.dash) == 1 and self.dash in VANISHING + SOFT_HYPHEN
 
 
@@ -340,7 +340,7 @@ def _tail_of(text: str) -> tuple[_Tail, str]:
 
 
 def tail_kinds(one: str, other: str) -> Kinds | None:
-    r"""What must be normalised to make equal what was left out of a quote and a chunk, folded, at one place.
+    r"""Return what must be normalised to make equal what folding left out of a quote and of a chunk at one place.
 
     >>> tail_kinds("-\n", ""), tail_kinds("-\n", "-"), tail_kinds("-", ""), tail_kinds("- ", "")
     (frozenset({'hyphenation'}), frozenset({'hyphenation'}), None, None)
@@ -379,5 +379,5 @@ def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None
 
 
 def trimmed_kinds(text: str) -> Kinds:
-    """What must be normalised to do without what stands around a passage: white space, and what can't be seen."""
+    """Return what must be normalised to drop what stands around a passage: white space and invisible characters."""
     return _hidden_kinds(text, "") | ({"white_space"} if any(map(str.isspace, text)) else SAME)

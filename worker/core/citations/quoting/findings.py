@@ -1,4 +1,4 @@
-"""What became of a quote: its verdict, and the places where it stands."""
+"""Findings: the verdict on a quote, and the places where it stands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PutIn:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a quote stands.
+    """A place of a quote.
 
     Attributes:
         chunk: the chunk's index among those given.
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class QuoteFinding:
-    """What became of a quote.
+    """The verdict on a quote.
 
     Attributes:
         verdict: as `worker.core.citations.quoting` says.
@@ -94,7 +94,7 @@ class QuoteFinding:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Where it stands in the chunk named."""
+        """Its spans in the chunk named."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].spans
 
     @property
@@ -104,22 +104,22 @@ class QuoteFinding:
 
     @property
     def normalised(self) -> tuple[str, ...]:
-        """What was normalised to find it in the chunk named."""
+        """The kinds of differences that were normalised to find it in the chunk named."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].normalised
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What each of its marks left out in the chunk named."""
+        """The text of the chunk named that each of its marks left out."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].left_out
 
     @property
     def put_in(self) -> tuple[PutIn, ...]:
-        """What it has in brackets and the chunk named does not."""
+        """The words that it has in brackets and the chunk named does not have."""
         return () if self.verdict == "misattributed" or not self.places else self.places[0].put_in
 
     @property
     def denies(self) -> bool:
-        """Whether a denial, a limit or a number is among what it left out or put in."""
+        """Return whether a denial, a limit or a number is among what it left out or put in."""
         return any(mark.denies for mark in self.left_out) or any(mark.denies for mark in self.put_in)
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.attached import held_together
+from worker.core.citations.quoting.attached import after_denials, held_together
 from worker.core.citations.quoting.characters import CLASSES, FOLDS, VANISHING, fold, one_script, without_formatting
 from worker.core.citations.quoting.columns import Columns
 from worker.core.citations.quoting.markup import Unmarked, without_markup
@@ -51,7 +51,7 @@ class Form:
         return self.slice(start, start + len(stripped.rstrip(" ")))
 
     def opens(self, i: int) -> bool:
-        """Whether folded character ``i`` is the first of what it was folded from (the f of ﬁ, not the i)."""
+        """Return whether folded character ``i`` is the first of what it was folded from (the f of ﬁ, not the i)."""
         if i in (0, len(self.text)) or self.starts[i] != self.starts[i - 1]:
             return True
         # After a space that folding put in.
@@ -71,7 +71,7 @@ class Passage:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the part stands in the raw text."""
+        """The place of the part in the raw text."""
         return self.form.starts[0], self.form.ends[-1]
 
     def core(self, start: int, stop: int) -> str:
@@ -79,7 +79,7 @@ class Passage:
         return self.text[self.form.starts[start] : self.form.ends[stop - 1]]
 
     def tail(self, stop: int) -> str:
-        """What folding left out there, within the passage."""
+        """Return what folding left out there, within the passage."""
         return "" if stop == len(self.form.text) else self.text[self.form.ends[stop - 1] : self.form.starts[stop]]
 
 
@@ -118,7 +118,10 @@ class Prepared:
 
     @cached_property
     def cuts(self) -> bytes:
-        """For each position of the text and its end: 1 where a quote may begin or end, 0 inside words and numbers."""
+        """For each position of the text and its end: where a quote may begin or end.
+
+        1, or `AFTER_DENIAL` where only a later part of a quote may begin; 0 inside words and numbers.
+        """
         cuts = _cuts(self._visible, self.classes)
         if self._places is None:
             return bytes(cuts)
@@ -135,32 +138,32 @@ class Prepared:
 
     @cached_property
     def letters(self) -> int:
-        """How many letters and digits there are; a sign of a script without spaces says as much as two letters."""
+        """The count of letters and digits; a sign of a script without spaces counts as two letters."""
         return sum(map(self.classes.count, "ULDFPB")) + 2 * sum(map(self.classes.count, "CN"))
 
     @cached_property
     def words(self) -> int:
-        """How many words there are; two signs of a script without spaces say as much as one word."""
+        """The count of words; two signs of a script without spaces count as one word."""
         return len(_WORD.findall(self.classes)) + sum(map(self.classes.count, "CN")) // 2
 
     @cached_property
     def signs(self) -> int:
-        """How many visible characters there are, white space aside."""
+        """The count of visible characters, white space aside."""
         return len(self.classes) - self.classes.count("s") - self.classes.count("n")
 
     @cached_property
     def says_something(self) -> bool:
-        """Whether there is a letter, a digit or a symbol at all."""
+        """Return whether there is a letter, a digit or a symbol at all."""
         return self.letters > 0 or "S" in self.classes
 
     @cached_property
     def bracketed(self) -> frozenset[str]:
-        """What stands in square brackets."""
+        """The texts in square brackets."""
         return frozenset(match[1] for match in BRACKETS.finditer(self.text))
 
     @cached_property
     def languages(self) -> tuple[Language, ...]:
-        """What languages it is in, by its common words; none if that can't be told."""
+        """The languages that it is in, by its common words; none if that can't be told."""
         return word_lists().languages_of(self.text)
 
     @cached_property
@@ -175,7 +178,7 @@ class Prepared:
 
     @cached_property
     def _places(self) -> array[int] | None:
-        """Where the visible characters stand in the text; None if all are visible."""
+        """The places of the visible characters in the text; None if all are visible."""
         if not _HIDDEN.search(self._all_classes):
             return None
         return array("l", (i for i, name in enumerate(self._all_classes) if name not in "HI"))
@@ -306,6 +309,9 @@ _FOLD: dict[str, Callable[[str], str]] = {
 
 # --- where a quote may begin and end ------------------------------------------------------------
 
+AFTER_DENIAL = 2
+"""Of a position: a quote may end there, but not begin; a part of it may, after a mark of omission."""
+
 # Words and numbers, whole: well-known, don't, km/h, 3.5, 10:30, -5, £312, ≤5, 10^-3, 5%, 5°C, F#. A sentence glued to
 # the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
 _WHOLE = re.compile(
@@ -351,6 +357,9 @@ def _cuts(text: str, classes: str) -> bytearray:
         cuts[start : end + 1] = bytes(end + 1 - start)
     for start, end in held_together(text, classes):
         cuts[start : end + 1] = bytes(end + 1 - start)
+    for start, end in after_denials(text, classes):
+        for place in range(start, end + 1):
+            cuts[place] = AFTER_DENIAL if cuts[place] else 0
     for match in _SUSPENDED.finditer(text):
         cuts[match.start()] = cuts[match.start() + 1] = cuts[match.end()] = 1
     cuts[0] = cuts[-1] = 1

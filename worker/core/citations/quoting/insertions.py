@@ -1,4 +1,4 @@
-"""What a writer may put into a quote in brackets, and what it may stand for.
+"""Insertions: words that a writer may put into a quote in brackets, and the words that they may replace.
 
 A pronoun, an article, another inflection of the chunk's own word, a name that the chunk has near by, or an editor's
 note (``[sic]``, ``[emphasis added]``). A pronoun, an article and a name stand between the chunk's words or for a
@@ -27,7 +27,7 @@ NEAR = 500
 
 
 def is_note(text: str) -> bool:
-    """Whether words in brackets are said of the quote, not in it.
+    """Return whether words in brackets are said of the quote, not in it.
 
     >>> is_note("Emphasis  added"), is_note("sic!"), is_note("added")
     (True, True, False)
@@ -36,7 +36,7 @@ def is_note(text: str) -> bool:
 
 
 def may_stand_between(text: str, replaced: str, chunk: Prepared, place: tuple[int, int]) -> bool:
-    """Whether words may be put in at a place of the chunk.
+    """Return whether words may be put in at a place of the chunk.
 
     Args:
         text: the words in brackets.
@@ -52,7 +52,7 @@ def may_stand_between(text: str, replaced: str, chunk: Prepared, place: tuple[in
 
 
 def may_stand_at_edge(text: str, outside: Sequence[str], chunk: Prepared, place: tuple[int, int]) -> bool:
-    """Whether words may be put in at the beginning or the end of a passage.
+    """Return whether words may be put in at the beginning or the end of a passage.
 
     Args:
         text: the words in brackets.
@@ -102,7 +102,7 @@ def words_after(text: str, stop: int) -> list[str]:
 
 
 def _ends_plain(sign: str) -> bool:
-    """Whether a word that begins or ends so goes on with the next one."""
+    """Return whether a word that begins or ends so goes on with the next one."""
     return sign not in _OPENING + _CLOSING
 
 
@@ -130,7 +130,7 @@ class _Insertion:
         self.tokens = _tokens(text)
 
     def may_replace(self, replaced: str) -> bool:
-        """Whether they may stand for these words of the chunk, or be added where there are none."""
+        """Return whether they may stand for these words of the chunk, or be added where there are none."""
         old = _tokens(replaced)
         if self._changes_a_letter(replaced):
             return False
@@ -143,7 +143,7 @@ class _Insertion:
         return self.is_inflection_of(old) or (self.is_name() and self.shares_name_with(old))
 
     def _changes_a_letter(self, replaced: str) -> bool:
-        """Whether a single letter stands for itself in another case: N is not n."""
+        """Return whether a single letter stands for itself in another case: N is not n."""
         letters = {word for word in replaced.split() if len(word) == 1}
         return any(
             word.swapcase() in letters - {word} and not is_word_of_one_letter(word, self._chunk.text)
@@ -153,7 +153,7 @@ class _Insertion:
 
     @property
     def is_function(self) -> bool:
-        """Whether they are pronouns and articles."""
+        """Return whether they are pronouns and articles."""
         return bool(self.tokens) and self.are_function(self.tokens)
 
     @property
@@ -161,7 +161,7 @@ class _Insertion:
         return any(token in language.pronouns for token in self.tokens for language in self.languages)
 
     def are_function(self, tokens: Collection[str]) -> bool:
-        """Whether all of some words are pronouns and articles of one language.
+        """Return whether all of some words are pronouns and articles of one language.
 
         In a text whose language can't be told none is that denies or counts in another one.
         """
@@ -175,26 +175,26 @@ class _Insertion:
         return any(token in language.common for language in self.languages)
 
     def limits(self, word: str) -> bool:
-        """Whether a word denies, limits or counts, and is no pronoun or article."""
+        """Return whether a word denies, limits or counts, and is no pronoun or article."""
         return not self.are_function(_tokens(word) or [word]) and (
             denies(word, self.languages) or counts(word, self.languages)
         )
 
     def limits_strictly(self, word: str) -> bool:
-        """Whether a word denies or counts."""
+        """Return whether a word denies or counts."""
         tokens = _tokens(word)
         denied = any(token in language.denials for token in tokens for language in self.languages)
         return denied or (not self.are_function(tokens or [word]) and counts(word, self.languages))
 
     def is_name(self) -> bool:
-        """Whether they are a name that the chunk has near by, perhaps with an article before it."""
+        """Return whether they are a name that the chunk has near by, perhaps with an article before it."""
         name = list(itertools.dropwhile(lambda word: all(map(self.is_common, _tokens(word) or [word])), self._words))
         if not name or denies(" ".join(name), self.languages) or counts(" ".join(name), self.languages):
             return False
         return self.has_name(name, determined=len(name) < len(self._words))
 
     def has_name(self, name: Sequence[str], determined: bool) -> bool:
-        """Whether the chunk has a name near by; with an article, one in small letters too."""
+        """Return whether the chunk has a name near by; with an article, one in small letters too."""
         wanted = [token for word in name for token in _tokens(word)]
         while wanted and self.is_common(wanted[0]):
             wanted.pop(0)
@@ -210,7 +210,7 @@ class _Insertion:
         )
 
     def _is_name_there(self, text: str, words: Sequence[re.Match[str]], determined: bool, capital: bool) -> bool:
-        """Whether words of the chunk are a name: capitalised, or with an article before them.
+        """Return whether words of the chunk are a name: capitalised, or with an article before them.
 
         A capital at the beginning of a sentence says nothing, unless the brackets have it too.
         """
@@ -226,14 +226,14 @@ class _Insertion:
         return determined and bool(before) and self.is_common(before[-1])
 
     def is_inflection_of(self, old: Sequence[str]) -> bool:
-        """Whether they are other words for word forms of the same ones."""
+        """Return whether they are other words for word forms of the same ones."""
         return len(old) == len(self.tokens) and all(
             one == other or _is_inflection(one, other, self.languages)
             for one, other in zip(self.tokens, old, strict=True)
         )
 
     def shares_name_with(self, old: Sequence[str]) -> bool:
-        """Whether a name is longer or shorter than the chunk's, and no other."""
+        """Return whether a name is longer or shorter than the chunk's, and no other."""
         mine = {token for token in self.tokens if not self.is_common(token)}
         theirs = {token for token in old if not self.is_common(token)}
         return bool(mine and theirs) and (mine <= theirs or theirs <= mine)
@@ -247,7 +247,7 @@ _WORD = re.compile(r"[^\W\d_](?:[^\W_]|[\u0300-\u036f])*")
 
 
 def _places_of(wanted: Sequence[str], text: str, languages: Sequence[Language]) -> Iterator[Sequence[re.Match[str]]]:
-    """Where words stand one after the other, inflected or not."""
+    """Yield the places where words stand one after the other, inflected or not."""
     words = list(_WORD.finditer(text))
     folded = [word[0].casefold() for word in words]
     for i in range(len(words) - len(wanted) + 1):
@@ -262,7 +262,7 @@ _SHORTEST_STEM = 3
 
 
 def _is_inflection(one: str, other: str, languages: Sequence[Language]) -> bool:
-    """Whether two words are forms of one word.
+    """Return whether two words are forms of one word.
 
     >>> english = [language for language in word_lists().languages if language.name == "English"]
     >>> [_is_inflection(*pair.split(), english) for pair in ("walks walked", "is was", "harmful harmless", "car care")]

@@ -1,4 +1,4 @@
-"""Where letter case, or the typeface of a letter, is the meaning: ``5 mW`` and ``5 MW``, ``cp -r`` and ``cp -R``.
+"""Letter case and typeface that carry the meaning: ``5 mW`` and ``5 MW``, ``cp -r`` and ``cp -R``.
 
 A quote that is in capitals from end to end, in small letters, or With Every Word Capitalised, says nothing by the case
 of a unit, an option or an identifier: a reader sees as much. In any other quote such a word has the case of the chunk.
@@ -46,12 +46,12 @@ class _Word:
 
     @property
     def only_capitalised(self) -> bool:
-        """Whether only the first letter is in another case."""
+        """Return whether only the first letter is in another case."""
         return self.quoted[1:] == self.own[1:]
 
 
 def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Sequence[int]) -> bool:
-    """Whether a difference of letter case or typeface between two passages of the same folded text says something else.
+    """Return whether letter case or typeface makes two passages of the same folded text say different things.
 
     Args:
         quote: the quote.
@@ -90,7 +90,7 @@ def _plain(text: str) -> str:
 
 
 def _is_uniform(quote: str, chunk: Passage, others: Sequence[_Word], telling: Sequence[_Word]) -> bool:
-    """Whether the case of all words was changed, so that a reader takes nothing from that of one.
+    """Return whether the case of all words was changed, so that a reader takes nothing from that of one.
 
     Of a chunk in small letters that can't be said: who writes 5 MW for its 5 mw says more than it does. In capitals, a
     reader can't know that 5 MW was 5 mW.
@@ -105,7 +105,7 @@ def _is_uniform(quote: str, chunk: Passage, others: Sequence[_Word], telling: Se
 
 
 def _is_upper(text: str) -> bool:
-    """Whether a text is in capitals; not `str.isupper`, to which a lowered i is a small letter."""
+    """Return whether a text is in capitals; not `str.isupper`, to which a lowered i is a small letter."""
     return text.upper() == text != text.lower()
 
 
@@ -117,7 +117,7 @@ def _is_lower(text: str) -> bool:
 
 
 def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
-    """Whether the case of a word is part of what it says."""
+    """Return whether the case of a word is part of what it says."""
     word = words[i]
     quoted, own = _plain(word.quoted), _plain(word.own)
     if is_other_unit(quoted, own) or _is_identifier(quoted) or _is_identifier(own):
@@ -138,7 +138,7 @@ def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
 
 
 def is_word_of_one_letter(letter: str, text: str) -> bool:
-    """Whether a letter is a word in the language of a text (a, I, и); any other is a variable, a mark or a name."""
+    """Return whether a letter is a word in the language of a text (a, I, и); others are variables, marks or names."""
     return letter.casefold() in _letters_of(text)
 
 
@@ -152,7 +152,7 @@ _ENDED = re.compile(r"[.!?:;…][\"'’”»)\]]*\s+[\"'‘“«(\[]*\Z")
 
 
 def _is_identifier(text: str) -> bool:
-    """Whether a word is a name in code, a key or the like: maxRetries, API_KEY, aB3dE9xQ."""
+    """Return whether a word is a name in code, a key or the like: maxRetries, API_KEY, aB3dE9xQ."""
     inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
     return inner_capital or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
 
@@ -161,7 +161,7 @@ _LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 
 
 def _is_code(before: str, after: str) -> bool:
-    """Whether a word is an option (``-r``), or joined to others by full stops (``os.path``)."""
+    """Return whether a word is an option (``-r``), or joined to others by full stops (``os.path``)."""
     option = _OPTION.search(before)
     if option and option[1] not in LONG_DASHES:
         return True
@@ -173,7 +173,7 @@ _DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]
 
 
 def _is_beside_number(word: str, before: str, after: str) -> bool:
-    """Whether a short word stands after a number, or beside a unit: 5 ms, 5 mg/L."""
+    """Return whether a short word stands after a number, or beside a unit: 5 ms, 5 mg/L."""
     if len(word) > _LONGEST_UNIT:
         return False
     return before.rstrip()[-1:].isnumeric() or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS
@@ -183,7 +183,7 @@ _PRODUCTS = frozenset("/·⋅")
 
 
 def _is_other_i(quoted: str, own: str, text: str) -> bool:
-    """Whether a Turkish word has a dotted i for the small letter of I, or the other way round."""
+    """Return whether a Turkish word has a dotted i for the small letter of I, or the other way round."""
     if len(quoted) != len(own) or not any({one, other} == {"i", "I"} for one, other in zip(quoted, own, strict=True)):
         return False
     return (text.count("ı") + text.count("İ")) * _TURKISH > len(text)
@@ -194,7 +194,7 @@ _TURKISH = 100
 
 
 def _is_in_capitals(words: Sequence[_Word], i: int) -> bool:
-    """Whether the words beside one are in capitals too, in the quote or in the chunk: a heading."""
+    """Return whether the words beside one are in capitals too, in the quote or in the chunk: a heading."""
     beside = [words[j] for j in (i - 1, i + 1) if 0 <= j < len(words)]
     return any(
         all(text.isupper() and len(text) > 1 for text in texts)
@@ -206,7 +206,7 @@ def _is_in_capitals(words: Sequence[_Word], i: int) -> bool:
 
 
 def _is_symbol(words: Sequence[_Word], i: int) -> bool:
-    """Whether a lone letter is in another typeface: ℝ is no R, a bold x no x; words in bold are words."""
+    """Return whether a lone letter is in another typeface: ℝ is no R, a bold x no x; words in bold are words."""
     word = words[i]
     if len(word.quoted) >= _SHORTEST_WORD or _typefaces(word.quoted) == _typefaces(word.own):
         return False

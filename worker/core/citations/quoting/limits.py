@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def denies(text: str, languages: Sequence[Language] = (), shared: Collection[str] = ()) -> bool:
-    """Whether a text denies or limits something.
+    """Return whether a text denies or limits something.
 
     Args:
         text: the text.
@@ -37,7 +37,7 @@ def denies(text: str, languages: Sequence[Language] = (), shared: Collection[str
 
 
 def counts(text: str, languages: Sequence[Language] = ()) -> bool:
-    """Whether a text has a number in it.
+    """Return whether a text has a number in it.
 
     >>> counts("ten dB"), counts("№ 5"), counts("δέκα"), counts("einundzwanzig"), counts("the mayor")
     (True, True, True, True, False)

@@ -1,4 +1,4 @@
-"""What a quote says of itself: marks of what was left out, and brackets around what was put in."""
+"""Marks in a quote: of what was left out, and brackets around what was put in."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """What stands in brackets and is the writer's.
+    """The writer's words in brackets.
 
     Attributes:
         text: the words, without their brackets.
@@ -121,7 +121,7 @@ def _part(pieces: Sequence[str], mark: str, insertions: Sequence[Insertion] = ()
 
 
 def _says_something(text: str) -> bool:
-    """Whether there is more than what a writer puts around a quote: quotation marks, the punctuation of sentences."""
+    """Return whether there is more than what a writer puts around a quote: quotation marks, punctuation."""
     return not _PUNCTUATION.fullmatch(text)
 
 
@@ -133,17 +133,17 @@ _ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern
 
 
 def _has_parts(reading: Reading) -> bool:
-    """Whether there are parts, and none is nothing but words in brackets: those would stand nowhere."""
+    """Return whether there are parts, and none is nothing but words in brackets: those would stand nowhere."""
     return bool(reading) and all(part.pieces for part in reading)
 
 
 def _parts_long_enough(reading: Reading) -> bool:
-    """Whether the parts mean something each by itself; one alone is joined with no other."""
+    """Return whether the parts mean something each by itself; one alone is joined with no other."""
     return len(reading) == 1 or all(map(_long_enough, reading))
 
 
 def _long_enough(part: Part) -> bool:
-    """Whether a part means something by itself."""
+    """Return whether a part means something by itself."""
     words, letters = SHORTEST_PART
     return sum(piece.words for piece in part.pieces) >= words or sum(piece.letters for piece in part.pieces) >= letters
 
@@ -214,7 +214,7 @@ def _inner(text: str) -> _Split:
 
 
 def is_left_out(gap: str, mark: str) -> bool:
-    """Whether a mark in the quote stands for what the chunk has there, and not for dots of the chunk's own.
+    """Return whether a mark in the quote stands for what the chunk has there, and not for dots of the chunk's own.
 
     Those are text first: beside them, or a word or two away, other words would be left out without a mark.
 
@@ -238,7 +238,7 @@ def _count_dots(text: str) -> int:
 
 
 def _is_short(text: str) -> bool:
-    """Whether a text is as short as what an insertion may stand for."""
+    """Return whether a text is as short as what an insertion may stand for."""
     words, length = LONGEST_REPLACED
     return len(text) <= length and len(text.split()) <= words
 
@@ -250,12 +250,12 @@ _INSERTION = re.compile(f"{BRACKETS.pattern}|{_SIC.pattern}", re.IGNORECASE)
 
 
 def may_be_replaced(text: str) -> bool:
-    """Whether an insertion may stand for so much, without a bracket in it; for which words, says `insertions`."""
+    """Return whether an insertion may stand for so much, without a bracket; `insertions` says for which words."""
     return _is_short(text) and not _BRACKET.search(text)
 
 
 def has_brackets_beside(chunk: str, part: Part, start: int, stop: int) -> bool:
-    """Whether the chunk has brackets of its own where the quote puts words in at the edges of a part.
+    """Return whether the chunk has brackets of its own where the quote puts words in at the edges of a part.
 
     Those would be other words in the chunk's brackets.
     """
@@ -334,12 +334,12 @@ def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[Insert
 
 
 def _is_letter(text: str) -> bool:
-    """Whether a character is a letter or the mark of one."""
+    """Return whether a character is a letter or the mark of one."""
     return text.isalpha() or unicodedata.category(text or " ")[0] == "M"
 
 
 def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
-    """Whether brackets may hold an editor's words: not glued to a number, no text of a link."""
+    """Return whether brackets may hold an editor's words: not glued to a number, no text of a link."""
     glued = any(map(str.isnumeric, around)) or around[1] in _LINKED
     return any(map(str.isalpha, inside)) and not glued
 

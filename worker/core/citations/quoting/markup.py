@@ -72,7 +72,7 @@ def without_markup(text: str) -> Unmarked | None:
 
 
 def _emphasis(text: str, code: bytearray) -> list[tuple[int, int]]:
-    """Where asterisks and lines stand in pairs around words of one paragraph."""
+    """Return the spans of asterisks and lines that stand in pairs around words of one paragraph."""
     hidden: list[tuple[int, int]] = []
     opened: list[tuple[int, int]] = []
     for match in _DELIMITER.finditer(text):
@@ -103,7 +103,7 @@ def _close(text: str, start: int, end: int, opened: list[tuple[int, int]], hidde
 
 
 def _is_name(run: str, inside: str) -> bool:
-    """Whether lines are part of a name: ``__init__``, ``_x1_``."""
+    """Return whether lines are part of a name: ``__init__``, ``_x1_``."""
     if run[0] != "_":
         return False
     return _NAME.fullmatch(inside) is not None if len(run) > 1 else _WORDS.fullmatch(inside) is None

@@ -1,4 +1,4 @@
-"""Where, and how, one quote stands in one chunk."""
+"""Placing: find one quote in one chunk, and say how it stands there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from worker.core.citations.quoting.characters import CLASSES
 from worker.core.citations.quoting.differences import FINAL_STOP, KINDS
 from worker.core.citations.quoting.findings import LeftOut, Place, PutIn
-from worker.core.citations.quoting.forms import Prepared, prepare
+from worker.core.citations.quoting.forms import AFTER_DENIAL, Prepared, prepare
 from worker.core.citations.quoting.insertions import may_stand_at_edge, may_stand_between, words_after, words_before
 from worker.core.citations.quoting.limits import counts, denies
 from worker.core.citations.quoting.marks import (
@@ -54,7 +54,7 @@ class AskedQuote:
 
     @cached_property
     def _stop(self) -> int | None:
-        """Where the full stop or comma at its end stands, which its writer may have added."""
+        """The place of the full stop or comma at its end, which its writer may have added."""
         match = _STOP.search(self.text.text)
         return match and match.start()
 
@@ -74,7 +74,7 @@ class AskedQuote:
         return self.text.words >= words or self.text.letters >= letters or self.text.signs >= signs
 
     def place(self, i: int, chunk: QuotedChunk) -> Place | None:
-        """Where and how it stands in a chunk."""
+        """Return its place in a chunk."""
         if place := self._place(i, chunk):
             return place
         if self._stop is None or not self._begins_in(chunk.text):
@@ -82,14 +82,14 @@ class AskedQuote:
         return self._without_stop.place_before_stop(i, chunk)
 
     def _begins_in(self, chunk: Prepared) -> bool:
-        """Whether its beginning may stand there: cheaper than to look for all of it once more without its stop."""
+        """Return whether its beginning may stand there: cheaper than to look for all of it again without its stop."""
         if len(ways_to_normalise(chunk, self.text)) > 1:
             return True
         firsts = [next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk)]
         return any(one.core.text[:-_END].strip("-") in chunk.form.text for one in (self.text, *firsts))
 
     def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
-        """Where and how it stands in a chunk, if a writer may end a sentence after it: of a question nobody may."""
+        """Return its place in a chunk if a writer may end a sentence after it; a question may not be ended so."""
         place = self._place(i, chunk) if self._long_enough else None
         if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]) or _goes_on(chunk, place.spans[-1][1]):
             return None
@@ -97,11 +97,11 @@ class AskedQuote:
         return replace(place, how=how, normalised=(*place.normalised, FINAL_STOP))
 
     def _place(self, i: int, chunk: QuotedChunk) -> Place | None:
-        if verbatim := find_verbatim(self.text, chunk.text, 0, len(chunk.text.text)):
+        if verbatim := _find_whole(self.text, chunk.text, find_verbatim):
             return _place(i, chunk, "verbatim", [verbatim])
         if self._long_enough:
             for find in ways_to_normalise(chunk.text, self.text):
-                if match := find(self.text, chunk.text, 0, len(chunk.text.text)):
+                if match := _find_whole(self.text, chunk.text, find):
                     return _place(i, chunk, "normalised", [match])
         for reading in self._readings(chunk.text):
             if parts := _find_parts(reading, chunk.text):
@@ -109,8 +109,19 @@ class AskedQuote:
         return None
 
 
+def _find_whole(quote: Prepared, chunk: Prepared, find: Find) -> Match | None:
+    """Find the first place of a whole quote where it does not begin right after a denial; after a few, none."""
+    after = 0
+    for _ in range(_TRIED):
+        match = find(quote, chunk, after, len(chunk.text))
+        if match is None or chunk.cuts[match.span[0]] != AFTER_DENIAL:
+            return match
+        after = match.span[0] + 1
+    return None
+
+
 def _goes_on(chunk: QuotedChunk, end: int) -> bool:
-    """Whether a text in a script without spaces goes on without a break: nobody can tell where its words end."""
+    """Return whether a text in a script without spaces goes on without a break: nobody can tell where its words end."""
     around = chunk.text.text[max(0, end - 1) : end + 1].translate(CLASSES)
     return _BOTH_SIGNS.fullmatch(around) is not None
 
@@ -128,7 +139,7 @@ def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -
 
 
 def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[Sequence[Match]]) -> Place:
-    """Where the parts stand, with what lies between them and what was put into them."""
+    """Return the place of all parts, with what lies between them and what was put into them."""
     text = chunk.text.text
     put_in = [
         _put_in(insertion, [text[slice(*match.span)] for match in matches], _gaps(matches, text), chunk.text)
@@ -162,7 +173,7 @@ def _put_in(insertion: Insertion, pieces: Sequence[str], gaps: Sequence[str], ch
 
 
 def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:
-    """Where the parts stand in this order: each at the first place after the one before; none unless all do.
+    """Find the parts in this order: each at the first place after the one before; none unless all are there.
 
     One way of finding serves all parts, so that no way is tried in vain for each of many parts.
     """
@@ -181,7 +192,7 @@ def _find_in_order(reading: Reading, chunk: Prepared, find: Find) -> list[list[M
     while len(parts) < len(reading):
         part = reading[len(parts)]
         found = _find_part(part, chunk, after, find)
-        if found and _fits(part, found, parts[-1] if parts else None, chunk.text):
+        if found and _fits(part, found, parts[-1] if parts else None, chunk):
             parts.append(found)
             after = found[-1].span[1]
             continue
@@ -194,16 +205,18 @@ def _find_in_order(reading: Reading, chunk: Prepared, find: Find) -> list[list[M
     return parts
 
 
-def _fits(part: Part, found: Sequence[Match], before: Sequence[Match] | None, text: str) -> bool:
-    """Whether a mark may stand for what lies before a part, and its insertions for what is beside it."""
-    start, stop = found[0].span[0], found[-1].span[1]
+def _fits(part: Part, found: Sequence[Match], before: Sequence[Match] | None, chunk: Prepared) -> bool:
+    """Return whether a mark may stand for what lies before a part, and its insertions for what is beside it."""
+    text, start, stop = chunk.text, found[0].span[0], found[-1].span[1]
+    if before is None and chunk.cuts[start] == AFTER_DENIAL:
+        return False
     if before and not is_left_out(text[before[-1].span[1] : start], part.mark):
         return False
     return not has_brackets_beside(text, part, start, stop)
 
 
 def _may_stand(insertion: Insertion, part: Part, matches: Sequence[Match], chunk: Prepared) -> bool:
-    """Whether words may be put in where they are."""
+    """Return whether words may be put in where they are."""
     if insertion.letters is not None:
         return True
     start, stop = matches[0].span[0], matches[-1].span[1]

@@ -1,4 +1,4 @@
-"""Where a text stands in another, whole words: as it is, or with differences that may be normalised."""
+"""Searching: find a text in another, whole words, as it is or with differences that may be normalised."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FINDING, _PASSED, _COMPARING = 20, 32, 10
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a text stands, in code points, and what was normalised."""
+    """A place of a text, in code points, and what was normalised."""
 
     span: Span
     kinds: Kinds
@@ -79,7 +79,7 @@ Find = Callable[[Prepared, Prepared, int, int], Match | None]
 
 
 def ways_to_normalise(chunk: Prepared, *quotes: Prepared) -> tuple[Find, ...]:
-    """How to find quotes by normalising; look-alikes and Markdown only where there are any."""
+    """Return the ways to find quotes by normalising; look-alikes and Markdown only where there are any."""
     look_alikes = chunk.one_script_form is not None
     marked = chunk.unmarked is not None
     for quote in quotes:
@@ -144,14 +144,14 @@ def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within:
 
 
 def _whole(chunk: Prepared, form: Form, start: int, stop: int) -> bool:
-    """Whether a place of the folded text begins and ends where a quote may."""
+    """Return whether a place of the folded text begins and ends where a quote may."""
     if not (form.opens(start) and form.opens(stop)):
         return False
     return bool(chunk.cuts[form.starts[start]] and chunk.cuts[form.ends[stop - 1]])
 
 
 def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
-    """What was trimmed off the quote, unless the chunk has the same there."""
+    """Return what was trimmed off the quote, unless the chunk has the same there."""
     before, after = quote[: core.starts[0]], quote[core.ends[-1] :]
     start, stop = found.span
     kinds: Kinds = frozenset()
@@ -166,7 +166,7 @@ def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
 
 
 def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterable[int]:
-    """Where a string stands in a part of a text, overlapping places too, in linear time; an empty one nowhere."""
+    """Return the places of a string in a part of a text, overlapping too, in linear time; an empty one has none."""
     first = _find(text, wanted, start, stop) if wanted else -1
     return () if first < 0 else _occurrences_from(first, text, wanted, stop)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
+from worker.core.citations.tables import Table, read_tables
 from worker.core.text.normal_forms import normal_form
 
 # Of Hebrew, Arabic and Indian words: to a regular expression they are no letters.
@@ -68,7 +66,7 @@ class Language:
         return self.pronouns | self.articles | self.particles
 
     def is_written_together(self, word: str) -> bool:
-        """Whether a word is two or more parts of numbers, as einundzwanzig is."""
+        """Return whether a word is two or more parts of numbers, as einundzwanzig is."""
         if len(word) > _LONGEST_NUMBER:
             return False
         # For each place in the word: how many pieces end there at most, and whether one of them is no joint.
@@ -104,6 +102,7 @@ class WordLists:
         denying, counting: the words of all languages.
         inside: what denies, limits or counts wherever it stands, and phrases; None of a text: it has none of these.
         attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies; other matches say nothing.
+        leading: there, a ``denial`` of what follows, with what may stand after it; other matches say nothing.
         units: there, a ``unit`` after a number.
         told_apart_by_case: pairs of words.
         notes: what an editor says of a quote.
@@ -114,6 +113,7 @@ class WordLists:
     counting: frozenset[str]
     inside: re.Pattern[str]
     attached: re.Pattern[str]
+    leading: re.Pattern[str]
     units: re.Pattern[str]
     told_apart_by_case: frozenset[frozenset[str]]
     notes: frozenset[str]
@@ -198,8 +198,8 @@ _SHARE, _OF_THE_MOST = 0.05, 0.6
 """The share of common words in a text of a language; and how many it has at least of the language that has most."""
 
 
-# Before a unit of scripts without spaces.
-_NUMERALS = "〇零一二三四五六七八九十百千万萬亿億兆两兩半数數几幾何"
+# A line that ends, a space before a Latin word or a number, emphasis.
+_BEFORE_DENIED = r"(?:[^\S\n]*+\n[^\S\n]*+|[ \u00a0](?=[A-Za-z\d]))?+[*_`]{0,3}+"
 
 
 def _any(words: list[str]) -> str:
@@ -208,24 +208,46 @@ def _any(words: list[str]) -> str:
 
 @functools.cache
 def word_lists() -> WordLists:
-    """The word lists of all languages."""
-    data = tomllib.loads((pkgutil.get_data(__package__, "word_lists.toml") or b"").decode())
-    pairs, notes = data.pop("case")["pairs"].split(), data.pop("notes")["phrases"]
-    languages = tuple(_language(name, table) for name, table in data.items())
+    """Return the word lists of all languages."""
+    return _word_lists(read_tables(__package__, "word_lists.toml"))
+
+
+def _word_lists(tables: Table) -> WordLists:
+    """Return the word lists of a file; the tables besides those of all texts are languages.
+
+    Raises:
+        BrokenTableError: a key is missing or unknown, or what it has is no list of words.
+    """
+    case, of_editors, signs = tables.table("case"), tables.table("notes"), tables.table("numerals")
+    pairs, notes, numerals = case.words("pairs"), of_editors.groups("phrases"), re.escape(signs.text("before_units"))
+    if len(pairs) % 2:
+        raise case.error("pairs", "expected pairs of words")
+    of_languages = {name: tables.table(name) for name in tables.names()}
+    languages = tuple(_language(name, table) for name, table in of_languages.items())
 
     def every(key: str) -> list[str]:
-        """The words of all languages, the longest first."""
-        found = {word.replace("_", " ") for table in data.values() for word in table.get(key, "").split()}
+        """Return the words of all languages, the longest first."""
+        found = {word.replace("_", " ") for table in of_languages.values() for word in table.words(key, "")}
         return sorted(found, key=lambda word: (-len(word), word))
 
+    def pattern(key: str) -> list[str]:
+        """Return the patterns of all languages, which must be regular expressions."""
+        for table in of_languages.values():
+            for one in table.words(key, ""):
+                try:
+                    re.compile(one)
+                except re.error as error:
+                    raise table.error(key, f"expected regular expressions: {error}") from None
+        return every(key)
+
     phrases = "|".join(
-        re.escape(phrase.strip()).replace(r"\ ", r"\s+")
-        for table in data.values()
-        for phrase in table.get("phrases", "").split(";")
-        if phrase.strip()
+        re.escape(phrase).replace(r"\ ", r"\s+")
+        for table in of_languages.values()
+        for phrase in table.groups("phrases", "")
+        if phrase
     )
-    patterns = [*every("patterns"), rf"(?<!\w)(?i:{phrases})(?!\w)"]
-    return WordLists(
+    patterns = [*pattern("patterns"), rf"(?<!\w)(?i:{phrases})(?!\w)"]
+    found = WordLists(
         languages=languages,
         denying=frozenset(chain.from_iterable(language.denying for language in languages)),
         counting=frozenset(chain.from_iterable(language.counting for language in languages)),
@@ -234,15 +256,22 @@ def word_lists() -> WordLists:
             rf"{_any(every('unattached'))}|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
             rf"|(?<!^)(?P<ending>{_any(every('attached_endings'))})"
         ),
-        units=re.compile(rf"[\d{_NUMERALS}][ \u00a0\u3000]?(?P<unit>{_any(every('units'))})"),
+        leading=re.compile(
+            rf"{_any([*every('no_denials'), *every('unattached')])}"
+            rf"|(?P<denial>{_any(every('leading_denials'))}){_BEFORE_DENIED}"
+        ),
+        units=re.compile(rf"[\d{numerals}][ \u00a0\u3000]?(?P<unit>{_any(every('units'))})"),
         told_apart_by_case=frozenset(map(frozenset[str], zip(pairs[::2], pairs[1::2], strict=True))),
-        notes=frozenset(" ".join(note.split()) for note in notes.split(";")),
+        notes=frozenset(" ".join(note.split()) for note in notes),
     )
+    for table in (case, of_editors, signs, *of_languages.values(), tables):
+        table.close()
+    return found
 
 
-def _language(name: str, table: dict[str, Any]) -> Language:
+def _language(name: str, table: Table) -> Language:
     def words(*keys: str) -> frozenset[str]:
-        return frozenset(chain.from_iterable(_words(table.get(key, "")) for key in keys))
+        return frozenset(chain.from_iterable(_words(table.text(key, "")) for key in keys))
 
     return Language(
         name=name,
@@ -257,8 +286,8 @@ def _language(name: str, table: dict[str, Any]) -> Language:
         pronouns=words("pronouns"),
         articles=words("articles"),
         particles=words("particles"),
-        endings=tuple(frozenset(map(str.strip, group.split("|"))) for group in table.get("endings", "").split(";")),
-        forms=tuple(frozenset(_words(group)) for group in table.get("forms", "").split(";")),
+        endings=tuple(frozenset(map(str.strip, group.split("|"))) for group in table.groups("endings", "")),
+        forms=tuple(frozenset(_words(group)) for group in table.groups("forms", "")),
     )
 
 

@@ -1,27 +1,28 @@
-"""Request of a `retrieve_hybrid` job: its corpora, query texts, vectors and legs."""
+"""Queries of a `retrieve_hybrid` job: its corpora, query texts, vectors and legs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.postgres.fulltext import Matching
-from worker.adapters.postgres.search import Nearest
-from worker.contract import SCHEMA_VERSION, HybridSearch
+from worker.contract.base import SCHEMA_VERSION
+from worker.contract.jobs import HybridSearch
+from worker.core import degraded
 from worker.errors import InvalidJob, SettingsError
 from worker.jobs.answer import filter_set
-from worker.jobs.parallel_search import Leg
+from worker.jobs.search import LegRequest, SearchTarget
+from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.adapters.postgres.search import Corpus, Search
-    from worker.contract import RetrieveHybrid
+    from worker.adapters.postgres.search import Corpus
+    from worker.contract.jobs import RetrieveHybrid
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
     from worker.errors import RetrievalError
     from worker.jobs.corpora import Corpora
-    from worker.model import FilterSet
+    from worker.model import FilterSet, Principal
     from worker.settings import HybridSettings
 
 DEFAULT_EXTRA = 2
@@ -29,12 +30,34 @@ DEFAULT_EXTRA = 2
 
 @dataclass(frozen=True, slots=True)
 class CorpusQuery:
-    """Query of one corpus of a job."""
+    """Query of one corpus of a job: what the job wants, and what each leg searches."""
 
-    corpus: Corpus
     wanted: HybridSearch
-    filters: FilterSet
-    extra: int
+    target: SearchTarget
+
+    @property
+    def name(self) -> str:
+        """Name of the corpus."""
+        return self.target.corpus.name
+
+
+@dataclass(frozen=True, slots=True)
+class HybridRequest:
+    """Validated job with its caller.
+
+    Attributes:
+        job: the job.
+        fusion: the method that combines its legs.
+        corpora: its query of each corpus.
+        vector: the embedding that the job brings; None: the worker embeds the query.
+        caller: the caller.
+    """
+
+    job: RetrieveHybrid
+    fusion: str
+    corpora: Sequence[CorpusQuery]
+    vector: Vector | None
+    caller: Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,7 @@ class QueryWording:
         keywords: keywords of the context.
         models: models used so far, with names and versions.
         budget: time left for the legs.
-        error: why the extraction of keywords failed.
+        error: error of the extraction of keywords, if it failed.
     """
 
     text: str
@@ -60,11 +83,11 @@ class QueryWording:
         """Query text of the contextual leg; None without one."""
         return " ".join([self.text, *self.keywords]) if self.keywords else None
 
-    def header(self) -> dict[str, Any]:
-        """Return the answer's fields about the query."""
+    def header(self, failed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer's fields about the query, given the failed legs."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "degraded": [],
+            "degraded": degraded.ordered(failed),
             "transformed_query": self.text,
             "context_keywords": list(self.keywords),
         }
@@ -75,21 +98,25 @@ class Queries:
     """Vectors of a query.
 
     Attributes:
-        text: the transformed query.
         primary: vector of the query.
         contextual: vector of query and keywords; None without a contextual leg.
         models: models used, with names and versions.
-        contextual_error: why the contextual leg failed.
+        contextual_error: error of the contextual leg, if it failed.
     """
 
-    text: str
     primary: Vector
     contextual: Vector | None
     models: Mapping[str, str]
     contextual_error: RetrievalError | None = None
 
+    @property
+    def searched(self) -> bytes:
+        """All vectors as little-endian float32."""
+        vectors = [self.primary] if self.contextual is None else [self.primary, self.contextual]
+        return b"".join(vector.astype("<f4").tobytes() for vector in vectors)
 
-def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[CorpusQuery]:
+
+def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[CorpusQuery]:
     """Return a job's query of each corpus; by the settings if the job names no searches.
 
     Raises:
@@ -99,16 +126,17 @@ def asks_of(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> 
     wanted = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
     if not wanted:
         raise InvalidJob("expected this field: the settings name no searches", "searches")
-    asks = []
+    queries = []
     for i, search in enumerate(wanted):
         if not job.searches and corpora.find(search.corpus) is None:
             raise SettingsError(
                 f"hybrid.searches: there is no corpus {search.corpus}: name yours there, or in the job's searches"
             )
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
+        filters = _filters(corpus, search, f"searches[{i}]")
         extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
-        asks.append(CorpusQuery(corpus, search, _filters(corpus, search, f"searches[{i}]"), extra))
-    return asks
+        queries.append(CorpusQuery(search, SearchTarget(corpus, filters, search.clamped_top_k, extra)))
+    return queries
 
 
 def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
@@ -121,41 +149,31 @@ def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
     return filters
 
 
-def leg_of(name: str, job: RetrieveHybrid, asks: Sequence[CorpusQuery], queries: Queries) -> Leg | None:
-    """Return a leg over every corpus; None if it has no query."""
-    bring_vectors = job.diversity is not None
-    searches: list[Search]
-    if name == "sparse":
-        searches = [
-            Matching(ask.corpus, queries.text, queries.primary, _fetch(ask), ask.filters, vectors=bring_vectors)
-            for ask in asks
-        ]
-        return Leg(name, searches)
-    query = queries.primary if name == "primary" else queries.contextual
-    if query is None:
-        return None
-    # The primary fetches more: under fusion by similarity this replaces a weight.
-    searches = [
-        Nearest(
-            ask.corpus,
-            query,
-            _fetch(ask) if name == "primary" else ask.wanted.clamped_top_k,
-            ask.filters,
-            vectors=bring_vectors,
+def leg_requests(job: RetrieveHybrid, text: str, queries: Queries) -> list[LegRequest]:
+    """Return the legs that have a query, in order of precedence."""
+    vectors = {"primary": queries.primary, "contextual": queries.contextual, "sparse": queries.primary}
+    return [
+        LegRequest(
+            name,
+            "sparse" if name == "sparse" else "dense",
+            text,
+            vector,
+            without=degraded.CONTEXTUAL if name == "contextual" else "",
         )
-        for ask in asks
+        for name in LEGS
+        if name in job.legs and (vector := vectors[name]) is not None
     ]
-    return Leg(name, searches, optional=name == "contextual")
 
 
-def _fetch(ask: CorpusQuery) -> int:
-    return ask.wanted.clamped_top_k + ask.extra
-
-
-def deciding(job: RetrieveHybrid, wording: QueryWording) -> dict[str, Any]:
-    """Return the parts of a job that can change its result, without the caller.
+def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
+    """Return the parts of a request that can change its result, without the caller.
 
     The context, an editor's state, changes with every keystroke; only its keywords can change the result.
     """
     others = {"principal", "principal_token", "run", "query", "context", "transform"}
-    return {**job.model_dump(mode="json", exclude=others), "words": wording.text, "keywords": list(wording.keywords)}
+    return {
+        **request.job.model_dump(mode="json", exclude=others),
+        "fusion": request.fusion,
+        "words": wording.text,
+        "keywords": list(wording.keywords),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -13,10 +13,10 @@ from worker.core.pins.canonical import canonical_sha256
 from worker.core.prompting import prompts
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.answer import filter_set
-from worker.jobs.pipeline.keeping import answer_trace, with_texts, without_snippet, without_texts
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
-from worker.jobs.pipeline.reusing import TASK
+from worker.jobs.pipeline.source_cache import TASK
+from worker.jobs.pipeline.stored_packages import answer_trace, with_texts, without_snippet, without_texts
 from worker.jobs.pipeline.synthesis import Chain
 from worker.jobs.pipeline.types import (
     ContextPackage,
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.sessions import Sessions
-    from worker.contract import RunName, RunPipeline, RunRef
+    from worker.contract.jobs import RunPipeline, RunRef
+    from worker.contract.run_jobs import RunName
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.pipeline.execution import Answerer
-    from worker.jobs.pipeline.keeping import AnswerTrace
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
     from worker.jobs.pipeline.stages import Report
+    from worker.jobs.pipeline.stored_packages import AnswerTrace
     from worker.jobs.recording import Recording
     from worker.jobs.run_files import RunFiles
     from worker.model import Principal
 
 
 class PipelineJobs:
-    """Answers `run_pipeline` jobs.
+    """Handler of `run_pipeline` jobs.
 
     Args:
         pipeline: the stages.
@@ -87,69 +88,52 @@ class PipelineJobs:
             return self._resume(job, context)
         request = request_of(job)
         self._check_model(request)
-        asker = self._asker(request, context)
-        turn = _Turn.of(job, request, asker, context.task_id)
-
+        caller = self._caller(request, context)
+        turn = _Turn.of(job, request, caller, context)
         run = job.run
         if run is None:
-            return as_answer(self._respond(job, request, asker, turn, context))
+            return as_answer(self._respond(turn))
         if self._pipeline.mode(request).sections:
-            run_path(run)  # a wrong id fails before anything is done
+            run_path(run)  # a wrong id fails before any other step
 
         def make() -> RecordedAnswer:
-            response = self._respond(job, request, asker, turn, context)
-            return _as_made(response, then=lambda: self._keep_lyrics(run, response, asker))
+            response = self._respond(turn)
+            return _as_made(response, then=lambda: self._keep_lyrics(run, response, caller))
 
         def replay(record: Record) -> dict[str, Any]:
-            return self._from_record(record, run, asker)
+            return self._from_record(record, run, caller)
 
-        return self._recording.answer(TASK, job, asker, make, replay)
+        return self._recording.answer(TASK, job, caller, make, replay)
 
-    def told(self, run: RunName, asker: Principal) -> list[AnswerTrace]:
+    def told(self, run: RunName, caller: Principal) -> list[AnswerTrace]:
         """Return the traces of the answers recorded under a run, step by step, without reading any source.
 
         Raises:
             InvalidJob: the caller has no such run, or it holds none of this task.
         """
-        return [answer_trace(record) for record in self._recording.records(asker, run, TASK)]
+        return [answer_trace(record) for record in self._recording.records(caller, run, TASK)]
 
     def _check_model(self, request: QueryRequest) -> None:
         if request.require_model and not self._pipeline.executor.has_model:
             raise InvalidJob("expected false: the settings name no language model", "require_model")
 
-    def _asker(self, request: QueryRequest, context: JobContext) -> Principal:
-        mode, _, _ = self._pipeline.builder.resolve(request)
-        searches = self._pipeline.builder.searches(request, mode)
+    def _caller(self, request: QueryRequest, context: JobContext) -> Principal:
+        searches = self._pipeline.builder.plan(request).searches
         corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
-        return self._corpora.asker_of_all(corpora, context)
+        return self._corpora.caller_of_all(corpora, context)
 
-    def _respond(
-        self, job: RunPipeline, request: QueryRequest, asker: Principal, turn: _Turn, context: JobContext
-    ) -> QueryResponse:
-        chain = self._chain(request, asker, turn)
-        report = context.report
+    def _respond(self, turn: _Turn) -> QueryResponse:
+        chain = self._chain(turn)
         # A recorded answer is made from Postgres, not from the cache.
-        package = self._pipeline.build_sources(request, asker, report, reuse=job.run is None)
-        package = dataclasses.replace(
-            package,
-            # Without an owner, no caller could continue from it.
-            conversation_id=turn.conversation_id if asker.owner else None,
-            package_id=turn.package_id if asker.owner else None,
-        )
-        return self._go_on(job, package, BUILD, chain, asker, turn, report)
+        reuse = turn.job.run is None
+        package = self._pipeline.build_sources(turn.request, turn.caller, turn.report, reuse=reuse)
+        if turn.caller.owner:  # without an owner, no caller could continue from it
+            package = dataclasses.replace(package, conversation_id=turn.conversation_id, package_id=turn.package_id)
+        return self._continue(turn, package, BUILD, chain)
 
-    def _go_on(
-        self,
-        job: RunPipeline,
-        package: ContextPackage,
-        done: str,
-        chain: Chain,
-        asker: Principal,
-        turn: _Turn,
-        report: Report,
-    ) -> QueryResponse:
-        """Run the stages after ``done``, up to where the job stops."""
-        last = job.stop_after or EXECUTE
+    def _continue(self, turn: _Turn, package: ContextPackage, done: str, chain: Chain) -> QueryResponse:
+        """Run the stages after ``done``, up to the last one that the job requests."""
+        last = turn.job.stop_after or EXECUTE
         found = package.candidates or package.remote_sources
         response, answerer = QueryResponse("ok" if found else "empty", package=package), None
         if ALL_STAGES.index(last) >= 1:
@@ -158,26 +142,23 @@ class PipelineJobs:
             response = dataclasses.replace(response, package=package)
             done = SYNTHESIZE
         if last == EXECUTE:
-            report(EXECUTE, 1, 1)
-            response, answerer = self._pipeline.execute(package, asker.owner, chain.history)
-            response = dataclasses.replace(
-                response,
-                conversation_id=package.conversation_id,
-                response_id=turn.response_id if asker.owner else None,
-            )
+            turn.report(EXECUTE, 1, 1)
+            response, answerer = self._pipeline.execute(package, turn.caller.owner, chain.history)
+            response_id = turn.response_id if turn.caller.owner else None
+            response = dataclasses.replace(response, conversation_id=package.conversation_id, response_id=response_id)
             done = EXECUTE
-        self._keep(response, done, asker, turn, answerer)
+        self._keep(turn, response, done, answerer)
         return response
 
     # --- stored data ----------------------------------------------------------------------------
 
-    def _chain(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Chain:
+    def _chain(self, turn: _Turn) -> Chain:
         """Return the chain that this turn continues."""
-        now = self._pipeline.setting(request, claims_digest(asker).hex())
+        request = turn.request
+        now = self._pipeline.setting(request, claims_digest(turn.caller).hex())
         if request.prior_response_id is None:
-            history = self._history(request, asker, turn)
-            return Chain(now, history=history)
-        owner = _owner(asker, "prior_response_id")
+            return Chain(now, history=self._history(turn))
+        owner = _owner(turn.caller, "prior_response_id")
         previous = self._sessions.response(owner, request.prior_response_id)
         if previous is None:
             raise InvalidJob("no such response", "prior_response_id")
@@ -189,17 +170,20 @@ class PipelineJobs:
             now,
             prompts.Turn(was, previous.starting_prompt),
             previous.provider_response_id,
-            self._history(request, asker, turn),
+            self._history(turn),
         )
 
-    def _history(self, request: QueryRequest, asker: Principal, turn: _Turn) -> Sequence[Turn]:
+    def _history(self, turn: _Turn) -> Sequence[Turn]:
         """Return the earlier turns: the caller's, else the stored ones."""
-        if request.conversation_history or request.chat_mode == "single" or not asker.owner:
+        request, caller = turn.request, turn.caller
+        if request.conversation_history or request.chat_mode == "single" or not caller.owner:
             return request.conversation_history
-        mode, _, _ = self._pipeline.builder.resolve(request)
-        kept = self._sessions.turns(asker.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
+        mode = self._pipeline.mode(request)
+        kept = (
+            self._sessions.turns(caller.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
+        )
         # Answers to other claims may contain what these claims may not see.
-        claims = claims_digest(asker)
+        claims = claims_digest(caller)
         return [
             said
             for one in kept
@@ -207,17 +191,15 @@ class PipelineJobs:
             for said in (Turn("user", one.question), Turn("assistant", one.answer or ""))
         ]
 
-    def _keep(
-        self, response: QueryResponse, stage: str, asker: Principal, turn: _Turn, answerer: Answerer | None
-    ) -> None:
+    def _keep(self, turn: _Turn, response: QueryResponse, stage: str, answerer: Answerer | None) -> None:
         """Store the package and the answer, so that a later job can continue from them; nothing without an owner."""
         package = response.package
         if package.package_id is None:
             return
-        claims = claims_digest(asker)
+        owner, claims = turn.caller.owner, claims_digest(turn.caller)
         kept = StoredPackage(package.package_id, stage, without_texts(package), claims)
         if answerer is None:
-            self._sessions.keep(asker.owner, kept)
+            self._sessions.keep(owner, kept)
             return
         said = Response(
             response_id=turn.response_id,
@@ -232,21 +214,21 @@ class PipelineJobs:
             answer=response.answer,
             package_id=package.package_id,
         )
-        self._sessions.keep(asker.owner, kept, said)
+        self._sessions.keep(owner, kept, said)
 
     def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Continue with a stored package: only the owner's own, and with current permissions."""
-        asker = context.caller
-        owner = _owner(asker, "resume") if asker is not None else ""
+        caller = context.caller
+        owner = _owner(caller, "resume") if caller is not None else ""
         stored = self._sessions.package(owner, job.resume or "") if owner else None
-        if asker is None or stored is None:
+        if caller is None or stored is None:
             raise InvalidJob("no such package", "resume")
         if stored.stage == EXECUTE:
-            raise InvalidJob("this package has been answered: ask anew", "resume")
+            raise InvalidJob("this package has been answered: send a new question", "resume")
         if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
             raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
-        package, whole = with_texts(stored.content, self._corpora, asker)
-        if stored.claims_sha256 != claims_digest(asker):
+        package, whole = with_texts(stored.content, self._corpora, caller)
+        if stored.claims_sha256 != claims_digest(caller):
             # Answers to other claims may contain what these claims may not see.
             request = dataclasses.replace(package.request, conversation_history=())
             package = dataclasses.replace(package, request=request)
@@ -254,27 +236,26 @@ class PipelineJobs:
             package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
         self._check_model(package.request)
         if not whole:
-            changed = "resume: sources that changed or can't be seen any more are left out"
+            changed = "resume: sources that changed or are no longer visible are left out"
             trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
             package = dataclasses.replace(package, trace=trace)
-        turn = _Turn.of(job, package.request, asker, context.task_id)
+        turn = _Turn.of(job, package.request, caller, context)
         turn.conversation_id = package.conversation_id or turn.conversation_id
-        chain = self._chain(package.request, asker, turn)
+        chain = self._chain(turn)
         # Stored under a new id: the resumed package stays unchanged.
         package = dataclasses.replace(package, package_id=turn.package_id)
-        report = context.report
-        return as_answer(self._go_on(job, package, stored.stage, chain, asker, turn, report))
+        return as_answer(self._continue(turn, package, stored.stage, chain))
 
     # --- a record -------------------------------------------------------------------------------
 
-    def _from_record(self, record: Record, run: RunRef, asker: Principal) -> dict[str, Any]:
+    def _from_record(self, record: Record, run: RunRef, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; withheld if a source changed or is not visible."""
         kept = record.answer
-        package, whole = with_texts(kept["package"], self._corpora, asker)
+        package, whole = with_texts(kept["package"], self._corpora, caller)
         response = from_json(QueryResponse, orjson.dumps(kept["response"]))
         # If it continues earlier turns, it may contain answers to other claims.
         goes_on = package.previous is not None or bool(package.request.conversation_history)
-        if not whole or (goes_on and record.claims_sha256 != claims_digest(asker)):
+        if not whole or (goes_on and record.claims_sha256 != claims_digest(caller)):
             # The answer may contain text that this caller may no longer read.
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
@@ -287,28 +268,32 @@ class PipelineJobs:
             package = dataclasses.replace(package, context_block=None)
         response = dataclasses.replace(response, package=package)
         # Repeated: the worker that recorded it may have died before it stored the file.
-        self._keep_lyrics(run, response, asker)
+        self._keep_lyrics(run, response, caller)
         return as_answer(response)
 
-    def _keep_lyrics(self, run: RunRef, response: QueryResponse, asker: Principal) -> None:
+    def _keep_lyrics(self, run: RunRef, response: QueryResponse, caller: Principal) -> None:
         """Store an answer with sections beside its run's citations."""
         if response.answer is not None and self._pipeline.mode(response.package.request).sections:
-            self._files.keep(asker.owner, run, lyrics_name(run.step), lyrics_json(response))
+            self._files.keep(caller.owner, run, lyrics_name(run.step), lyrics_json(response))
 
 
 @dataclasses.dataclass
 class _Turn:
-    """Ids of the objects that this turn creates: the same if the same message is redelivered."""
+    """Turn of a conversation: a job, its caller, and ids of what it creates, the same if the message is redelivered."""
 
+    job: RunPipeline
+    request: QueryRequest
+    caller: Principal
+    report: Report
     conversation_id: str
     response_id: str
     package_id: str
 
     @classmethod
-    def of(cls, job: RunPipeline, request: QueryRequest, asker: Principal, task_id: str) -> _Turn:
-        seed = [asker.owner, request.prior_response_id, job_digest(job).hex(), task_id]
-        digest = canonical_sha256(seed)
-        return cls(request.conversation_id or f"conv_{digest[:24]}", f"resp_{digest[:24]}", f"pkg_{digest[24:48]}")
+    def of(cls, job: RunPipeline, request: QueryRequest, caller: Principal, context: JobContext) -> _Turn:
+        digest = canonical_sha256([caller.owner, request.prior_response_id, job_digest(job).hex(), context.task_id])
+        ids = request.conversation_id or f"conv_{digest[:24]}", f"resp_{digest[:24]}", f"pkg_{digest[24:48]}"
+        return cls(job, request, caller, context.report, *ids)
 
 
 _AS_GIVEN = (
@@ -335,12 +320,12 @@ def request_of(job: RunPipeline) -> QueryRequest:
     )
 
 
-def _owner(asker: Principal, field: str) -> str:
-    if not asker.owner:
+def _owner(caller: Principal, field: str) -> str:
+    if not caller.owner:
         raise NotAuthorised(
             f"{field}: only a caller with the owner claim of the settings has conversations and packages"
         )
-    return asker.owner
+    return caller.owner
 
 
 def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswer:
@@ -354,18 +339,25 @@ def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswe
         "package": without_texts(package),
         "block_sha256": _digest(package.context_block),
     }
-    pins = pins_of([(candidate.corpus, candidate) for candidate in package.candidates])
-    return RecordedAnswer(as_answer(response), header, pins, dict(package.trace.models), then=then)
+    return RecordedAnswer(
+        as_answer(response), header, pins_of(package.candidates), dict(package.trace.models), then=then
+    )
 
 
 def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
 
 
-def handler(engine: Any) -> Handler:
+class _Engine(Protocol):
+    """The part of `worker.jobs.engine.Engine` that has the handler."""
+
+    @property
+    def pipeline_jobs(self) -> PipelineJobs: ...
+
+
+def handler(engine: _Engine) -> Handler:
     """Return the handler of `run_pipeline`."""
-    answer: Handler = engine.pipeline_jobs.answer
-    return answer
+    return engine.pipeline_jobs.answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -1,0 +1,62 @@
+"""Plan of a request's search: what its mode, its profile and the settings decide."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from worker.errors import InvalidJob, SettingsError
+from worker.jobs.pipeline.types import CorpusSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.jobs.pipeline.types import QueryRequest
+    from worker.settings import ModeSettings, ProfileSettings, Settings
+
+MAX_K = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """Request with its search parameters.
+
+    Attributes:
+        request: the request.
+        mode: its mode.
+        profile_name: name of its profile.
+        profile: its profile.
+        searches: the corpora, in order of precedence; their own filters override the request's.
+        k: number of sources.
+    """
+
+    request: QueryRequest
+    mode: ModeSettings
+    profile_name: str
+    profile: ProfileSettings
+    searches: Sequence[CorpusSearch]
+    k: int
+
+
+def plan_of(request: QueryRequest, settings: Settings) -> SearchPlan:
+    """Return the plan of a request.
+
+    Raises:
+        InvalidJob: the settings have no such mode or profile.
+        SettingsError: the settings have no mode at all.
+    """
+    mode = settings.modes.get(request.mode)
+    if mode is None and not settings.modes:
+        raise SettingsError(
+            "this worker has no modes, so it answers no run_pipeline: the shipped ones are for other corpora. "
+            "Name yours in [modes.NAME] of the settings (docs/pipeline.md)"
+        )
+    if mode is None:
+        raise InvalidJob(f"expected one of {', '.join(settings.modes)}", "mode")
+    name = mode.profile if request.profile is None else request.profile
+    if name not in settings.profiles:
+        raise InvalidJob(f"expected one of {', '.join(settings.profiles)}", "profile")
+    searches = request.searches or [CorpusSearch(corpus, top_k) for corpus, top_k in mode.corpora.items()]
+    filtered = [one if one.filters.given else dataclasses.replace(one, filters=request.filters) for one in searches]
+    k = mode.k if request.k is None else max(1, min(request.k, MAX_K))
+    return SearchPlan(request, mode, name, settings.profiles[name], filtered, k)

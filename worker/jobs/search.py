@@ -1,0 +1,104 @@
+"""Search: legs over several corpora in parallel, as ranked lists to be fused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.search import Nearest
+from worker.core.ranking.fusion import RankedLeg
+from worker.jobs.parallel_search import Leg
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.adapters.postgres.search import Corpus, Found, Search
+    from worker.core.ranking.vectors import Vector
+    from worker.jobs.parallel_search import LegFound, ParallelSearch
+    from worker.model import FilterSet, Principal
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTarget:
+    """Corpus to search.
+
+    Attributes:
+        corpus: the corpus.
+        filters: filters of every leg.
+        fetch: number of candidates that each leg fetches.
+        extra: number that a required leg fetches in addition: under fusion by similarity this replaces a weight.
+    """
+
+    corpus: Corpus
+    filters: FilterSet
+    fetch: int
+    extra: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LegRequest:
+    """Leg to run over every corpus.
+
+    Attributes:
+        name: its name in scores and traces.
+        kind: ``dense`` or ``sparse``.
+        text: query of a sparse leg.
+        vector: query of a dense leg; a sparse leg computes similarities to it.
+        weight: its weight in a weighted fusion, unless the job names weights.
+        without: degradation code if it fails; "" for a required leg.
+    """
+
+    name: str
+    kind: str
+    text: str
+    vector: Vector
+    weight: float = 1.0
+    without: str = ""
+
+
+def search_legs(
+    runner: ParallelSearch,
+    caller: Principal,
+    targets: Sequence[SearchTarget],
+    requests: Sequence[LegRequest],
+    deadline_seconds: float,
+    *,
+    vectors: bool,
+) -> list[LegFound]:
+    """Run legs over corpora.
+
+    Args:
+        runner: runs the legs in parallel.
+        caller: the caller.
+        targets: the corpora, in order of precedence.
+        requests: the legs, in order of precedence.
+        deadline_seconds: deadline of all legs.
+        vectors: whether to fetch the chunks' embeddings, too.
+
+    Raises:
+        RetrievalError: a required leg failed.
+    """
+    legs = [
+        Leg(one.name, [_search(one, target, vectors) for target in targets], optional=bool(one.without))
+        for one in requests
+    ]
+    return runner.run(caller, legs, deadline_seconds)
+
+
+def ranked_legs(found: Sequence[LegFound], targets: Sequence[int]) -> list[RankedLeg]:
+    """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
+    return [_ranked(leg.name, leg.found[i]) for leg in found if leg.found is not None for i in targets]
+
+
+def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
+    fetch = target.fetch if request.without else target.fetch + target.extra
+    if request.kind == "sparse":
+        return Matching(target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors)
+    return Nearest(target.corpus, request.vector, fetch, target.filters, vectors=vectors)
+
+
+def _ranked(name: str, found: Found) -> RankedLeg:
+    if found.scores is None:
+        return RankedLeg.dense(name, found.candidates)
+    return RankedLeg(name, tuple(found.candidates), tuple(found.scores))

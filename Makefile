@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs demo up test test-rest test-all test-fast guards lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-all test-fast guards mutants lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -13,10 +14,13 @@ help:  ## what there is
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found %d.%d: make demo PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,monitoring,llm,tokenizer,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
+	  -e '.[embedded,monitoring,llm,tokenizer,dev]'
 	@touch $@
 
 install: $(INSTALLED)  ## make the environment (.venv)
+
+install-docs: $(DOCS_INSTALLED)  ## and what `make docs` needs
 
 demo: $(INSTALLED)  ## the whole way of a job on this machine, as two callers; leaves nothing running
 	@$(BIN)/retrieval-worker demo
@@ -24,36 +28,45 @@ demo: $(INSTALLED)  ## the whole way of a job on this machine, as two callers; l
 up: $(INSTALLED)  ## keep Postgres, Redis, a worker and Flower running until Ctrl-C
 	@$(BIN)/retrieval-worker up
 
-# Each process has servers of its own. The slowest files come first, in the order of their names.
-TEST_PROCESSES ?= logical
-
-PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Each process has servers of its own. The slowest files come first, in the order of their names. What `make test` leaves
+# out waits more than it computes (for workers, servers, time limits): it gets a process more than there are cores.
+PYTEST = $(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),$(1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(INSTALLED)  ## what to run after a change, real Postgres, Redis and workers included; TEST_PROCESSES=1
-	$(PYTEST) -m 'not full'
+	$(call PYTEST,logical) -m 'not full' --hypothesis-profile quick
 
-test-rest: $(INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, containers
-	$(PYTEST) -m full
+test-rest: $(INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, containers, examples
+	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m 'full or hypothesis'
 
 test-all: test test-rest  ## everything, in an hour or so
 
 test-fast: $(INSTALLED)  ## what needs no servers
 	$(BIN)/python -m pytest tests/unit
 
-guards: $(INSTALLED)  ## take each guard out in turn, in a copy: at least one test must fail
+guards: $(INSTALLED)  ## remove each guard of rights, loss and secrets in turn, in a copy: at least one test must fail
 	$(BIN)/python -m tests.guards
+
+MUTANTS ?=
+
+mutants: $(INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/mutmut run $(MUTANTS)
+	$(BIN)/mutmut results
 
 test-containers: $(INSTALLED)  ## docker-compose.yml for real; starts a Docker engine if none answers (root on Debian)
 	tests/containers/engine.sh $(BIN)/python -m pytest tests/containers
 
-lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract is as the types say
+lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract matches the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/retrieval-worker contract --check
 
-docs: $(INSTALLED)  ## the documentation as a site, in build/docs; a warning is an error
+$(DOCS_INSTALLED): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS_INSTALLED)  ## the documentation as a site, in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q -d build/doctrees docs build/docs
 
 format: $(INSTALLED)  ## let ruff format and mend
@@ -112,4 +125,4 @@ fuzz: $(INSTALLED)  ## 1,000,000 messages grown from hard shapes, each within 50
 	$(BIN)/python -m chaos fuzz --messages 20000
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) benchmarks/.peers benchmarks/.data .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) benchmarks/.peers benchmarks/.data .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist mutants

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import signal
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import psycopg
 import pytest
 import redis
-from tests.lanes import is_full
+from tests import prebuilt
+from tests.integration.provider import Provider, running
+from tests.lanes import has_quick_tests, is_full
 
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import devstack
@@ -21,17 +25,23 @@ from worker.settings import Settings, from_values, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # The same examples in each run: a suite that fails by chance tells nobody what broke; random ones are for `make fuzz`.
-# No deadline: the machine is shared. The number of examples keeps the unit tests under ten seconds.
+# No deadline: the machine is shared. `make test` takes the first profile, all else the second.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=30, derandomize=True)
 hypothesis.settings.load_profile("repeatable")
 
+SAMPLE = "sample_template"
 _numbers = itertools.count(1)
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the processes of this run a folder to share."""
+    prebuilt.share_folder(config)
 
 
 def pytest_report_header() -> list[str]:
@@ -41,19 +51,39 @@ def pytest_report_header() -> list[str]:
     return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := devstack.lacks(tls=tls)))]
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which the quick lane runs nothing: each process of the tests would import all of them."""
+    if config.option.markexpr != "not full" or collection_path.suffix != ".py":
+        return None
+    return True if not has_quick_tests(str(collection_path.relative_to(config.rootpath))) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what only `make test-all` runs."""
+    """Mark the tests of the full lane."""
     for item in items:
         if is_full(item.nodeid):
             item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
-    """PostgreSQL 18 and Redis for this test session."""
-    del tmp_path_factory  # pytest's folders are closed to the account that Postgres runs as
-    with devstack.stack() as running:
-        yield running
+def servers() -> Iterator[devstack.Stack]:
+    """PostgreSQL 18 and Redis for this test session; Postgres has the database `SAMPLE`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
+        prebuilt.postgres(Path(folder) / "postgres", SAMPLE, fill_sample) as server,
+        devstack.redis_server(Path(folder) / "redis") as broker,
+    ):
+        yield devstack.Stack(Path(folder), server, broker)
+
+
+def fill_sample(server: devstack.Postgres) -> None:
+    """Make a database with the schema and the sample corpora."""
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {SAMPLE}")
+    with psycopg.connect(server.dsn(SAMPLE), autocommit=True) as connection:
+        migrate(connection)
+        for file in SAMPLES.values():
+            load(connection, read(file), LexicalEmbedder())
 
 
 @pytest.fixture(scope="session")
@@ -65,14 +95,8 @@ def stack(servers: devstack.Stack) -> devstack.Stack:
 @pytest.fixture(scope="session")
 def sample_template(servers: devstack.Stack) -> str:
     """Name of a database with the schema and the sample corpora, to be cloned."""
-    name = "sample_template"
-    with psycopg.connect(servers.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(servers.postgres.dsn(name), autocommit=True) as connection:
-        migrate(connection)
-        for file in SAMPLES.values():
-            load(connection, read(file), LexicalEmbedder())
-    return name
+    del servers  # which have it
+    return SAMPLE
 
 
 @pytest.fixture
@@ -80,7 +104,8 @@ def database(stack: devstack.Stack, sample_template: str) -> Iterator[str]:
     """Name of a fresh database with the schema and the sample corpora."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template}")
+        # Copied as files: through the log, as is usual, takes half as long again, and so does the removal.
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template} STRATEGY file_copy")
         yield name
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -140,6 +165,13 @@ def worker_environment(stack: devstack.Stack, database: str) -> Callable[..., di
         return {**environment, "DATABASE_CONNECTION_STRING": stack.postgres.dsn(database, "retrieval_worker")}
 
     return make
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A provider of models on loopback, whose answers a test chooses."""
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

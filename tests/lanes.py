@@ -1,15 +1,18 @@
-"""What `make test` runs, and what it leaves to `make test-all`.
+"""The lanes: `make test` runs the quick one, `make test-rest` the full one, `make test-all` both.
 
-`make test` is for whoever changes something: all that needs no servers, the worker's parts on PostgreSQL 18 and Redis,
-and a worker of each kind. The rest takes servers of its own, many rows, many starts of workers, or faults.
+The quick lane is for each change: all that needs no servers, the worker's parts on PostgreSQL 18 and Redis, a worker of
+each kind. The full lane has what takes servers of its own, many rows, many starts of workers, or faults; and it runs
+the property tests of the quick lane again, with more examples.
 """
 
 from __future__ import annotations
 
-# Files and folders below `tests`; all others are quick.
+# Of the full lane: files, folders and tests below `tests`, by the beginnings of their names. All others are quick.
 FULL = (
     "acceptance",
+    "acceptance/test_readme.py::test_those_of_the_client_type_check",
     "containers",
+    "integration/test_access_control.py::test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection[3000]",
     "integration/test_chaos_fuzz.py",
     "integration/test_chaos_producer.py",
     "integration/test_chaos_proxy.py",
@@ -23,30 +26,46 @@ FULL = (
     "integration/test_plans.py",
     "integration/test_priorities.py",
     "integration/test_probing.py",
+    "integration/test_redis_as_shipped.py::test_a_worker_",
     "integration/test_remote_control_links.py",
     "integration/test_replay_stability.py",
     "integration/test_replay_two_callers.py",
     "integration/test_search_width.py",
-    "integration/test_side_by_side.py",
     "integration/test_standby.py",
     "integration/test_transport_faults.py",
+    "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )
 
-# What of these is quick all the same.
+# Of these, quick all the same.
 QUICK = (
     "acceptance/test_command_line.py::test_the_demo_answers_two_callers_and_leaves_nothing_running",
     "acceptance/test_each_task.py",
     "acceptance/test_readme.py",
+    "unit/test_wrong_invocations.py::test_a_process_says_the_same[no-such-command]",
 )
 
 
 def is_full(nodeid: str) -> bool:
-    """Whether a test is left to `make test-all`.
+    """Return whether a test is of the full lane: of the names above that it begins with, the longest decides.
 
     >>> is_full("tests/acceptance/test_chaos.py::test_it"), is_full("tests/unit/test_errors.py::test_it")
     (True, False)
-    >>> is_full("tests/acceptance/test_readme.py::test_it_type_checks")
+    >>> is_full("tests/acceptance/test_readme.py::test_every_example_can_be_read")
     False
+    >>> is_full("tests/acceptance/test_readme.py::test_those_of_the_client_type_check")
+    True
     """
     name = nodeid.removeprefix("tests/")
-    return name.startswith(FULL) and not name.startswith(QUICK)
+    if not name.startswith(FULL):
+        return False
+    in_full, in_quick = (max((len(one) for one in names if name.startswith(one)), default=0) for names in (FULL, QUICK))
+    return in_full > in_quick
+
+
+def has_quick_tests(file: str) -> bool:
+    """Return whether a file may have tests of the quick lane.
+
+    >>> has_quick_tests("tests/acceptance/test_command_line.py"), has_quick_tests("tests/acceptance/test_chaos.py")
+    (True, False)
+    """
+    return not is_full(file) or any(one.startswith(file.removeprefix("tests/")) for one in QUICK)

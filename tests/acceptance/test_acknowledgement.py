@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import psycopg
 import pytest
 import redis
@@ -22,11 +21,11 @@ from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
+from .jobs import JOB, pool_process
 
 if TYPE_CHECKING:
     import subprocess
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Environment = Callable[..., dict[str, str]]
-
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 
 
 @dataclass
@@ -135,12 +131,6 @@ def locked(place: Place, stack: devstack.Stack) -> Iterator[psycopg.Connection[A
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         yield connection
         connection.rollback()
-
-
-def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
-    """The only pool process of a worker with one."""
-    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 1)
-    return psutil.Process(worker.pid).children()[0]
 
 
 def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
+
+from tests.command_line import command_line
 
 from worker.cli.devstack import celery_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    import pytest
+
 QUESTION = "What causes the 50 Hz hum on channel 18?"
-Run = subprocess.CompletedProcess[str]
 
 
-def typed(environment: dict[str, str]) -> Callable[..., Run]:
-    """Runs commands in an environment."""
-
-    def run(*arguments: str) -> Run:
-        command = [sys.executable, "-m", "worker.cli", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
-        )
-
-    return run
-
-
-def test_a_question_its_record_and_its_trace(broker: Any, worker_environment: Any, worker_log: Path) -> None:
+def test_a_question_its_record_and_its_trace(
+    broker: Any, worker_environment: Any, worker_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An answer with its sources; gone on from; its trace for its owner, and a sentence for everybody else."""
     broker.flushall()
     environment = worker_environment()
-    type_in = typed(environment)
+    type_in = command_line(capsys, environment)
     asked = ("ask", QUESTION, "--as", "alice", "--record", "desk", "r1")
     with celery_worker(environment, worker_log, "--concurrency=1"):
         answer = type_in(*asked)
@@ -77,10 +66,10 @@ def test_a_question_its_record_and_its_trace(broker: Any, worker_environment: An
     assert other.stderr == "retrieval-worker: run: there is no run_pipeline in it, but retrieve_top_k\n"
 
 
-def test_nobody_answers(broker: Any, worker_environment: Any) -> None:
+def test_nobody_answers(broker: Any, worker_environment: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Where no worker serves the queue, waiting ends with one line that asks for it."""
     broker.flushall()
-    done = typed(worker_environment())("ask", QUESTION, "--as", "alice", "--timeout", "0.3")
+    done = command_line(capsys, worker_environment())("ask", QUESTION, "--as", "alice", "--timeout", "0.3")
     assert done.returncode == 69
     assert done.stderr.startswith("retrieval-worker: no answer within 0.3 s in the results at ")
     assert "either no worker serves the queue pipeline, or the workers store results elsewhere" in done.stderr

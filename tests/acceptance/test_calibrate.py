@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from benchmarks.data import Dataset, Index
-from benchmarks.stage import Stage, stage
+from tests.command_line import command_line
 
+from synthetic.loading import Index
+from synthetic.stage import Stage, stage
+from synthetic.vectors import Dataset
 from worker.settings import CONFIG_VARIABLE, config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMAND = [sys.executable, "-m", "worker.cli", "calibrate"]
 QUICK = ("--queries", "20", "--mean", "0.97", "--worst", "0.4", "--steps", "15,100,1000")
@@ -40,16 +44,16 @@ def environment(on: Stage, tmp_path: Path) -> dict[str, str]:
     """Of a worker with a settings file of its own on that database."""
     file = tmp_path / "worker.toml"
     file.write_text((config_folder() / "worker.toml").read_text())
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_WORKER_")}
     dsn = on.settings.database_connection_string.get_secret_value()
     own = {"DATABASE_CONNECTION_STRING": dsn, "CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}
-    return {**inherited, **own, CONFIG_VARIABLE: str(file)}
+    return {**own, CONFIG_VARIABLE: str(file)}
 
 
-def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in an environment."""
+    typed = command_line(capsys, {})
+    return lambda environment, *arguments: typed("calibrate", *arguments, **environment)
 
 
 def said(stdout: str) -> dict[str, Any]:
@@ -57,7 +61,9 @@ def said(stdout: str) -> dict[str, Any]:
     return tomllib.loads(stdout[stdout.index("[calibration") :])["calibration"]["documents"]
 
 
-def test_it_prints_a_table_and_the_setting_and_the_same_again(environment: dict[str, str], tmp_path: Path) -> None:
+def test_it_prints_a_table_and_the_setting_and_the_same_again(
+    run: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
     """Two callers, half and all of the rows: a line for each width that was tried, and a point for each."""
     first, again = (run(environment, *OWNERS, *QUICK) for _ in range(2))
     assert first.returncode == 0, first.stdout + first.stderr
@@ -72,7 +78,7 @@ def test_it_prints_a_table_and_the_setting_and_the_same_again(environment: dict[
     assert not (tmp_path / "calibration.toml").exists()
 
 
-def test_it_writes_what_the_worker_reads(environment: dict[str, str], tmp_path: Path) -> None:
+def test_it_writes_what_the_worker_reads(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     """Beside the settings file; those of other corpora stay."""
     file = tmp_path / "calibration.toml"
     file.write_text(
@@ -87,7 +93,7 @@ def test_it_writes_what_the_worker_reads(environment: dict[str, str], tmp_path: 
     assert "restart" in done.stdout
 
 
-def test_vectors_of_ones_own_are_asked(on: Stage, environment: dict[str, str], tmp_path: Path) -> None:
+def test_vectors_of_ones_own_are_asked(run: Run, on: Stage, environment: dict[str, str], tmp_path: Path) -> None:
     """From NumPy or JSON, the same answer."""
     queries = on.dataset.queries(12)
     array, listed = tmp_path / "queries.npy", tmp_path / "queries.json"
@@ -99,7 +105,9 @@ def test_vectors_of_ones_own_are_asked(on: Stage, environment: dict[str, str], t
     assert first.stdout == other.stdout
 
 
-def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(
+    run: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
     """Exit code 1, who has too little, and what would help."""
     done = run(environment, *OWNERS, "--queries", "30", "--mean", "1", "--worst", "1", "--steps", "15", "--write")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -124,7 +132,7 @@ def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(environment: 
     ],
 )
 def test_a_mistake_is_one_line(
-    environment: dict[str, str], arguments: tuple[str, ...], code: int, sentence: str
+    run: Run, environment: dict[str, str], arguments: tuple[str, ...], code: int, sentence: str
 ) -> None:
     """What is wrong, whose matter it is, and no stack trace."""
     done = run({**environment, "COLUMNS": "300"}, *arguments)
@@ -133,7 +141,7 @@ def test_a_mistake_is_one_line(
     assert "Traceback" not in done.stderr
 
 
-def test_without_a_settings_file_of_ones_own_nothing_is_written(environment: dict[str, str]) -> None:
+def test_without_a_settings_file_of_ones_own_nothing_is_written(run: Run, environment: dict[str, str]) -> None:
     """Said before anything is measured."""
     del environment[CONFIG_VARIABLE]
     done = run(environment, *OWNERS, *QUICK, "--write")
@@ -141,7 +149,7 @@ def test_without_a_settings_file_of_ones_own_nothing_is_written(environment: dic
     assert CONFIG_VARIABLE in done.stderr
 
 
-def test_a_database_that_is_away(environment: dict[str, str]) -> None:
+def test_a_database_that_is_away(run: Run, environment: dict[str, str]) -> None:
     """Exit code 69."""
     environment["DATABASE_CONNECTION_STRING"] = "postgresql://nobody@127.0.0.1:1/x"
     done = run(environment, *OWNERS)
@@ -156,7 +164,7 @@ def test_ctrl_c_ends_it_cleanly(on: Stage, environment: dict[str, str]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
+        env={**os.environ, **environment},
     )
     # The stage's own pool is there too, under the same name: only a session that searches is the command's.
     searching = "SELECT pid FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND query LIKE '%%<=>%%'"

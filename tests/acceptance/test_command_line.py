@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import psutil
 import psycopg
 import pytest
+from tests.command_line import command_line
 from tests.waiting import wait_for
 
 from worker.adapters.providers.embedder import LexicalEmbedder
@@ -26,7 +28,9 @@ from worker.cli.corpus_files import SAMPLES
 from worker.cli.devstack import celery_beat, celery_worker
 from worker.cli.devstack.processes import listens
 from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
-from worker.contract import RetrieveHybrid, RunName, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
+from worker.contract.run_jobs import RunName
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -36,10 +40,14 @@ from worker.jobs.principal import as_principal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.command_line import Command
+
     from worker.cli.devstack import Stack
     from worker.settings import Settings
 
 NO_URLS = ("foo://x", "redis://x:abc/0", "redis://[::1", "redis://x/abc", "redis://x:99999/0", "redis://\udcff/0")
+RESTARTED = r"{} ended \(signal SIGKILL\), starting it again (now|in 1 s); its log: "
+"""At once if it had run for a while, on a machine with much to do also in a test."""
 COMMAND = [sys.executable, "-m", "worker.cli"]
 
 
@@ -89,7 +97,7 @@ def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     assert process.wait(180) == 0
     for mode in ("grounded", "code", "lyrics", "extraction"):
         _, asked = rest.split(f"{mode}: ", 1)
-        assert "[S" in asked.split("go on: ")[0], mode
+        assert "[S" in asked.split("continue: ")[0], mode
     assert "a hybrid search" in rest
     alice, bob = (alice + rest).split("bob asks", 1)
     assert "handbook-desk-notes-006" in alice
@@ -146,10 +154,10 @@ class Up:
         return next(one for one in own if all(word in one.cmdline() for word in words))
 
     def wait_for_error(self, text: str) -> None:
-        """Wait for the one line on standard error."""
+        """Wait for the one line on standard error, and match it with a pattern."""
         wait_for(lambda: self.errors.read_text().endswith("\n"))
         (line,) = self.errors.read_text().splitlines()
-        assert line.startswith(f"retrieval-worker: {text}")
+        assert re.match(f"retrieval-worker: {text}", line)
 
 
 @contextlib.contextmanager
@@ -187,7 +195,7 @@ def test_up_starts_a_killed_worker_again() -> None:
         client.close()
         assert isinstance(answer, TopK)
         assert answer.chunks[0].chunk_id == "handbook-desk-notes-006"
-        up.wait_for_error("the worker ended (signal SIGKILL), starting it again in 1 s; its log: ")
+        up.wait_for_error(RESTARTED.format("the worker"))
         assert up.child("worker.app", "worker").pid != killed.pid
 
 
@@ -197,7 +205,7 @@ def test_up_starts_a_killed_flower_again() -> None:
         flower = up.child("worker.app", "flower")
         (port,) = (word.removeprefix("--port=") for word in flower.cmdline() if word.startswith("--port="))
         flower.kill()
-        up.wait_for_error("Flower ended (signal SIGKILL), starting it again in 1 s; its log: ")
+        up.wait_for_error(RESTARTED.format("Flower"))
         wait_for(lambda: listens(int(port)))
 
 
@@ -207,7 +215,7 @@ def test_up_ends_when_redis_does() -> None:
         started = children(up.process)
         (redis,) = (one for one in started if "redis-server" in one.name() or "valkey-server" in one.name())
         redis.kill()
-        up.wait_for_error("Redis ended (signal SIGKILL), stopping all; its log: ")
+        up.wait_for_error(r"Redis ended \(signal SIGKILL\), stopping all; its log: ")
         assert up.process.wait(180) == 1
         assert not still_running(started)
 
@@ -221,6 +229,12 @@ def test_up_prints_how_to_start_another_worker(tmp_path: Path) -> None:
         assert worker.poll() is None
 
 
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs commands in this process; those above and the demo are processes, as all are for a user."""
+    return command_line(capsys, {})
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -228,9 +242,9 @@ def test_up_prints_how_to_start_another_worker(tmp_path: Path) -> None:
         *("migrate", "load", "doctor", "calibrate", "contract"),
     ],
 )
-def test_every_command_has_help_with_an_example(command: str) -> None:
+def test_every_command_has_help_with_an_example(command: str, typed: Command) -> None:
     """--help says what a command does, with an example."""
-    done = run(command, "--help", COLUMNS="200")
+    done = typed(command, "--help", COLUMNS="200")
     assert done.returncode == 0
     assert "Example" in done.stdout
 
@@ -262,18 +276,18 @@ def test_the_version_is_told() -> None:
         (["calibrate"], 78, "DATABASE_CONNECTION_STRING"),
     ],
 )
-def test_a_users_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
+def test_a_users_mistake_is_one_line(arguments: list[str], code: int, said: str, typed: Command) -> None:
     """The line says what is wrong; the exit code says whose matter it is; no stack trace."""
-    done = run(*arguments, DATABASE_CONNECTION_STRING="", CELERY_BROKER_URL="")
+    done = typed(*arguments, DATABASE_CONNECTION_STRING="", CELERY_BROKER_URL="")
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("url", NO_URLS)
-def test_dead_letters_need_a_broker_that_can_be_asked(url: str) -> None:
+def test_dead_letters_need_a_broker_that_can_be_asked(url: str, typed: Command) -> None:
     """The commands about dead letters say what is wrong with it, and don't repeat it."""
-    done = run("dead", "list", CELERY_BROKER_URL=url, DATABASE_CONNECTION_STRING="postgresql://u@127.0.0.1:1/x")
+    done = typed("dead", "list", CELERY_BROKER_URL=url, DATABASE_CONNECTION_STRING="postgresql://u@127.0.0.1:1/x")
     assert (done.returncode, "CELERY_BROKER_URL: expected redis://" in done.stderr) == (78, True), done.stderr
     assert "Traceback" not in done.stderr
     assert url not in done.stderr
@@ -288,53 +302,55 @@ def test_an_output_that_is_full_is_one_line() -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, admin: Any) -> None:
+def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, admin: Any, typed: Command) -> None:
     """Exit 0 with advice on a good set-up; 1 where the worker would refuse to start."""
     environment = worker_environment()
     admin.execute("ALTER TABLE document_chunks ALTER COLUMN embedding SET STORAGE EXTERNAL")
-    good = run("doctor", **environment)
+    good = typed("doctor", **environment)
     assert good.returncode == 0, good.stdout + good.stderr
     assert "ok      Postgres" in good.stdout
     assert "SET STORAGE PLAIN" in good.stdout
     assert "trust_queue" in good.stdout
     admin.execute("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY")
-    bad = run("doctor", **environment)
+    bad = typed("doctor", **environment)
     assert bad.returncode == 1
     assert "problem Postgres" in bad.stdout
     assert "ENABLE ROW LEVEL SECURITY" in bad.stdout
     del stack
 
 
-def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any) -> None:
+def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any, typed: Command) -> None:
     """An empty database becomes a searchable one with two commands, each safe to repeat."""
     admin.execute("CREATE DATABASE from_command_line")
     dsn = stack.postgres.dsn("from_command_line")
     for _ in range(2):
-        assert run("migrate", "--dsn", dsn).returncode == 0
-        done = run("load", MIGRATION_CONNECTION_STRING=dsn)
+        assert typed("migrate", "--dsn", dsn).returncode == 0
+        done = typed("load", MIGRATION_CONNECTION_STRING=dsn)
         assert done.returncode == 0, done.stderr
         assert "105 chunks of 18 documents" in done.stdout
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
 
 
-def test_migrate_gives_up_on_a_lock_that_somebody_holds(stack: Stack, admin: Any, database: str) -> None:
+def test_migrate_gives_up_on_a_lock_that_somebody_holds(
+    stack: Stack, admin: Any, database: str, typed: Command
+) -> None:
     """What waits behind it would wait as well. One line, nothing changed, and another time it works."""
     dsn = stack.postgres.dsn(database)
     admin.execute("DROP INDEX document_chunks_hash_idx")
     there = "SELECT to_regclass('document_chunks_hash_idx') IS NOT NULL"
     with psycopg.connect(dsn) as holder:
         holder.execute("LOCK TABLE document_chunks IN ACCESS SHARE MODE")
-        done = run("migrate", "--dsn", dsn, "--lock-timeout", "0.2")
+        done = typed("migrate", "--dsn", dsn, "--lock-timeout", "0.2")
         assert (done.returncode, done.stdout) == (69, "")
         assert "--lock-timeout" in done.stderr
         assert "Traceback" not in done.stderr
         assert admin.execute(there).fetchone() == (False,)
-    assert run("migrate", "--dsn", dsn).returncode == 0
+    assert typed("migrate", "--dsn", dsn).returncode == 0
     assert admin.execute(there).fetchone() == (True,)
 
 
 def test_retrieve_cite_change_replay(
-    stack: Stack, database: str, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any
+    stack: Stack, database: str, broker: Any, worker_environment: Any, worker_log: Any, tmp_path: Any, typed: Command
 ) -> None:
     """The main flow as docs/runs.md types it; the diff shows, word by word, what was edited, and what is gone."""
     broker.flushall()
@@ -343,7 +359,7 @@ def test_retrieve_cite_change_replay(
     name = ["song-1", "r1", "--as", "alice"]
 
     def type_in(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return run(*arguments, **{**environment, "MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)})
+        return typed(*arguments, **{**environment, "MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)})
 
     with celery_worker(environment, worker_log, "--concurrency=1"):
         found = type_in("query", "hum on channel 18", "--as", "alice", "--record", "song-1", "r1", "--json")
@@ -380,38 +396,46 @@ def _edited_sample(folder: Path, edited: str, removed: str) -> Path:
     return file
 
 
-def test_a_run_goes_out_and_comes_in_from_the_command_line(admin: Any, worker_environment: Any, tmp_path: Path) -> None:
+def test_a_run_goes_out_and_comes_in_from_the_command_line(
+    admin: Any, worker_environment: Any, tmp_path: Path, typed: Command
+) -> None:
     """List, keep a file, export, import; mistakes are one line."""
     environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
     lyrics, exported = tmp_path / "lyrics.json", tmp_path / "run.json"
     lyrics.write_text('{"verse": 1}')
-    kept = run("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
+    unknown = typed("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert unknown.stderr == "retrieval-worker: run: no such run ('retrieval-worker runs list' shows the caller's)\n"
+    assert not (tmp_path / "artifacts").exists()
+    admin.execute("INSERT INTO retrieval.runs (owner, subject_id, run_id) VALUES ('alice', 'song-1', 'r1')")
+    kept = typed("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
     assert kept.stdout.endswith("/runs/song-1/r1/lyrics.json\n"), kept.stderr
     assert (tmp_path / "artifacts" / kept.stdout.strip()).read_text() == lyrics.read_text()
-    assert run("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
-    done = run("runs", "export", "song-1", "r1", "--as", "alice", "--out", str(exported), **environment)
+    assert typed("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
+    done = typed("runs", "export", "song-1", "r1", "--as", "alice", "--out", str(exported), **environment)
     assert done.returncode == 0, done.stderr
     admin.execute("DELETE FROM retrieval.runs")
-    done = run("runs", "import", str(exported), "--as", "alice", **environment)
+    done = typed("runs", "import", str(exported), "--as", "alice", **environment)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert json.loads(exported.read_text())["files"].keys() == {"lyrics.json"}
     for arguments, said in (
         (["runs", "export", "song-1", "no", "--as", "alice"], "no such run"),
         (["runs", "export", "song-1", "r1", "--as", "bob"], "no such run"),
         (["runs", "import", str(lyrics), "--as", "alice"], "runs export"),
-        (["runs", "keep", "song-1", "..", str(lyrics), "--as", "alice"], "name of a folder"),
+        (["runs", "keep", "song-1", "..", str(lyrics), "--as", "alice"], "no such run"),
+        (["runs", "keep", "song-1", "r1", str(lyrics), "--as", "bob"], "no such run"),
         (["verify", "no", "--as", "alice"], "no such run"),
     ):
-        wrong = run(*arguments, **environment)
+        wrong = typed(*arguments, **environment)
         code = 2 if "--method" in arguments else 1
         assert (wrong.returncode, wrong.stdout) == (code, ""), arguments
         assert said in wrong.stderr
         assert "Traceback" not in wrong.stderr
-    nobody = run("verify", **environment)
+    nobody = typed("verify", **environment)
     assert (nobody.returncode, "verify.principal" in nobody.stderr) == (78, True)
 
 
-def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_environment: Any) -> None:
+def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_environment: Any, typed: Command) -> None:
     """Say what was used, get a proposal; everybody's feedback and too little of it; mistakes are one line."""
     environment = worker_environment()
     with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
@@ -425,27 +449,27 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
             if i:
                 engine.feedback.record("alice", RunName(**name), [chunks[0]["chunk_id"]])
     best, other = chunks[0]["chunk_id"], chunks[1]["chunk_id"]
-    few = run("tune", **environment)
+    few = typed("tune", **environment)
     assert (few.returncode, few.stdout) == (
         0,
-        f"too little feedback: {ENOUGH - 1} retrievals with a used chunk, {ENOUGH} are wanted\n",
+        f"too little feedback: {ENOUGH - 1} retrievals with a used chunk, {ENOUGH} are needed\n",
     )
-    noted = run("runs", "used", "song-1", "r0", best, other, "--as", "alice", **environment)
+    noted = typed("runs", "used", "song-1", "r0", best, other, "--as", "alice", **environment)
     assert (noted.returncode, noted.stdout) == (0, ""), noted.stderr
     assert "2 noted" in noted.stderr
-    assert "1 noted" in run("runs", "used", "song-1", "r0", other, "--not", "--as", "alice", **environment).stderr
-    assert "0 noted" in run("runs", "used", "song-1", "r0", best, "--as", "alice", **environment).stderr
+    assert "1 noted" in typed("runs", "used", "song-1", "r0", other, "--not", "--as", "alice", **environment).stderr
+    assert "0 noted" in typed("runs", "used", "song-1", "r0", best, "--as", "alice", **environment).stderr
     for caller in ((), ("--as", "alice")):
-        tuned = run("tune", *caller, "--corpus", "docs", "--k", "3", **environment)
+        tuned = typed("tune", *caller, "--corpus", "docs", "--k", "3", **environment)
         assert tuned.returncode == 0, tuned.stderr
         assert f"feedback on {ENOUGH} retrievals" in tuned.stdout
         assert "nDCG@3" in tuned.stdout
         proposed = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])["weights"]
         assert proposed["contextual"] > proposed["primary"]
         assert proposed["sparse"] == 0.4
-    better = run("tune", **environment, RETRIEVAL_WORKER_HYBRID__WEIGHTS=json.dumps(proposed))
+    better = typed("tune", **environment, RETRIEVAL_WORKER_HYBRID__WEIGHTS=json.dumps(proposed))
     assert (better.returncode, better.stdout.endswith("no other weights are better\n")) == (0, True)
-    assert run("tune", "--as", "bob", **environment).stdout.startswith("too little feedback: 0 retrievals")
+    assert typed("tune", "--as", "bob", **environment).stdout.startswith("too little feedback: 0 retrievals")
     for arguments, said in (
         (["runs", "used", "song-1", "r0", best, "--as", "bob"], "run: no such run"),
         (["runs", "used", "song-1", "r0", best, "--as", "alice", "--step", "x"], "run: no such run"),
@@ -453,7 +477,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         (["tune", "--method", "similarity"], "--method: expected weighted or rrf"),
         (["tune", "--corpus", "nowhere"], "corpus: expected one of documents, docs, examples"),
     ):
-        wrong = run(*arguments, **environment)
+        wrong = typed(*arguments, **environment)
         code = 2 if "--method" in arguments else 1
         assert (wrong.returncode, wrong.stdout) == (code, ""), arguments
         assert said in wrong.stderr

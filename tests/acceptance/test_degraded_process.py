@@ -6,14 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.provider import Fault, Provider, running
+from tests.integration.provider import Fault, Provider
 
 from worker.cli import devstack
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
 from worker.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Environment = Callable[..., dict[str, str]]
@@ -39,12 +39,6 @@ FAILURES: dict[str, Fault] = {
     "too many dimensions": Fault(body={"data": [{"index": 0, "embedding": [1.0] * 4096}]}),
     "a redirect": Fault(302),
 }
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture

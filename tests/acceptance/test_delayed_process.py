@@ -16,11 +16,10 @@ import pytest
 from celery import Celery
 
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
 from worker.queue.transport import keys
 
 from .bad_input_worker import message
+from .jobs import JOB
 from .test_nothing_lost import wait_for
 
 if TYPE_CHECKING:
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
     import redis
 
+    from worker.client import Client
+
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 LIBRARIES = [*Path("/usr/lib").glob("**/faketime/libfaketime.so.1")] if shutil.which("faketime") else []
 
 

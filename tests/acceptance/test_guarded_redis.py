@@ -92,7 +92,7 @@ def test_everybody_gets_what_they_need_and_is_refused_nothing(
     assert refusals(server) == []
     log = worker_log.read_text() + worker_log.with_suffix(".flower").read_text()
     # Set as shipped, there is nothing to warn of.
-    assert "server set otherwise" not in log
+    assert "server misconfigured" not in log
     assert [password for password in server.passwords.values() if password in log] == []
 
 

@@ -26,8 +26,8 @@ from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.cli.devstack.processes import free_port, stop
-from worker.client import encode_embedding
-from worker.core.text import lexical
+
+from .jobs import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     Environment = Callable[..., dict[str, str]]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 JOB = {"query_embedding": QUERY, "k": 12}
 ALICE = {"user_id": "alice"}
 ASKED = {"task": "retrieve_top_k", "job": JOB, "claims": ALICE}

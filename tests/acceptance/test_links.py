@@ -15,10 +15,10 @@ from tests.waiting import wait_for
 
 from worker.cli import devstack
 from worker.cli.devstack.redis import redis_server
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client
 
 from .half_open import socket_link, tcp_link
+from .jobs import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 SECONDS = 180.0
 
 

@@ -11,11 +11,10 @@ from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
 from worker.errors import TimedOut
 from worker.queue.transport import keys
 
+from .jobs import JOB
 from .slow_killers import FOLDER
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
     import redis
 
+    from worker.client import Client
+
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 JOBS = 40
 
 

@@ -16,10 +16,11 @@ from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.cli.devstack.processes import free_port
-from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName
 from worker.errors import InvalidJob, Unavailable
 from worker.queue.metrics import DEFINITIONS
+
+from .jobs import QUERY
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 USER, PASSWORD = "watcher", "a password for this test"
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 ASKER = {"user_id": "canary-user"}
 TOP_K = RetrieveTopK(query_embedding=QUERY, principal=ASKER)
 HYBRID = RetrieveHybrid(
@@ -142,7 +142,7 @@ def test_a_main_loop_that_stands_still_is_seen(
         time.sleep(2)
         psutil.Process(worker.pid).resume()
         wait_for(lambda: value(exposition(port), name, process="main") >= before + 1)
-    assert "main loop stood still" in worker_log.read_text()
+    assert "main loop stalled" in worker_log.read_text()
 
 
 def assert_nothing_of_jobs(text: str) -> None:

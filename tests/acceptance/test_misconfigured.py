@@ -15,19 +15,24 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import kombu.serialization
 import psycopg
 import pytest
+from celery.signals import celeryd_init
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from worker import app as worker_app
 from worker.cli import devstack
 from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from click.testing import Result
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 SHORT = "hunter2-short"
@@ -322,14 +327,35 @@ def secrets_of(place: Place) -> list[str]:
     return [SECRET, SHORT, place.variables["password"], place.variables["tls_password"], *lines]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
-def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
-    mistake: Mistake, environment: Callable[[Mistake], dict[str, str]], place: Place, tmp_path: Path
-) -> None:
-    """The worker ends with 78, the doctor with 1; both name the setting, and neither shows a trace or a secret."""
-    made = environment(mistake)
-    doctor = CliRunner().invoke(cli, ["doctor"], env=made)
-    code, said = start(made, tmp_path)
+def begin() -> None:
+    """Do what a worker does first: make the app of the environment, and tell it that a worker begins."""
+    made = worker_app.__getattr__("app")
+    celeryd_init.send(sender="worker", conf=made.conf, options={"pool": "solo", "queues": "retrieval,pipeline"})
+
+
+@pytest.fixture
+def start_here(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[dict[str, str]], tuple[int, str]]]:
+    """Exit code and output of a worker's start in this process."""
+
+    def start_it(environment: dict[str, str]) -> tuple[int, str]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                begin()
+        said = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, said.out + said.err
+
+    yield start_it
+    for name in ("app", "celery"):
+        vars(worker_app).pop(name, None)
+    kombu.serialization.register_json()
+
+
+def assert_refused(mistake: Mistake, doctor: Result, started: tuple[int, str], place: Place) -> None:
+    """The worker ended with 78, the doctor with 1; both named the setting, and neither showed a trace or a secret."""
+    code, said = started
     for shown in (doctor.output, said):
         assert "Traceback" not in shown, shown
         assert [secret for secret in secrets_of(place) if secret in shown] == []
@@ -340,6 +366,31 @@ def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
     for sentence in problems + sentences:
         assert mistake.setting in sentence
         assert mistake.says in sentence
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
+    mistake: Mistake,
+    environment: Callable[[Mistake], dict[str, str]],
+    place: Place,
+    start_here: Callable[[dict[str, str]], tuple[int, str]],
+) -> None:
+    """Whatever it is."""
+    made = environment(mistake)
+    assert_refused(mistake, CliRunner().invoke(cli, ["doctor"], env=made), start_here(made), place)
+
+
+# One for each place where a start is refused.
+OF_A_PROCESS = ("keys: too short", "broker: password", "postgres: password", "profile: no server", "metrics: folder")
+
+
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if one.name in OF_A_PROCESS], ids=str)
+def test_a_process_ends_with_that_sentence(
+    mistake: Mistake, environment: Callable[[Mistake], dict[str, str]], place: Place, tmp_path: Path
+) -> None:
+    """A real worker does as the one above."""
+    made = environment(mistake)
+    assert_refused(mistake, CliRunner().invoke(cli, ["doctor"], env=made), start(made, tmp_path), place)
 
 
 COMMANDS = {

@@ -18,11 +18,11 @@ from celery import Celery
 from tests.waiting import wait_for
 
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
+from .jobs import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 SEED = 20_261_121
 
 
@@ -249,7 +247,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
             full.config_set("maxmemory", "1")
             task_id = sender.enqueue(JOB)
             # None of these tries counts as a delivery: an outage does not use them up.
-            wait_for(lambda: worker_log.read_text().count("result not stored: the job goes back") > 1)
+            wait_for(lambda: worker_log.read_text().count("result not stored: the job is requeued") > 1)
             assert {*broker.hvals(keys.deliveries("retrieval"))} <= {b"1"}
             full.config_set("maxmemory", "0")
             assert sender.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query

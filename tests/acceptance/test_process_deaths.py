@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import psutil
 from tests.waiting import wait_for
 
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client
 
 from .half_open import tcp_link
+from .jobs import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from worker.cli import devstack
 
     Environment = Callable[..., dict[str, str]]
-
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 
 
 @contextlib.contextmanager

@@ -6,29 +6,26 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import psycopg
 import pytest
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, encode_embedding
-from worker.core.text import lexical
 from worker.errors import DeadLettered
 from worker.queue.transport import keys
 
+from .jobs import JOB, pool_process
+
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import redis
 
-    Environment = Callable[..., dict[str, str]]
+    from worker.client import Client
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+    Environment = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
@@ -48,7 +45,7 @@ def expect_each_once(client: Client, broker: redis.Redis, log: Path, ids: list[s
     assert {client.result(task_id, timeout=300).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # of a search
     wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
     assert sorted(line["task_id"] for line in said(log, "job done")) == sorted(ids)
-    assert not said(log, "process lost: the job goes back")
+    assert not said(log, "process lost: the job is requeued")
     assert not broker.exists(keys.dead("retrieval"), keys.deliveries("retrieval"))
 
 
@@ -95,12 +92,6 @@ def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[ps
         connection.rollback()
 
 
-def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
-    """The only pool process of a worker with one."""
-    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 1)
-    return psutil.Process(worker.pid).children()[0]
-
-
 def test_a_process_that_outlives_its_termination_gets_no_other_job(
     client: Client,
     broker: redis.Redis,
@@ -136,7 +127,7 @@ def test_a_job_that_its_process_never_began_is_not_counted(
         assert control.ping(timeout=180, limit=1)  # so the turn in which it was written is over
         process.kill()
         expect_each_once(client, broker, worker_log, [task_id])
-    assert "deliveries put back" not in worker_log.read_text(errors="replace")
+    assert "deliveries requeued" not in worker_log.read_text(errors="replace")
 
 
 def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(

@@ -14,16 +14,16 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.loader import load, migrate
-from worker.client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK, encode_embedding
+from worker.client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK
 from worker.core.pins.hashing import hash_chunk
-from worker.core.text import lexical
+
+from .jobs import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 RUN = RunRef(subject_id="song-1", run_id="r1")
 ALICE, BOB = {"user_id": "alice"}, {"user_id": "bob"}
 REPLAY = PinnedReplay(run=RUN, principal=ALICE)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.main
+from tests.command_line import command_line
 
 from worker.cli.demo import raw_message
 from worker.cli.devstack import celery_worker
@@ -18,6 +16,8 @@ from worker.cli.main import cli
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.command_line import Command
 
     from worker.cli.devstack import Stack
 
@@ -62,26 +62,21 @@ class Hostile:
         typed: commands that were run.
     """
 
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+    def __init__(self, environment: dict[str, str], folder: Path, run: Command) -> None:
         self.environment = environment
         self.folder = folder
+        self._run = run
         self.typed: set[str] = set()
 
     def type_in(self, command: str, *arguments: str, code: int = 0) -> str:
         """What a command shows; nothing of it steers a terminal, and it ends as expected."""
         self.typed.add(command)
-        done = subprocess.run(
-            [sys.executable, "-m", "worker.cli", *command.split(), *arguments],
-            capture_output=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, **self.environment},
-        )
-        shown = (done.stdout + done.stderr).decode()
+        done = self._run(*command.split(), *arguments)
+        shown = done.stdout + done.stderr
         assert "Traceback" not in shown, shown
         assert done.returncode == code, shown
         assert unseen(shown) == set(), command
-        return done.stdout.decode() or done.stderr.decode()
+        return done.stdout or done.stderr
 
     def documents(self, text: str = "") -> Path:
         """A file of documents of which every field that may is hostile."""
@@ -101,10 +96,18 @@ class Hostile:
 
 
 @pytest.fixture
-def hostile(stack: Stack, database: str, broker: Any, worker_environment: Any, tmp_path: Path) -> Hostile:
+def hostile(
+    stack: Stack,
+    database: str,
+    broker: Any,
+    worker_environment: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Hostile:
     broker.flushall()
     environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
-    return Hostile({**environment, "MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)}, tmp_path)
+    environment["MIGRATION_CONNECTION_STRING"] = stack.postgres.dsn(database)
+    return Hostile(environment, tmp_path, command_line(capsys, environment))
 
 
 def test_no_command_lets_a_strangers_text_steer_the_terminal(hostile: Hostile, broker: Any, worker_log: Path) -> None:

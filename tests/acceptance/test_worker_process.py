@@ -23,9 +23,10 @@ from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, Signer, TopK, encode_embedding
-from worker.core.text import lexical
+from worker.client import Client, RetrieveTopK, Signer, TopK
 from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
+
+from .jobs import JOB, QUERY, pool_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 
     Environment = Callable[..., dict[str, str]]
 
-QUERY = encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist())
 USER, PASSWORD = "watcher", "a password for this test"
-JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
 
 
 @pytest.fixture
@@ -215,12 +214,6 @@ def answered(client: Client) -> bool:
     with contextlib.suppress(Unavailable):
         return client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     return False
-
-
-def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
-    """The only pool process of a worker with one."""
-    wait_for(lambda: len(psutil.Process(worker.pid).children()) >= 1)
-    return psutil.Process(worker.pid).children()[0]
 
 
 def test_a_job_whose_process_is_killed_is_run_again(

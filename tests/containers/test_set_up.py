@@ -28,7 +28,7 @@ def test_doctor(site: Site) -> None:
     assert "CONFIG SET" not in said
     logged = site.compose("logs", "worker")
     assert "ready" in logged
-    assert "server set otherwise" not in logged
+    assert "server misconfigured" not in logged
 
 
 def test_schema_was_installed_once(site: Site) -> None:

@@ -56,7 +56,7 @@ def taken_out(guard: Guard, root: Path) -> str | None:
 
 
 def problems(guard: Guard, root: Path) -> list[str]:
-    """What is not true any more of a row of the table; nothing is run."""
+    """Statements of a row of the table that are no longer true; runs nothing."""
     changed = taken_out(guard, root)
     if changed is None:
         return [f"its text does not stand in {guard.file} exactly once"]

@@ -81,7 +81,7 @@ def attempt(guard: Guard, copy: Path, good: set[str]) -> Verdict:
 
 
 def _of(test: str, outcomes: Outcomes) -> list[str]:
-    """What became of a test, in all of its cases."""
+    """Outcomes of a test, in all of its cases."""
     return [said for name, said in outcomes.items() if name == test or name.startswith(f"{test}[")]
 
 

@@ -62,6 +62,7 @@ class Worker:
         deliveries: QoS | None = None,
         **options: Any,
     ) -> None:
+        self._url = url
         self.got: list[Any] = []
         self.failures: dict[str, RetrievalError] = {}
         self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
@@ -77,6 +78,8 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(redis.RedisError, OSError):
+            self.end_waiting()
         with contextlib.suppress(redis.RedisError, OSError):
             self.connection.release()
 
@@ -100,6 +103,15 @@ class Worker:
         self.drain(lambda: len(self.got) >= count)
         return self.ids
 
+    def end_waiting(self) -> None:
+        """Have Redis answer the claims that wait, as after their time: a stop waits for each for up to a second."""
+        connections = [claim.connection for claim in self.channel._claims.values() if claim.since is not None]
+        addresses = ["{}:{}".format(*one._sock.getsockname()) for one in connections if one._sock is not None]
+        with redis.Redis.from_url(self._url, socket_timeout=1) as client:
+            for one in client.client_list():
+                if one["addr"] in addresses:
+                    client.client_unblock(int(one["id"]))
+
     def blame(self, *messages: Any) -> None:
         """What becomes of jobs whose process died unasked."""
         for message in messages:
@@ -118,7 +130,7 @@ def places(client: redis.Redis) -> dict[str, int]:
     """Where messages are, and how many."""
     found = {"queue": client.llen(QUEUE), "unacked": client.hlen(keys.UNACKED), "dead": client.xlen(keys.dead(QUEUE))}
     found["delayed"] = client.zcard(keys.delayed(QUEUE))
-    found["put off"] = client.llen(keys.put_off(QUEUE))
+    found["put off"] = client.llen(keys.deferred(QUEUE))
     found["inflight"] = sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*"))
     return {name: count for name, count in found.items() if count}
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
 from pgvector.psycopg import register_vector
+from tests import prebuilt
 
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.search import Search
 
 ROWS, DOCUMENTS = 50_000, 5_000
+SEED = 20
 HNSW, BTREE, GIN = "document_chunks_embedding_idx", "document_chunks_document_idx", "document_chunks_text_idx"
 SCAN = "Seq Scan on document_chunks"
 
@@ -100,22 +104,31 @@ def fill(connection: psycopg.Connection[Any], data: NDArray[np.float32]) -> None
     connection.execute("VACUUM ANALYZE documents, document_chunks, document_grants")
 
 
+def _fill(server: devstack.Postgres) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        migrate(connection)
+        fill(connection, vectors(np.random.default_rng(SEED), ROWS))
+
+
 @contextlib.contextmanager
 def large_corpus(postgres_version: int) -> Iterator[Large]:
-    """The same 50,000 rows on any PostgreSQL."""
-    rng = np.random.default_rng(20)
-    with devstack.stack(postgres_version=postgres_version) as stack:
-        values = tomllib.loads((config_folder() / "worker.toml").read_text())
-        dsn = stack.postgres.dsn(user="retrieval_worker")
-        with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-            migrate(admin)
-            data = vectors(rng, ROWS)
-            fill(admin, data)
-            settings = from_values({**values, "database_connection_string": dsn, "broker_url": stack.redis.url()})
-            database = Database(settings)
-            corpus = Corpus("documents", settings.corpora["documents"], settings.search, database.types["documents"])
-            yield Large(admin, settings, database, corpus, near(rng, data, 20))
-            database.close()
+    """The same 50,000 rows on any PostgreSQL, indexed once in a test run."""
+    rng = np.random.default_rng(SEED)
+    data = vectors(rng, ROWS)
+    values = tomllib.loads((config_folder() / "worker.toml").read_text())
+    with (
+        tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
+        prebuilt.postgres(Path(folder) / "postgres", "large", _fill, version=postgres_version) as server,
+        devstack.redis_server(Path(folder) / "redis") as broker,
+        psycopg.connect(server.dsn(), autocommit=True) as admin,
+    ):
+        register_vector(admin)
+        dsn = server.dsn(user="retrieval_worker")
+        settings = from_values({**values, "database_connection_string": dsn, "broker_url": broker.url()})
+        database = Database(settings)
+        corpus = Corpus("documents", settings.corpora["documents"], settings.search, database.types["documents"])
+        yield Large(admin, settings, database, corpus, near(rng, data, 20))
+        database.close()
 
 
 def executed(plan: dict[str, Any]) -> set[str]:

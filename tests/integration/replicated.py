@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from tests import prebuilt
 from tests.acceptance.half_open import Link, socket_link
 from tests.waiting import wait_for
 
@@ -105,16 +106,21 @@ class Pair:
         wait_for(lambda: self.standby.execute(LAG[0].decode()) == 0)
 
 
+def _fill(server: Postgres) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        migrate(connection)
+        load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
+
+
 @contextlib.contextmanager
 def pair(root: Path, version: int) -> Iterator[Pair]:
     """Both servers, until the end of the block."""
     with contextlib.ExitStack() as exits:
         # What is committed is sent: the default of a throw-away server would let it wait.
         settings = {"synchronous_commit": "on"}
-        primary = exits.enter_context(devstack.postgres(root / "primary", version=version, settings=settings))
-        with psycopg.connect(primary.dsn(), autocommit=True) as connection:
-            migrate(connection)
-            load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
+        primary = exits.enter_context(
+            prebuilt.postgres(root / "primary", "documents", _fill, version=version, settings=settings)
+        )
         devstack.base_backup(primary, root / "standby")
         standby = exits.enter_context(devstack.postgres(root / "standby", version=version))
         links = [exits.enter_context(socket_link(str(one.socket_dir / PORT))) for one in (primary, standby)]

@@ -11,7 +11,8 @@ from tests.integration.asking import HUM, asker
 
 from worker.adapters.postgres.database import Database, check
 from worker.cli.doctor import examine
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
 from worker.core.text import lexical
 from worker.errors import RetrievalError, SettingsError
 from worker.jobs.context import JobContext

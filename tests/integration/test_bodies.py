@@ -118,7 +118,7 @@ def test_a_packed_answer_is_unpacked_up_to_its_limit(site: Site, path: str, stat
 def test_an_encoding_that_was_not_asked_for_is_refused(site: Site, path: str, encoding: str, content: bytes) -> None:
     """Only gzip is asked for, so only gzip is unpacked."""
     error = ask(path, site, says(content, Content_Encoding=encoding))
-    assert str(error).endswith("server answered in an encoding that was not asked for")
+    assert str(error).endswith("server answered in an encoding that was not requested")
     assert site.visits[0][1]["Accept-Encoding"] == "gzip"
 
 

@@ -21,7 +21,9 @@ from worker.adapters.postgres.versions import version
 from worker.adapters.redis_cache import LARGEST, PREFIX
 from worker.cli import devstack
 from worker.cli.loader import migrate
-from worker.contract import Hybrid, RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
+from worker.contract.results import Hybrid
 from worker.core.text import lexical
 from worker.errors import SettingsError, Unavailable
 from worker.jobs.cache import REST_SECONDS
@@ -150,7 +152,8 @@ def test_jobs_that_differ_in_anything_have_entries_of_their_own(running: Running
         {"query_embedding": lexical.embed(["compressor"])[0].tolist()},
         {"legs": ["primary"]},
         {"legs": ["primary", "contextual", "sparse"]},
-        {"fusion": "rrf"},
+        {"fusion": "similarity"},
+        {"rrf_k": 1},
         {"fusion": "rrf", "weights": {"primary": 2}},
         {"diversity": {"lambda": 0.5}},
         {"diversity": {"lambda": 0.5, "per_document": 1}},

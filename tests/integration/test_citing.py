@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
-from worker.contract import BuildCitations, Citations, PinnedReplay, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.pinned import Citations
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised

@@ -32,7 +32,7 @@ def test_a_delivery_that_is_written_down_twice_is_there_once(broker: redis.Redis
     """A client that missed the answer sends the whole again: the job is still held, and counted once."""
     broker.lpush(PLACE, MESSAGE)
     for _ in range(2):
-        assert unacked.write_down(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 1
+        assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 1
     assert held(broker) == {b"me:1": unacked.pack("retrieval", MESSAGE)}
     assert broker.zcard(keys.UNACKED_INDEX) == 1
     assert broker.llen(PLACE) == 0
@@ -40,7 +40,7 @@ def test_a_delivery_that_is_written_down_twice_is_there_once(broker: redis.Redis
 
 def test_what_was_taken_back_is_not_written_down(broker: redis.Redis) -> None:
     """Its owner counted as dead: the message is on its queue again, and somebody else's."""
-    assert unacked.write_down(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 0
+    assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 0
     assert not held(broker)
     assert not broker.exists(keys.deliveries("retrieval"))
 
@@ -115,7 +115,7 @@ def test_what_is_given_back_twice_is_on_its_queue_once(
     claiming.settled(taken=2, refused=2)
     assert claiming.take_now() == [b"1", b"2", b"3"]
     for _ in range(2):
-        claiming.give_back(broker, [b"2", b"3"], last=last)
+        claiming.requeue(broker, [b"2", b"3"], last=last)
     assert broker.lrange(keys.inflight("retrieval", claiming.owner), 0, -1) == [b"1"]
-    claiming.give_back(broker, [b"1"])
+    claiming.requeue(broker, [b"1"])
     assert broker.lrange("retrieval", 0, -1) == order

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.cli.doctor import examine
-from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.text import lexical
 from worker.errors import SettingsError
 from worker.jobs.context import JobContext
@@ -221,6 +223,9 @@ EXTRAS = {
     "library.kind": ("'book'", "book"),
     "library.kind[]": ("'{{book}}'", ["book"]),
     "numeric": ("'1.50'", "1.50"),
+    "numeric(40,20)": ("'12345678901234567890.12345678901234567890'", "12345678901234567890.12345678901234567890"),
+    "numeric(9,8)": ("0.00000001", "1E-8"),
+    "numeric[]": ("'{{1.50, NULL}}'", ["1.50", None]),
     "float8": ("'NaN'", None),
     "uuid[]": (f"ARRAY[{UUID.format(n=1)}::uuid]", ["00000000-0000-0000-0000-000000000001"]),
     "bytea": ("'x'", "\\x78"),
@@ -234,8 +239,17 @@ def test_a_metadata_column_may_have_any_type(site: Site, kind: str, value: str, 
     """Enums, times without end and bytes are shown as Postgres writes them; a filter finds what is shown."""
     settings = site({"extra": kind}, {"extra": value}, metadata_columns={"extra": "extra"})
     assert answers(settings)[0]["metadata"]["extra"] == shown
-    if kind not in {"numeric", "float8"}:  # numbers in a filter are numbers
+    if kind != "float8":  # NaN is no number of JSON
         assert len(answers(settings, {"metadata": {"extra": shown}})) == 12
+
+
+def test_a_number_is_found_by_its_text_and_by_itself(site: Site) -> None:
+    """A `numeric` column is text in answers, so that no digit is lost; any other value finds nothing."""
+    settings = site({"extra": "numeric"}, {"extra": "'1.50'"}, metadata_columns={"extra": "extra"})
+    for same in ("1.5", "1.50", "15e-1", 1.5):
+        assert len(answers(settings, {"metadata": {"extra": same}})) == 12, same
+    for other in ("1.51", "1.5 ", "+1.5", "x", "", "1e999999", "1e-999999", True, ["1.50"], None):
+        assert answers(settings, {"metadata": {"extra": other}}) == [], other
 
 
 @pytest.mark.parametrize("field", ["id", "document_id"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.request
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from prometheus_client import values
+from tests.command_line import command_line
 
 from worker.cli.devstack.processes import free_port
 from worker.queue.metrics import Metrics
@@ -26,6 +25,7 @@ from .claims import QUEUE, RULES, Worker, envelope, ids, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from subprocess import CompletedProcess
 
     from worker.cli.devstack import Stack
     from worker.errors import RetrievalError
@@ -174,25 +174,11 @@ def test_nothing_that_a_consumer_raises_ends_it(url: str, broker: redis.Redis) -
 
 
 @pytest.fixture
-def command(stack: Stack) -> Callable[..., subprocess.CompletedProcess[str]]:
+def command(stack: Stack, capsys: pytest.CaptureFixture[str]) -> Callable[..., CompletedProcess[str]]:
     """Runs `retrieval-worker dead …` as an operator does."""
-    environment = {
-        **os.environ,
-        "CELERY_BROKER_URL": stack.redis.url(0),
-        "DATABASE_CONNECTION_STRING": "postgresql://nobody@127.0.0.1:1/none",
-    }
-
-    def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "worker.cli", "dead", *arguments],
-            env={**environment, **changes},
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-
-    return run
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    typed = command_line(capsys, {"CELERY_BROKER_URL": stack.redis.url(0), "DATABASE_CONNECTION_STRING": nowhere})
+    return functools.partial(typed, "dead")
 
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"  # noqa: S105 -- must not be kept
@@ -304,6 +290,11 @@ def test_purge_deletes_what_is_named(url: str, broker: redis.Redis, command: Cal
         (["retry"], {}, 2, "either entries or --all"),
         (["purge", "1-0", "--all"], {}, 2, "either entries or --all"),
         (["show", "no entry"], {}, 1, "no such dead letter"),
+        (["list", "--queue", "retreival"], {}, 2, "Invalid value for --queue: expected retrieval or pipeline"),
+        (["purge", "--all", "--queue", "x"], {}, 2, "Invalid value for --queue: expected retrieval or pipeline"),
+        (["list", "--reason", "expird"], {}, 2, "expected one of malformed, unknown_task, bad_signature, expired, max"),
+        (["retry", "--all", "--reason", "x"], {}, 2, "Invalid value for --reason: expected one of malformed"),
+        (["purge", "--all", "--reason", "x"], {}, 2, "Invalid value for --reason: expected one of malformed"),
         (["retry", "[bold]1-0"], {}, 1, "no dead letter [bold]1-0"),
         (["list"], {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}, 69, "CELERY_BROKER_URL"),
         (["list"], {"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, 78, "search.over_fetch"),
@@ -333,7 +324,7 @@ def test_metrics_tell_depth_and_age(
     monkeypatch.setattr(values, "ValueClass", values.ValueClass)
     bury(url, b"rubbish", b"more")
     broker.zadd(keys.delayed(QUEUE), {"waits": 1})
-    broker.lpush(keys.put_off(QUEUE), "put off")
+    broker.lpush(keys.deferred(QUEUE), "put off")
     unused_port = free_port()
     settings = make_settings(metrics={"port": unused_port})
     clock = [time.time() + 60]

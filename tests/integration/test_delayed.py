@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chaos.clocks import library
+from chaos.clocks import skewed as clock_environment
 from worker.queue.transport import delayed, keys, unacked
 from worker.queue.transport.clock import ServerClock
 
@@ -122,7 +123,7 @@ def test_a_delay_whose_answer_is_lost_is_one_delay(broker: redis.Redis) -> None:
     message = envelope("job")
     broker.hset(keys.deliveries(QUEUE), keys.digest(message), 2)
     broker.lpush(PLACE, message)
-    unacked.write_down(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
+    unacked.record(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
     for _ in range(2):
         delayed.delay(broker, "me:1", QUEUE, 5.0)
     assert broker.zrange(keys.delayed(QUEUE), 0, -1, withscores=True) == [(b"me:1", 5.0)]
@@ -150,7 +151,7 @@ def test_a_full_redis_delays_what_it_has(broker: redis.Redis) -> None:
     """The message only changes its place, and comes back from there."""
     message = envelope("job")
     broker.lpush(PLACE, message)
-    unacked.write_down(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
+    unacked.record(broker, "me:1", unacked.UnackedMessage(QUEUE, message), PLACE)
     broker.config_set("maxmemory", "1")
     try:
         delayed.delay(broker, "me:1", QUEUE, 5.0)
@@ -196,7 +197,8 @@ def redis_now(client: redis.Redis) -> datetime:
     return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
 
 
-FAKETIME = shutil.which("faketime")
+FAKETIME = library()
+"""Preloaded, not by its command: the command names a semaphore by its process id, which may be left of another."""
 
 SKEWED = """
 import os, sys, time
@@ -212,8 +214,8 @@ os._exit(0)
 def skewed(seconds: int, url: str, take: int) -> list[str]:
     """What a worker is delivered whose clock is off by so much."""
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    command = [str(FAKETIME), "-f", f"{seconds:+d}s", sys.executable, "-c", SKEWED, url, str(take)]
-    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-c", SKEWED, url, str(take)]
+    environment = {**os.environ, **clock_environment(seconds, FAKETIME), "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     taken, clock = done.stdout.splitlines()[-1].split(" ")
@@ -221,7 +223,7 @@ def skewed(seconds: int, url: str, take: int) -> list[str]:
     return [name for name in taken.split(",") if name]
 
 
-@pytest.mark.skipif(FAKETIME is None, reason="faketime is not here")
+@pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not here")
 @pytest.mark.parametrize("seconds", [1200, -1200])
 def test_a_worker_whose_clock_is_wrong_takes_nothing_from_others(url: str, broker: redis.Redis, seconds: int) -> None:
     """Nor does what it holds look overdue to them: Redis' time decides, for what is overdue and for who is dead."""
@@ -240,7 +242,7 @@ def test_a_worker_whose_clock_is_wrong_takes_nothing_from_others(url: str, broke
         assert all(abs(score - now) < 60 for _, score in broker.zrange(keys.OWNERS, 0, -1, withscores=True))
 
 
-@pytest.mark.skipif(FAKETIME is None, reason="faketime is not here")
+@pytest.mark.skipif(FAKETIME is None, reason="libfaketime is not here")
 @pytest.mark.parametrize("seconds", [1200, -1200])
 def test_a_worker_whose_clock_is_wrong_keeps_to_the_time_of_messages(
     url: str, broker: redis.Redis, seconds: int

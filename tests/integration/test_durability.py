@@ -19,7 +19,6 @@ from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import psycopg
 
@@ -30,17 +29,26 @@ UNSEEING = ("~*", "&*", "+@all", "-config", "-info")
 """A worker's rights, without those to see how Redis is set."""
 
 
-@pytest.fixture
-def durable(tmp_path: Path) -> Iterator[Redis]:
+SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
+"""Those of Redis that tests change."""
+
+
+@pytest.fixture(scope="module")
+def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
     """A Redis as `up` starts it."""
-    with redis_server(tmp_path / "redis", durable=True) as server:
+    with redis_server(tmp_path_factory.mktemp("durable") / "redis", durable=True) as server:
         yield server
 
 
 @pytest.fixture
 def operator(durable: Redis) -> Iterator[redis.Redis]:
+    """May change settings and users; both are as they were for the next test."""
     with redis.Redis.from_url(durable.url(), decode_responses=True) as client:
+        kept = client.config_get(*SETTINGS)
         yield client
+        for name in SETTINGS:
+            client.config_set(name, kept[name])
+        client.acl_deluser("limited")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.integration.provider import Fault, running
+from tests.integration.provider import Fault
 
 from worker.adapters.providers.embedder import LexicalEmbedder, OpenAIEmbedder, make
 from worker.core.prompting.costs import Tokens
@@ -15,8 +15,6 @@ from worker.errors import SettingsError, Unavailable
 from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.integration.provider import Provider
 
 
@@ -27,10 +25,9 @@ def vector(text: str, dimensions: int = 768) -> list[float]:
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.embed = lambda texts: [vector(text) for text in texts]
-        yield server
+def provider(provider: Provider) -> Provider:
+    provider.embed = lambda texts: [vector(text) for text in texts]
+    return provider
 
 
 def embedder(provider: Provider, **changes: Any) -> OpenAIEmbedder:

@@ -11,8 +11,10 @@ from tests.integration.asking import asker
 
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.feedback import Judgements
-from worker.contract import RetrieveHybrid, RetrieveTopK, RunName, parse_job
+from worker.contract.base import parse_job
 from worker.contract.feedback import FeedbackRecorded, RecordFeedback
+from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
+from worker.contract.run_jobs import RunName
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised

@@ -19,7 +19,9 @@ from worker.adapters.postgres.fulltext import MAX_CHARACTERS, Matching
 from worker.adapters.postgres.fulltext_sql import best_matching
 from worker.adapters.postgres.search import Corpus, search
 from worker.cli.doctor import LEAKPROOF, examine
-from worker.contract import Hybrid, RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
+from worker.contract.results import Hybrid
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -203,7 +205,11 @@ ANY = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]
 SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'\\aor./@"), max_size=300)
 
 
-@examples(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@examples(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=10 * examples.default.max_examples,
+    deadline=None,
+)
 @given(ANY | SIGNS)
 @example("-" * 33)
 @example('- -"" ' * 20)

@@ -14,7 +14,10 @@ from tests.integration.provider import running
 from tests.waiting import PATIENCE, wait_for
 
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.contract import BuildCitations, Hybrid, PinnedReplay, RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
+from worker.contract.results import Hybrid
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.text import lexical
 from worker.core.text.keywords import EXTRACTORS
 from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
@@ -55,7 +58,8 @@ def ids(answer: dict[str, Any], corpus: str = "docs") -> list[str]:
 
 def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
     """Seed 003's flow: transform, keywords, four searches, one ranking a corpus."""
-    answer = ask(engine, user=None, context=EDITOR, transform="glossary")
+    answer = ask(engine, user=None, context=EDITOR, transform="glossary", fusion="similarity")
+    assert answer["fusion"] == "similarity"
     assert answer["transformed_query"] == "hi-hat, percussion, drums, rhythm"
     assert answer["context_keywords"] == ["bd", "fast"]
     assert list(answer["results"]) == ["docs", "examples"]
@@ -73,7 +77,7 @@ def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
 
 def test_the_primarys_similarity_wins_and_every_legs_score_is_told(engine: Engine) -> None:
     """A chunk that both legs found keeps the primary's similarity; both judgements stay beside it."""
-    answer = ask(engine, context=EDITOR)
+    answer = ask(engine, context=EDITOR, fusion="similarity")
     both = [chunk for chunk in answer["results"]["docs"]["chunks"] if len(chunk["scores"]["legs"]) == 2]
     assert both
     for chunk in both:
@@ -116,6 +120,26 @@ def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
     narrowed = answer["results"]["documents"]
     assert {chunk["document_id"] for chunk in narrowed["chunks"]} == {"handbook-safety"}
     assert (narrowed["status"], narrowed["short_reason"]) == ("short", "filters")
+
+
+def test_a_job_without_fusion_gets_the_settings_method(engine: Engine, settings: Settings) -> None:
+    """Shipped is `rrf`; the answer names the method, and is that of a job that asks for it."""
+    assert ask(engine, context=EDITOR)["fusion"] == "rrf"
+    assert without_trace(ask(engine, context=EDITOR)) == without_trace(ask(engine, context=EDITOR, fusion="rrf"))
+    hybrid = settings.hybrid.model_copy(update={"fusion": "weighted"})
+    other = Engine(settings.model_copy(update={"hybrid": hybrid}), time.perf_counter)
+    try:
+        weighted = without_trace(ask(other, context=EDITOR))
+    finally:
+        other.close()
+    assert weighted["fusion"] == "weighted"
+    assert weighted == without_trace(ask(engine, context=EDITOR, fusion="weighted"))
+
+
+def test_rrf_takes_its_constant_from_the_job(engine: Engine) -> None:
+    """A chunk that only the primary found, at its rank r, has 1 / (rrf_k + r)."""
+    answer = ask(engine, fusion="rrf", rrf_k=7)
+    assert [chunk["scores"]["fused"] for chunk in answer["results"]["examples"]["chunks"]] == [1 / 8, 1 / 9, 1 / 10]
 
 
 @pytest.mark.parametrize("fusion", ["similarity", "rrf", "weighted"])

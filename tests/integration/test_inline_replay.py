@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.integration.asking import without_trace
 
-from worker.contract import PinnedReplay, Replay, parse_job
+from worker.contract.base import parse_job
+from worker.contract.pinned import Replay
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.hashing import hash_chunk
 from worker.core.pins.pinning import digest
@@ -400,7 +402,11 @@ some_sources = st.lists(
     max_size=4,
 )
 some_pins = st.lists(st.sampled_from([A, B, C, NOTHING]), max_size=4)
-with_a_database = examples(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+with_a_database = examples(
+    deadline=None,
+    max_examples=4 * examples.default.max_examples,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @with_a_database

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
+from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
 from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, make
 from worker.adapters.providers.openai_api import Forgotten
@@ -17,8 +17,6 @@ from worker.errors import SettingsError, Unavailable
 from worker.settings import LanguageModelSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.integration.provider import Provider
 
     from worker.errors import RetrievalError
@@ -26,12 +24,6 @@ if TYPE_CHECKING:
 KEY = "hunter2-correct-horse-battery"
 PROMPT = Prompt("Answer from the sources.", "[S1] The cutoff is 800 Hz.", cache_key="0" * 32)
 APIS = ["responses", "chat"]
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        yield server
 
 
 def model(provider: Provider, **changes: Any) -> OpenAIModel:

@@ -10,7 +10,8 @@ import pytest
 from tests.integration.asking import ask, asker, repeated
 from tests.integration.provider import Provider, running
 
-from worker.contract import BuildCitations, PinnedReplay, parse_job
+from worker.contract.base import parse_job
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.citations.answering import check_answer
 from worker.errors import InvalidJob
 from worker.jobs.context import JobContext

@@ -12,7 +12,8 @@ import pytest
 
 from worker.adapters.postgres.database import check
 from worker.cli.doctor import examine
-from worker.contract import RetrieveHybrid, RetrieveTopK, RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid, RetrieveTopK, RunPipeline
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.errors import SettingsError
@@ -340,8 +341,9 @@ def test_settings_that_name_other_corpora_are_to_blame_not_the_job(engine: Engin
     """No mode of the shipped ones is for these tables, and the shipped searches are of other corpora: both are said."""
     with pytest.raises(SettingsError, match=r"no modes.*\[modes\.NAME\]"):
         engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": "pump", "mode": "grounded"}), JobContext(red))
-    said = [(one.level, one.text) for one in examine(own_settings) if one.text.startswith("hybrid.searches")]
-    assert [level for level, _ in said] == ["advice"]
+    found = examine(own_settings)
+    assert [one.level for one in found if one.text.startswith("hybrid.searches")] == ["advice"]
+    assert [(one.level, one.subject) for one in found if "no mode of yours" in one.text] == [("advice", "pipeline")]
     with pytest.raises(SettingsError, match=r"^hybrid\.searches: there is no corpus docs: name yours there"):
         engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": "pump"}), JobContext(red))
 

@@ -10,7 +10,9 @@ import pytest
 from tests.integration.asking import HUM
 from tests.integration.asking import ask as ask_pipeline
 
-from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.run_jobs import BuildCitations, PinnedReplay, RunName
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext

@@ -12,7 +12,8 @@ from tests.integration.asking import HUM, ask, asker, ids, in_stages, repeated
 from tests.integration.provider import running
 from tests.integration.site import says, serving
 
-from worker.contract import RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RunPipeline
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine

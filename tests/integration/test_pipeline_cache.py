@@ -17,7 +17,8 @@ from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
 
 from worker.adapters.redis_cache import PREFIX
-from worker.contract import RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RunPipeline
 from worker.core import observations
 from worker.core.pins.hashing import hash_chunk
 from worker.core.prompting.prompts import prompt_cache_key

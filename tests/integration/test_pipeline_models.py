@@ -223,7 +223,7 @@ def test_a_chain_that_the_provider_has_forgotten_begins_anew(
         provider.faults.append(Fault(404, body={"error": {"message": "secret", "code": 404}}))
     second = chat(engine, "with hi-hats", first, mode="code")
     assert second["answer"] == BEAT
-    assert second["trace"]["warnings"] == ["chain: reset, the provider has forgotten the answer gone on from"]
+    assert second["trace"]["warnings"] == ["chain: reset, the provider no longer stores the previous answer"]
     refused, asked = provider.requests[1:]
     assert refused["previous_response_id"] == "resp_1"
     assert "Said before" not in refused["input"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.command_line import command_line
 
 from worker.adapters.durability import check_redis
 from worker.cli import devstack
@@ -18,6 +19,8 @@ from worker.queue.transport import keys
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.command_line import Command
 
     from worker.cli.devstack import Stack
     from worker.settings import Settings
@@ -59,10 +62,6 @@ def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(command, env=changed, capture_output=True, text=True, timeout=180, check=False)
 
 
-def as_user(stack: Stack, worker_environment: Callable[..., dict[str, str]], user: str) -> dict[str, str]:
-    return worker_environment() | stack.redis.environment(user)
-
-
 @pytest.mark.parametrize(("variable", "database"), [("CELERY_BROKER_URL", 0), ("CELERY_RESULT_BACKEND", 1)])
 def test_a_worker_with_a_producers_rights_does_not_start(
     stack: Stack, worker_environment: Callable[..., dict[str, str]], variable: str, database: int
@@ -90,20 +89,40 @@ def test_a_worker_whom_redis_does_not_let_in_does_not_start(
     assert "wrong-secret" not in done.stdout + done.stderr
 
 
-def test_the_doctor_refuses_a_producers_rights(stack: Stack, worker_environment: Callable[..., dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("setting", "variable", "database"),
+    [("broker_url", "CELERY_BROKER_URL", 0), ("result_backend", "CELERY_RESULT_BACKEND", 1)],
+)
+@pytest.mark.parametrize("user", ["worker", "nobody"])
+def test_whom_redis_does_not_let_in_is_refused(
+    stack: Stack, make_settings: Callable[..., Settings], setting: str, variable: str, database: int, user: str
+) -> None:
+    """What a start checks; the tests above start workers, and `make test` leaves them to `make test-rest`."""
+    url = f"redis://{user}:wrong-secret@127.0.0.1:{stack.redis.port}/{database}"
+    with pytest.raises(SettingsError, match=f"^{variable}: Redis refuses this user or password"):
+        check_redis(make_settings(**{setting: url}))
+
+
+@pytest.fixture
+def as_producer(
+    stack: Stack, worker_environment: Callable[..., dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Runs commands with a worker's environment, but as Redis' user of producers."""
+    return command_line(capsys, worker_environment() | stack.redis.environment("producer"))
+
+
+def test_the_doctor_refuses_a_producers_rights(as_producer: Command) -> None:
     """It says what the start says."""
-    done = run(as_user(stack, worker_environment, "producer"), "-m", "worker.cli", "doctor")
+    done = as_producer("doctor")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "problem Redis: CELERY_BROKER_URL: the Redis user producer may not run EVAL" in done.stdout
     assert "it answers" not in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["show", "1-0"], ["retry", "1-0"], ["purge", "--all"]])
-def test_dead_letters_are_not_for_a_producer(
-    stack: Stack, worker_environment: Callable[..., dict[str, str]], arguments: list[str]
-) -> None:
+def test_dead_letters_are_not_for_a_producer(as_producer: Command, arguments: list[str]) -> None:
     """Redis answers, so that trying again later is no advice: the sentence names the user that may."""
-    done = run(as_user(stack, worker_environment, "producer"), "-m", "worker.cli", "dead", *arguments)
+    done = as_producer("dead", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Redis refused its user producer this command: connect as the user admin of config/redis" in done.stderr
     assert "does not answer" not in done.stderr

@@ -14,7 +14,8 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, Example, read
 from worker.cli.doctor import LEAKPROOF, examine
 from worker.cli.loader import load, migrate
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
 from worker.core.pins.hashing import format_hash, hash_chunk
 from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError

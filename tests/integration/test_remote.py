@@ -254,7 +254,7 @@ ANSWERS: dict[str, tuple[Page, str]] = {
     "a bare text": (says("results"), NO_LIST),
     "not found": (says({"results": [ONE]}, 404), "answered HTTP 404"),
     "too many": (says({"error": SECRET}, 429, Retry_After="3600"), "answered HTTP 429"),
-    "another encoding": (says(b"x", Content_Encoding="br"), "answered in an encoding that was not asked for"),
+    "another encoding": (says(b"x", Content_Encoding="br"), "answered in an encoding that was not requested"),
     "damaged gzip": (says(b"no gzip", Content_Encoding="gzip"), "answered damaged gzip"),
     "cut gzip": (says(gzip.compress(b'{"results": []}')[:-9], Content_Encoding="gzip"), "broke off"),
     "a cut body": (says(b'{"results": []}', Content_Length="1000"), "failed (RemoteProtocolError)"),
@@ -412,7 +412,7 @@ def test_redirects_are_followed_to_allowed_hosts_only(site: Site) -> None:
         ("http://other.test:{port}/new", ["search.test", "other.test"], "led to a private address"),
         ("file:///etc/passwd", [], "redirected to a scheme that is not allowed"),
         ("http://search.test:{port}/search", [], "redirected more than 3 times"),
-        ("http://search.test:99999/new", [], "led to a port that is none"),
+        ("http://search.test:99999/new", [], "led to an invalid port"),
         ("http://" + "a" * 70_000, [], "failed (InvalidURL)"),
     ],
 )

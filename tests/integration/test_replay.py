@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker, without_trace
 
-from worker.contract import PinnedReplay, Replay, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.pinned import Replay
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.hashing import NORMALISERS, hash_chunk
 from worker.core.pins.pinning import raw_hash

@@ -7,16 +7,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from benchmarks.many_chunks import TENANT, chunk_text, load_many
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from tests.integration.asking import asker
 
+from synthetic.many_chunks import TENANT, chunk_text, load_many
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, CorpusFile, read
 from worker.cli.loader import load
-from worker.contract import PinnedReplay, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.jobs.context import JobContext

@@ -1,7 +1,7 @@
 """A pin that one caller may not see is as a hash of nothing, for it alone: in the answer, on the wire and in the plan.
 
-How long a replay takes is compared by `benchmarks.hidden_text`; here is asserted what decides it: the messages that go
-to Postgres and back, the pages and rows that Postgres looks at, and when a missing pin is told.
+Asserted is what decides how long a replay takes (docs/decisions/022): the messages that go to Postgres and back, the
+pages and rows that Postgres looks at, and when a missing pin is told.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from benchmarks.many_chunks import OWNER, TENANT, chunk_text, load_many
 from psycopg.pq import Trace
 from tests.integration.asking import asker
 
-from worker.contract import PinnedReplay, parse_job
+from synthetic.many_chunks import OWNER, TENANT, chunk_text, load_many
+from worker.contract.base import parse_job
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.pins.hashing import hash_chunk
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine

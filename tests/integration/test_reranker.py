@@ -9,7 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.provider import INJECTED, Fault, running
+from tests.integration.provider import INJECTED, Fault
 
 from worker.adapters.providers.bodies import ELSEWHERE
 from worker.adapters.providers.language_model import OpenAIModel
@@ -26,7 +26,7 @@ from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings import LanguageModelSettings, RerankerSettings, from_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tests.integration.provider import Provider
 
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 KEY = "hunter2-correct-horse-battery"
 QUESTION = "how is ribbon tension set"
 TEXTS = ["Brass screws hold the desk.", "Ribbon tension is set by a screw.", "A ribbon is thin."]
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        yield server
 
 
 def http(provider: Provider, **changes: Any) -> HttpReranker:

@@ -12,7 +12,9 @@ from tests.integration.asking import HUM, asker
 from tests.integration.asking import ask as ask_pipeline
 
 from worker.adapters.postgres.database import Database
-from worker.contract import BuildCitations, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.text import lexical
 from worker.errors import SettingsError
 from worker.jobs.context import JobContext

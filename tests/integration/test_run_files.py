@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker, without_trace
 
-from worker.contract import BuildCitations, PinnedReplay, RetrieveTopK, RunName, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.run_jobs import BuildCitations, PinnedReplay, RunName
 from worker.core.text import lexical
 from worker.errors import InvalidJob
 from worker.jobs.context import JobContext
@@ -248,7 +250,7 @@ def test_a_resealed_file_is_still_checked(engine: Engine, admin: psycopg.Connect
     admin.execute("DELETE FROM retrieval.runs")
     wrongs: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         (lambda record: record["pins"][0].update(rank=7), "ranks from 1"),
-        (lambda record: record["pins"][0].update(hash_version=9), "no hash version 9"),
+        (lambda record: record["pins"][0].update(hash_version=9), "does not know hash version 9"),
         (lambda record: record["answer"].pop("k"), "header of an answer"),
     ]
     for spoil, said in wrongs:

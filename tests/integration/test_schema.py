@@ -43,7 +43,11 @@ def test_there_are_29_white_space_code_points() -> None:
     assert len(WHITE_SPACE) == 29
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50 * settings.default.max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(text=TEXTS)
 def test_postgres_hashes_as_python_does(connection: psycopg.Connection[Any], text: str) -> None:
     """Any text that Postgres can store has one hash, whoever computes it."""

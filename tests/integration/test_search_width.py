@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from benchmarks.data import Dataset, Index
-from benchmarks.stage import CORPUS, Stage, stage
 
+from synthetic.loading import Index
+from synthetic.stage import CORPUS, Stage, stage
+from synthetic.vectors import Dataset
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.indexes import hnsw

@@ -19,7 +19,9 @@ from worker.app import refuse_unsafe_start
 from worker.cli import devstack
 from worker.cli.doctor import examine
 from worker.client import Client, RunRef
-from worker.contract import PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised, Unavailable
 from worker.jobs.context import JobContext

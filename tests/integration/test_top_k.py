@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from worker.contract import RetrieveTopK, TopK, TopKBatch, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.results import TopK, TopKBatch
 from worker.core.text import lexical
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext

@@ -52,7 +52,7 @@ if step == "told":
     channel._settle(claim, [raw.replace(b"retrieve_top_k", b"unknown")], client)
 if step == "written down":
     place = keys.inflight(claim.queue, claim.owner)
-    unacked.write_down(client, keys.tag(claim.owner, 1), unacked.UnackedMessage(claim.queue, raw), place)
+    unacked.record(client, keys.tag(claim.owner, 1), unacked.UnackedMessage(claim.queue, raw), place)
     die()
 channel._settle(claim, [raw], client)
 (message,) = worker.got

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
 from worker.core.text import lexical
 from worker.errors import NotAuthorised, SettingsError
 from worker.jobs.context import JobContext

@@ -24,8 +24,10 @@ import jsonschema
 
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.rules import UNSAID
-from worker.contract import BuildCitations, Job, PinnedReplay, RetrieveHybrid, RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK
 from worker.contract.registry import TASKS
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.citations.document import read_citations_json
 from worker.core.citations.labels import classify
 from worker.core.pins.hashing import hash_chunk

@@ -84,7 +84,7 @@ def test_the_sources_are_found() -> None:
         "worker.queue.tasks",
     } <= SOURCES.keys()
     assert ours("worker.queue.tasks") >= {
-        "worker.contract",
+        "worker.contract.registry",
         "worker.errors",
         "worker.jobs.principal",
         "worker.settings",
@@ -135,6 +135,36 @@ def test_only_the_shell_sees_celery() -> None:
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
     assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= within("adapters", "queue", "cli", "client")
+
+
+FOREIGN = {"worker": {"tests", "benchmarks", "chaos", "synthetic"}, "synthetic": {"tests", "benchmarks", "chaos"}}
+FOREIGN |= {"tests": {"benchmarks"}, "benchmarks": {"tests"}}
+
+
+def packages_imported(source: str) -> set[str]:
+    """First parts of the names that a source imports."""
+    nodes = [*ast.walk(ast.parse(source))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0}
+    return {name.split(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("folder", FOREIGN)
+def test_no_test_imports_a_benchmark_and_the_worker_imports_neither(folder: str) -> None:
+    """What tests and benchmarks share is `synthetic`, which imports neither."""
+    home = ROOT.parent / folder
+    # `benchmarks/.peers` holds environments of others.
+    files = [path for path in home.rglob("*.py") if not any(p.startswith(".") for p in path.relative_to(home).parts)]
+    assert files
+    wrong = {path: packages_imported(path.read_text()) & FOREIGN[folder] for path in files}
+    assert {path: found for path, found in wrong.items() if found} == {}
+
+
+def test_the_check_of_imported_packages_sees_each_way() -> None:
+    """The check itself: a package, a module of it, an import inside a function."""
+    for source in ("import benchmarks", "import benchmarks.x as y", "def f():\n    from benchmarks.x import y"):
+        assert packages_imported(source) == {"benchmarks"}
+    assert packages_imported("from . import benchmarks") == set()
 
 
 def test_every_module_has_its_place() -> None:

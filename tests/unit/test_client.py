@@ -198,7 +198,7 @@ def test_a_url_of_no_redis_is_refused_at_once(url: str) -> None:
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
 def test_a_timeout_in_which_no_job_is_answered_is_refused(client: Client, timeout: float) -> None:
     """Nothing is sent."""
-    with pytest.raises(ValueError, match=r"^timeout: expected more than 0 seconds, or None to wait for ever"):
+    with pytest.raises(ValueError, match=r"^timeout: expected more than 0 seconds, or None to wait without limit"):
         client.call(RetrieveTopK(query_embedding=[0.5]), timeout=timeout)
     with pytest.raises(ValueError, match=r"^timeout: expected seconds from 0"):
         client.result("a task", timeout=float("nan"))

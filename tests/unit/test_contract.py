@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.contract import DEFAULT_K, PinnedReplay, RetrieveTopK, TopK, TopKBatch, parse_job
+from worker.contract.base import DEFAULT_K, parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.contract.results import TopK, TopKBatch
+from worker.contract.run_jobs import PinnedReplay
 from worker.core.shape import check_shape
 from worker.errors import InvalidJob
 from worker.settings import Limits

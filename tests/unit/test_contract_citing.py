@@ -8,7 +8,9 @@ import jsonschema
 import pytest
 
 from worker.cli.schemas import objects
-from worker.contract import BuildCitations, PinnedReplay, RunPipeline, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RunPipeline
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.pins.hashing import hash_chunk
 from worker.errors import InvalidJob
 

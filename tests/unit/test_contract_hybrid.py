@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from worker.client import Diversity
-from worker.contract import RetrieveHybrid, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
 from worker.errors import InvalidJob
 
 SEARCH = {"corpus": "docs"}
@@ -17,9 +18,9 @@ def accepted(**fields: Any) -> RetrieveHybrid:
 
 
 def test_a_job_needs_its_query_only() -> None:
-    """Everything else has a default: two dense legs, merged by similarity, over the settings' searches."""
+    """Everything else has a default: two dense legs, fused as the settings say, over their searches."""
     job = accepted()
-    assert (job.legs, job.fusion, job.weights) == (["primary", "contextual"], "similarity", None)
+    assert (job.legs, job.fusion, job.rrf_k, job.weights) == (["primary", "contextual"], None, 60, None)
     assert (job.context, job.searches, job.transform, job.diversity) == ("", None, "none", None)
 
 
@@ -60,6 +61,7 @@ def test_lambda_is_a_word_of_python_and_of_the_wire() -> None:
         ({"legs": ["primary", "primary"]}, "legs: expected each one once"),
         ({"legs": ["pinned"]}, "legs[0]: expected 'primary', 'contextual' or 'sparse'"),
         ({"fusion": "sum"}, "fusion: expected 'similarity', 'rrf' or 'weighted'"),
+        ({"rrf_k": 0}, "rrf_k: expected greater than or equal to 1"),
         ({"weights": {"primary": -0.1}}, "weights.primary: expected greater than or equal to 0"),
         ({"weights": {"primary": "1"}}, "weights.primary: expected a number"),
         ({"transform": CANARY}, "transform: expected 'none', 'glossary' or 'llm'"),

@@ -79,8 +79,14 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
         ({"examples": [{**EXAMPLE, "id": ""}]}, "examples[0].id: "),
         ({"examples": [EXAMPLE, EXAMPLE]}, "examples[1].id: expected an id that no item before has"),
         ({"documents": [{**DOCUMENT, "chunks": [CHUNK, CHUNK]}]}, "documents[0]: expected chunk ids"),
-        ({"documents": [DOCUMENT, {**DOCUMENT, "id": "d2"}]}, "documents[1]: expected chunk ids"),
-        ({"documents": [{**DOCUMENT, "visibility": "all"}]}, "documents[0].visibility: "),
+        (
+            {"documents": [DOCUMENT, {**DOCUMENT, "id": "d2"}]},
+            "documents[1]: expected chunk ids that no chunk before has: c1 is in d1 already",
+        ),
+        (
+            {"documents": [{**DOCUMENT, "visibility": "all"}]},
+            "documents[0].visibility: expected 'public', 'tenant' or 'private'",
+        ),
         ({"documents": [{**DOCUMENT, "chunks": [{**CHUNK, "page": 2**31}]}]}, "documents[0].chunks[0].page: "),
         ({"docs": [{**SECTION, "content": "a\0b"}]}, "docs[0].content: expected text without U+0000"),
         ({"docs": [{**SECTION, "metadata": {"a": ["\ud800"]}}]}, "docs[0].metadata.a[0]: expected text without lone"),

@@ -22,7 +22,7 @@ def test_a_late_beat_is_a_stall(capsys: pytest.CaptureFixture[str]) -> None:
         now[0] += BEAT_SECONDS + late
         watch.beat()
     assert [round(seconds, 2) for seconds in noted] == [0.5, 2.0]
-    assert capsys.readouterr().out.count("main loop stood still") == 1
+    assert capsys.readouterr().out.count("main loop stalled") == 1
 
 
 def test_a_callback_that_takes_long_stalls_a_loop() -> None:

@@ -11,7 +11,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from prometheus_client import CollectorRegistry, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from worker.contract import RetrieveTopK
+from worker.contract.jobs import RetrieveTopK
 from worker.core.observations import of_job
 from worker.errors import InvalidJob, RetrievalError, SettingsError
 from worker.queue.metrics import DEFINITIONS, Metrics

@@ -112,6 +112,21 @@ WRONG = {
         CORPUS + '[embedder]\nkind = "cohere"',
         "the setting embedder.kind: expected 'lexical' or 'openai'",
     ),
+    **{
+        f"{name} without a scheme": (
+            CORPUS + f'[{name.partition(".")[0]}]\n{name.partition(".")[2]} = "localhost:8000/v1"',
+            f"the setting {name}: expected an http or https URL, like http://localhost:{port}",
+        )
+        for name, port in (
+            ("embedder.base_url", "8000/v1"),
+            ("language_model.base_url", "8000/v1"),
+            ("reranker.url", "8081/rerank"),
+        )
+    },
+    "a remote source without a scheme": (
+        CORPUS + '[remote.papers]\nurl = "search.example.org/api?q={query}"',
+        "the setting remote.papers.url: expected an http or https URL, like https://search.example.org/api?q={{query}}",
+    ),
     "a port that is none": (CORPUS + "[metrics]\nport = 70000", "the setting metrics.port: expected at most 65535"),
     "a level in small letters": (
         CORPUS + '[log]\nlevel = "debug"',

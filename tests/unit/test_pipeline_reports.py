@@ -12,9 +12,10 @@ from rich.console import Console
 from worker.cli.reports.pipeline_answer import answer_report, costs_line, supported_line
 from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.contract import Cost, PipelineAnswer
+from worker.contract.answers import PipelineAnswer
+from worker.contract.results import Cost
 from worker.core.prompting.costs import CostEntry, Tokens
-from worker.jobs.pipeline.keeping import AnswerTrace
+from worker.jobs.pipeline.stored_packages import AnswerTrace
 from worker.jobs.pipeline.types import (
     ContextPackage,
     DroppedCandidate,
@@ -23,6 +24,7 @@ from worker.jobs.pipeline.types import (
     RetrievalTrace,
     StageTrace,
 )
+from worker.jobs.stored_candidates import StoredCandidate
 from worker.model import LegScore, ScoreBreakdown
 
 KEPT, LEFT = ("documents", "a-1"), ("documents", "b-1")
@@ -59,7 +61,9 @@ def told(**trace: Any) -> AnswerTrace:
         trace=RetrievalTrace(stages, left, **trace),
     )
     scores = ScoreBreakdown((LegScore("dense", 0.5, 2),), rerank=3.0)
-    return AnswerTrace("", QueryResponse("ok", "It hums. [S1]"), package, [(*KEPT, 0.5, scores)])
+    return AnswerTrace(
+        "", QueryResponse("ok", "It hums. [S1]"), package, [StoredCandidate(*KEPT, "sha256:00", 0.5, scores)]
+    )
 
 
 def test_labels_are_text_and_not_markup() -> None:
@@ -76,12 +80,12 @@ def test_a_brief_report_has_a_line_a_source() -> None:
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:
     """A reader is told not to look for them."""
-    assert "labels that stand for nothing: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
+    assert "unknown labels: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
 
 
 def test_labels_that_can_not_be_read_are_shown() -> None:
     """As they stand in the answer."""
-    assert "labels that can't be read: [S1, 2]" in shown(answer_report(answered(unreadable_labels=["[S1, 2]"])))
+    assert "unreadable labels: [S1, 2]" in shown(answer_report(answered(unreadable_labels=["[S1, 2]"])))
 
 
 def test_no_answer_says_why() -> None:
@@ -102,7 +106,8 @@ def test_sources_from_the_cache_are_told() -> None:
 
 def test_support_of_no_sentence_is_no_number() -> None:
     """A code block alone has nothing to support; neither 0 nor 100 % would be true."""
-    assert supported_line([]) == supported_line([None]) == "there is no sentence to support"
+    unchecked = "not checked, because the answer has no sentence (code is not checked)"
+    assert supported_line([]) == supported_line([None]) == unchecked
     assert supported_line([0.25]) == "25 % of the words of 1 sentence"
 
 

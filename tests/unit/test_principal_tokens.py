@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import pickle
 import time
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
 from worker.core.pins.canonical import canonical_sha256
 from worker.errors import NotAuthorised, RetrievalError, SettingsError
 from worker.jobs.principal import check_keys, identify
@@ -224,6 +227,19 @@ ELLIPTIC_PEM = ELLIPTIC.public_bytes(
 SSH = ELLIPTIC.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
 
 
+_NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "backend.test")])
+_SIGNED = ed25519.Ed25519PrivateKey.generate()
+CERTIFICATE = (
+    x509.CertificateBuilder(
+        *(_NAME, _NAME, _SIGNED.public_key(), 1),
+        *(dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(2036, 1, 1, tzinfo=dt.UTC)),
+    )
+    .sign(_SIGNED, None)
+    .public_bytes(serialization.Encoding.PEM)
+    .decode()
+)
+
+
 @pytest.mark.parametrize(
     ("algorithms", "key", "message"),
     [
@@ -246,6 +262,7 @@ SSH = ELLIPTIC.public_bytes(serialization.Encoding.OpenSSH, serialization.Public
         (["RS256", "EdDSA"], ELLIPTIC_PEM, "neither for RS256 nor for EdDSA"),
         (["RS256"], RSA[1].replace("\n", "\\n"), "can't be read"),
         (["RS256"], RSA[1][:200], "can't be read"),
+        (["EdDSA"], CERTIFICATE, "this is a certificate: openssl x509 -pubkey -noout -in FILE prints its key"),
     ],
 )
 def test_a_key_that_checks_nothing_or_is_too_weak_is_refused(
@@ -258,6 +275,15 @@ def test_a_key_that_checks_nothing_or_is_too_weak_is_refused(
     assert message in said
     assert said.startswith("RETRIEVAL_WORKER_TOKEN_KEYS: the key k1: ")
     assert not any(line in said for line in key.split("\n") if len(line) > 1)
+
+
+def test_a_key_in_the_place_of_its_id_is_not_shown(make_settings: Callable[..., Settings]) -> None:
+    """The two are exchanged: the sentence counts the keys, and repeats neither."""
+    with pytest.raises(SettingsError) as caught:
+        check_keys(rules(make_settings, "HS256", **{"k1": KEY, OTHER_KEY: "k2"}))
+    said = caught.value.message
+    assert said.startswith("RETRIEVAL_WORKER_TOKEN_KEYS: the key number 2 (its id is not shown, because it may be a ")
+    assert OTHER_KEY not in said
 
 
 def test_good_keys_are_taken(make_settings: Callable[..., Settings]) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kombu.asynchronous import set_event_loop
 from kombu.message import Message
 
-from worker.contract import RetrieveTopK
+from worker.contract.jobs import RetrieveTopK
 from worker.errors import DeadLettered
 from worker.queue.request import QuietConsumer, QuietRequest, summarise
 
@@ -233,7 +233,7 @@ class Told(DisabledBackend):
         super().__init__(*args, **options)
         self.owed: list[tuple[str, Exception, Callable[[], object]]] = []
 
-    def owe(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
+    def store_later(self, task_id: str, error: Exception, stored: Callable[[], object]) -> None:
         self.owed.append((task_id, error, stored))
 
     def store(self) -> list[tuple[str, Exception]]:

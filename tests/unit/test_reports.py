@@ -7,7 +7,7 @@ from typing import Any
 
 from worker.cli.reports.answers import MOST_CONFLICTS, conflicts_table
 from worker.cli.terminal import Terminal
-from worker.contract import Citations
+from worker.contract.pinned import Citations
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.hashing import hash_chunk
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from worker.cli import schemas
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import error_types
-from worker.contract import Part
+from worker.contract.base import Part
 from worker.contract.registry import TASKS, task_of
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
@@ -84,7 +84,7 @@ def test_null_leaves_other_alternatives():
 def test_descriptions_come_from_docstrings():
     """A field is described as its type's docstring, or a base's, describes it; the type by the rest of its own."""
     schema = SCHEMAS["retrieve_top_k.job"]
-    assert schema["properties"]["k"]["description"] == "how many are wanted; any integer, clamped to 10–15."
+    assert schema["properties"]["k"]["description"] == "number of chunks; any integer, clamped to 10–15."
     assert schema["properties"]["run"]["description"] == "record the job under this name."
     assert "Attributes" not in json.dumps(SCHEMAS)
 
@@ -164,7 +164,7 @@ def test_write_and_differing(tmp_path):
 
 
 def test_documents_of_the_repository_are_current():
-    """``docs/contract`` holds exactly the generated files, as the types say now."""
+    """``docs/contract`` holds exactly the generated files, from the current types."""
     assert schemas.differing(CONTRACT) == []
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
     assert there == set(schemas.files())

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 from worker import client
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import ENVELOPES
-from worker.contract import RetrieveTopK, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
 from worker.contract.registry import TASKS
 from worker.core.pins.hashing import hash_chunk
 from worker.core.ranking import vectors

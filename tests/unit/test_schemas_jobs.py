@@ -17,7 +17,8 @@ from worker import client
 from worker.cli import demo
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import body_schema
-from worker.contract import Filters, RetrieveTopK, RunRef, parse_job
+from worker.contract.base import parse_job
+from worker.contract.jobs import Filters, RetrieveTopK, RunRef
 from worker.core.ranking import vectors
 from worker.errors import InvalidJob
 

@@ -10,7 +10,7 @@ import pytest
 
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.rules import UNSAID, WHITE_SPACE
-from worker.contract import Part, parse_job
+from worker.contract.base import Part, parse_job
 from worker.contract.registry import TASKS
 
 from .mutated_jobs import (

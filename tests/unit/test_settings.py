@@ -143,6 +143,23 @@ def test_a_wrong_variable_names_itself(
     assert variable.lower().replace("__", ".") in message.lower().replace("__", ".")
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"k1": 5}, "the setting token_keys.k1 (RETRIEVAL_WORKER_TOKEN_KEYS): expected a string"),
+        ({SECRET * 2: 5}, "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and"),
+        ([SECRET], "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and the key"),
+    ],
+)
+def test_wrong_keys_name_the_variable_and_the_id(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch, keys: Any, said: str
+) -> None:
+    """In the file or in the environment; an id that may be a key is not repeated."""
+    assert refusal(lambda: from_values({**values, "token_keys": keys})).startswith(said)
+    monkeypatch.setenv(PREFIX + "TOKEN_KEYS", json.dumps(keys))
+    assert refusal(lambda: from_values(values)).startswith(said)
+
+
 def test_the_environment_outranks_the_file(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Single values are overridden by their path, and the rest of their table stays."""
     monkeypatch.setenv(PREFIX + "SEARCH__OVER_FETCH", "150")
@@ -316,5 +333,5 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_the_transport_is_no_setting_any_more(make_settings: Callable[..., Any]) -> None:
     """A settings file that names the only one goes on working; another is refused."""
     make_settings(worker={"transport": "reliable"})
-    with pytest.raises(SettingsError, match=r"worker\.transport: not a setting any more"):
+    with pytest.raises(SettingsError, match=r"worker\.transport: no longer a setting"):
         make_settings(worker={"transport": "stock"})

@@ -14,7 +14,7 @@ from celery import Celery
 from celery.app.trace import trace_task
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from worker.contract import RetrieveTopK
+from worker.contract.jobs import RetrieveTopK
 from worker.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
 from worker.queue.tasks import RetrievalTask, run_job

@@ -30,7 +30,9 @@ from worker.cli.schemas.examples import examples
 from worker.cli.schemas.hybrid_examples import hybrid_examples
 from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.cli.terminal import Terminal, progress, styled
-from worker.contract import Citations, Hybrid, PipelineAnswer, Replay, TopK
+from worker.contract.answers import PipelineAnswer
+from worker.contract.pinned import Citations, Replay
+from worker.contract.results import Hybrid, TopK
 from worker.errors import InvalidJob, SettingsError, Unavailable
 from worker.queue.transport.dead_letters import DeadLetter
 
@@ -149,7 +151,19 @@ def poisoned(value: Any, keep: frozenset[str] = frozenset()) -> Any:
 
 KEPT = frozenset(
     {"schema_version", "status", "verdict", "chunk_hash", "found_hash", "raw_hash", "digest", "kind", "quote", "leg"}
-    | {"short_reason", "used", "contextual", "cost", "required", "state", "method", "at", "cache", "verification"}
+    | {
+        "short_reason",
+        "used",
+        "contextual",
+        "cost",
+        "required",
+        "state",
+        "method",
+        "fusion",
+        "at",
+        "cache",
+        "verification",
+    }
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.diversity import cut, mmr, per_document, stacked, without_duplicates
+from worker.core.ranking.diversity import cut, diversified, mmr, per_corpus, per_document, stacked, without_duplicates
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
@@ -163,6 +163,29 @@ def test_the_first_of_several_that_say_the_same_stays() -> None:
     found = [candidate("a", text="hum"), candidate("b", "e", "hum"), candidate("c"), candidate("d", text="hum")]
     selection = without_duplicates(found)
     assert (kept(selection), dropped(selection)) == (["a", "c"], [("b", "duplicate"), ("d", "duplicate")])
+
+
+def test_at_most_so_many_of_a_corpus_that_has_a_bound() -> None:
+    """Corpora without one, or with 0, keep all."""
+    candidates = [candidate(f"{corpus}{i}", corpus=corpus) for i in range(3) for corpus in "abc"]
+    selection = per_corpus(candidates, {"a": 1, "b": 0})
+    assert kept(selection) == ["a0", "b0", "c0", "b1", "c1", "b2", "c2"]
+    assert dropped(selection) == [("a1", "capped"), ("a2", "capped")]
+
+
+def test_a_diversified_list_repeats_neither_itself_nor_what_is_ahead_of_it() -> None:
+    """Duplicates go first, then the rest is reordered, then documents are capped; every reason is told."""
+    ahead = [candidate("pinned", "p", "said before")]
+    found = [
+        candidate("same", "d", "said before"),
+        *(dataclasses.replace(candidate(name, "d"), embedding=np.array(VECTORS[name])) for name in "ABC"),
+        candidate("other", "e"),
+    ]
+    selection = diversified(found, 0.0, 2, ahead)
+    assert kept(selection) == ["A", "C", "other"]
+    assert dropped(selection) == [("same", "duplicate"), ("B", "capped")]
+    assert kept(diversified(found, 0.0, None, ahead)) == ["A", "C", "other", "B"]
+    assert kept(diversified(found, 1.0, None)) == ["same", "A", "B", "C", "other"]
 
 
 @pytest.mark.parametrize(("k", "count"), [(0, 0), (2, 2), (3, 3), (9, 3)])

@@ -91,6 +91,12 @@ def test_rrf_takes_weights() -> None:
     assert fused(merged)["4"] == pytest.approx(float(Fraction(1, 124)), rel=1e-15)
 
 
+def test_rrf_takes_another_constant() -> None:
+    """The smaller it is, the more the first ranks count."""
+    merged = rrf([leg("primary", PRIMARY)], rrf_k=1)
+    assert fused(merged)[ids(merged)[0]] == pytest.approx(1 / 2, rel=1e-15)
+
+
 def test_weighted_normalises_each_leg() -> None:
     """(score - lowest) / (highest - lowest) per leg, 0.6 of the primary and 0.4 of the contextual."""
     merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])

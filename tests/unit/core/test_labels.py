@@ -320,3 +320,26 @@ def test_every_label_is_used_or_unused_and_none_was_made_up(answer: str) -> None
 def test_a_long_answer_of_anything_is_read(unit: str) -> None:
     """Fifty thousand characters of what a backtracking reader would choke on."""
     find_labels(unit * (50_000 // len(unit)), GIVEN)
+
+
+CITED = {"S1": "one", "S2": "two", "S3": "three"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited", "unknown"),
+    [
+        ("It hums [S1] and burns [S2].", ["S1"], ["S2"]),
+        ("It hums [S1, S2].", ["S1"], ["S2"]),
+        ("It hums [S1-S3].", ["S1", "S3"], ["S2"]),
+        ("It hums (S2).", [], ["S2"]),
+        ("It hums [Source 2].", [], ["Source 2"]),
+        ("It hums [S1] [S3].", ["S1", "S3"], []),
+    ],
+)
+def test_a_label_of_a_chunk_that_is_not_cited_is_unknown(answer: str, cited: list[str], unknown: list[str]) -> None:
+    """It leads a reader to no source, whatever it was given for; where the answer does not use it, it is unused."""
+    report = classify(answer, CITED, {"one", "three"})
+    assert [label.label for label in report.used] == cited
+    assert [text for text, _ in report.unknown] == unknown
+    used = {*cited, *(f"S{text[-1]}" for text in unknown)}
+    assert set(report.unused) == {*CITED} - used

@@ -65,6 +65,28 @@ NO_SIGNS = [
     ("more +\n\n5 mg twice daily", "5 mg twice daily"),
 ]
 
+# In full width, as in Chinese and Japanese, with white space or without.
+WIDE_SIGNS = ["＜", "＞", "≦", "≧", "＜＝", "＞＝", "≤", "≥"]
+WIDE_NUMBERS = ["5", "18", "2.5", "５", "-5", "18.5"]
+WIDE_ALTERED = [
+    ("用量＜ 5 毫克每日", "5 毫克每日"),
+    ("用量＜5 毫克每日", "5 毫克每日"),
+    ("用量 ＞\u3000５ 毫克每日", "５ 毫克每日"),
+    ("年齢≧ 18 歳の人", "18 歳の人"),
+    ("気温は ＋5 度です", "5 度です"),
+    ("費用は ＄5 です", "5 です"),
+    ("濃度は 5％ です", "濃度は 5"),
+]
+WIDE_HONEST = [
+    ("用量＜ 5 毫克每日", "＜ 5 毫克每日"),
+    ("用量＜ 5 毫克每日", "< 5 毫克每日"),
+    ("＜注意＞ 5月から開く", "5月から開く"),
+    ("＜注意＞5月から開く", "5月から開く"),
+    ("＞ 5 毫克每日服用", "5 毫克每日服用"),
+    ("3＋ 5 は 8 です", "5 は 8 です"),
+    ("濃度は 5％ です", "濃度は 5％"),
+]
+
 NAMES = [
     ("Code: `rm -rf /tmp` and so", "rm -rf /"),
     ("Code: `rm -rf /tmp` and so", "`rm -rf /"),
@@ -240,3 +262,42 @@ def test_rules() -> None:
 def test_any_text_is_linear(unit: str) -> None:
     """Where a quote may begin and end is found in linear time."""
     assert_linear(lambda text: prepare(text).cuts, unit, 8_000)
+
+
+@pytest.mark.parametrize(("text", "quote"), WIDE_ALTERED)
+def test_full_width_signs_are_held_to_their_numbers(text: str, quote: str) -> None:
+    """As those of ASCII are."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+
+
+@pytest.mark.parametrize(("text", "quote"), WIDE_HONEST)
+def test_full_width_signs_that_say_nothing_of_the_number(text: str, quote: str) -> None:
+    """With the sign, or where it closes a bracket, marks quoted text or adds a term."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict in {"verbatim", "normalised"}
+
+
+def wide_sign_lost(rng: random.Random, text: Text) -> Made:
+    """A quote that begins at the number after a full-width comparison."""
+    number, gap = rng.choice(WIDE_NUMBERS), rng.choice(["", " ", "\u3000", "\u00a0", "\n"])
+    chunk, _, after = plant(rng, text, f"用量{rng.choice(WIDE_SIGNS)}{gap}{number} 毫克")
+    return Made(f"{number} 毫克{after}", chunk)
+
+
+def wide_sign_kept(rng: random.Random, text: Text) -> Made:
+    """The same with its comparison, or of a title in such brackets."""
+    number, gap = rng.choice(WIDE_NUMBERS), rng.choice(["", " ", "\u00a0"])
+    sign, title = rng.choice(WIDE_SIGNS), rng.choice(["注意", "おしらせ", "附注"])
+    if rng.randrange(2):
+        chunk, _, after = plant(rng, text, f"用量{sign}{gap}{number} 毫克")
+        return Made(f"{sign}{gap}{number} 毫克{after}", chunk)
+    chunk, _, after = plant(rng, text, f"用量＜{title}＞{gap}{number} 毫克")
+    return Made(f"{number} 毫克{after}", chunk)
+
+
+def test_full_width_comparisons() -> None:
+    """In every text, whatever its language."""
+    altered, honest = cases(wide_sign_lost), cases(wide_sign_kept)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []

@@ -270,7 +270,7 @@ def test_the_languages_are_those_of_the_docs() -> None:
     """The page names each language that has a list."""
     from pathlib import Path
 
-    page = (Path(__file__).parents[4] / "docs" / "citations.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "quotes.md").read_text()
     assert [language.name for language in word_lists().languages if language.name not in page] == []
 
 

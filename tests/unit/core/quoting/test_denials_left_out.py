@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
 
 from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.findings import QuotedChunk
+
+if TYPE_CHECKING:
+    import random
 
 # Words before, what is left out, words after.
 DENIED = [
@@ -34,6 +40,11 @@ DENIED = [
     ("The tank may hold", "Up  to", "the brim of oil today"),
     ("The tank is today", "free of", "the oil and the dirt"),
     ("Le vieux réservoir contient", "jusqu'à", "la limite du bord"),
+    ("本机的旧阀门在夜里", "没有", "打开过一次的记录"),
+    ("本机的旧阀门在夜里", "不能", "打开或者拆下来看"),
+    ("本機的舊閥門在夜裡", "無法", "打開或者拆下來看"),
+    ("ปั๊มเครื่องนี้เมื่อวาน", "ไม่", "เดินเครื่องในเวลากลางคืน"),
+    ("ปั๊มเครื่องนี้เมื่อวาน", "ไม่ได้", "เดินเครื่องในเวลากลางคืน"),
     ("La bomba vieja funciona", "sin", "agua en el patio"),
     ("La vecchia pompa gira", "mai", "sotto il tetto grande"),
     ("De oude pomp draait", "tot", "de rand van water"),
@@ -85,3 +96,80 @@ def test_what_does_not_deny_is_not(before: str, gap: str, after: str) -> None:
 def test_a_denial_counts_in_a_text_of_another_language(word: str) -> None:
     """A chunk may quote, or be of two languages."""
     assert denies("The pump of the mill is", f"in the {word} of", "the house by the river and it hums")
+
+
+# A denial of a script without spaces, and what it denies.
+LEADING = [
+    *((word, "打开这个阀门") for word in ("没有", "不是", "不能", "不会", "无法", "不可以", "不应该", "不必", "未能")),
+    *((word, "打開這個閥門") for word in ("沒有", "不會", "無法", "不應該", "無需", "不再", "難以", "不許")),
+    *((word, "危险的旧阀门") for word in ("并非", "不是", "绝不", "没有")),
+    *((word, "เปิดวาล์วตัวนี้") for word in ("ไม่", "ไม่ได้", "ไม่ควร", "ไม่ต้อง", "ไม่สามารถ", "ห้าม", "อย่า", "มิได้")),
+]
+# Their second sign is a prefix, which no quote cuts off its word, at neither end.
+BEFORE_PREFIXES = ("并非", "绝不")
+# What no denial stands before, although it looks so.
+NOT_DENIED = [
+    ("有没有", "打开这个阀门"),
+    ("能不能", "打开这个阀门"),
+    ("会不会", "打开这个阀门"),
+    ("可以", "打开这个阀门"),
+    ("特别", "危险的旧阀门"),
+    ("หรือไม่", "เปิดวาล์วตัวนี้"),
+    ("อย่างนั้น", "เปิดวาล์วตัวนี้"),
+    ("ควร", "เปิดวาล์วตัวนี้"),
+    ("彼は不要", "という話をした人"),
+    ("ห้า", "มิลลิเมตรของวาล์ว"),
+]
+EMPHASIS = ["", "", "**", "\n"]
+
+
+def cut_off(rng: random.Random, text: Text) -> Made:
+    """A quote that begins right after a denial, perhaps with a mark before it that does not say what it left out."""
+    denial, denied = rng.choice(LEADING)
+    between = rng.choice(EMPHASIS)
+    chunk, _, after = plant(rng, text, f"阀门{denial}{between}{denied}{between.strip()}")
+    return Made(rng.choice(["", "", "…", "... ", "[...] "]) + denied + after, chunk)
+
+
+def not_cut_off(rng: random.Random, text: Text) -> Made:
+    """A quote that begins with the denial, or that ends after it, or where nothing is denied."""
+    denial, denied = rng.choice(LEADING)
+    chunk, before, after = plant(rng, text, f"阀门{denial}{denied}")
+    kind = rng.randrange(3)
+    if kind == 0:
+        return Made(f"{denial}{denied}{after}", chunk)
+    if kind == 1 and denial not in BEFORE_PREFIXES:
+        return Made(f"{before}阀门{denial}", chunk)
+    lead, said = rng.choice(NOT_DENIED)
+    chunk, _, after = plant(rng, text, f"{lead}{said}")
+    return Made(f"{said}{after}", chunk)
+
+
+def test_a_quote_does_not_begin_after_a_denial() -> None:
+    """In scripts without spaces too, whatever the text around it is in."""
+    altered, honest = cases(cut_off), cases(not_cut_off)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
+def left_out(rng: random.Random, text: Text) -> Made:
+    """A quote with a mark for a denial."""
+    denial, denied = rng.choice([pair for pair in LEADING if pair[0] not in BEFORE_PREFIXES])
+    chunk, before, after = plant(rng, text, f"这里的阀门 {denial}{denied}")
+    return Made(f"{before}这里的阀门 … {denied}{after}", chunk)
+
+
+def test_a_mark_over_a_denial_says_so() -> None:
+    """The quote is elided, and denies."""
+    made = cases(left_out)
+    assert is_broad(made)
+    assert {(finding.verdict, finding.denies) for finding in map(check, made)} == {("elided", True)}
+
+
+def test_a_quote_is_looked_for_behind_the_denial() -> None:
+    """The same words may stand elsewhere without it."""
+    text = "阀门不能打开这里的门。然后打开这里的门。"
+    finding = check_quote("打开这里的门", "own", [QuotedChunk.of("own", text)])
+    assert (finding.verdict, finding.spans) == ("verbatim", ((13, 19),))

@@ -1,0 +1,30 @@
+"""The search that acceptance tests send where any job will do, and the pool process that runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+from tests.waiting import wait_for
+
+from worker.client import RetrieveTopK, encode_embedding
+from worker.core.text import lexical
+
+if TYPE_CHECKING:
+    import subprocess
+
+HUM = "What causes the 50 Hz hum on channel 18?"
+QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
+JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:
+    """Return the only pool process of a worker with one."""
+    found: list[psutil.Process] = []
+
+    def there_is_one() -> bool:
+        found[:] = psutil.Process(worker.pid).children()
+        return len(found) == 1
+
+    wait_for(there_is_one)
+    return found[0]

@@ -1,0 +1,68 @@
+"""Data folders of Postgres that the processes of a test run share: who first needs one fills it, each runs a copy."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from worker.cli import devstack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pytest
+
+_VARIABLE = "TESTS_PREBUILT_FOLDER"
+"""Names the folder of this run, to the processes of pytest-xdist as well."""
+
+
+def share_folder(config: pytest.Config) -> None:
+    """Make the folder of a run, in its first process, and remove it at the end."""
+    if not hasattr(config, "workerinput"):
+        # Not one of pytest's, which are closed to the account that Postgres runs as.
+        os.environ[_VARIABLE] = folder = tempfile.mkdtemp(prefix="rw-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@contextlib.contextmanager
+def postgres(
+    root: Path,
+    name: str,
+    fill: Callable[[devstack.Postgres], None],
+    *,
+    version: int = 18,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[devstack.Postgres]:
+    """Run a server on a copy of a data folder.
+
+    Args:
+        root: where the copy is put.
+        name: names what the folder holds.
+        fill: fills it, on a server that runs only for that; called once in a run for each version.
+        version: 16 or 18.
+        settings: of the server, as for `devstack.postgres`.
+    """
+    data = f"data-{version}"
+    root.mkdir(parents=True)
+    subprocess.run(["cp", "-a", str(_filled(name, fill, version) / data), str(root / data)], check=True)
+    with devstack.postgres(root, version=version, settings=settings) as server:
+        yield server
+
+
+def _filled(name: str, fill: Callable[[devstack.Postgres], None], version: int) -> Path:
+    place = Path(os.environ[_VARIABLE]) / f"{name}-{version}"
+    done = place / "filled"
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(place, ignore_errors=True)  # what a process left that failed
+            with devstack.postgres(place, version=version) as server:
+                fill(server)
+            done.touch()
+    return place

@@ -1,0 +1,32 @@
+"""Each pydantic model of the worker can be used as soon as its module is imported."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_IMPORTED = {"worker.app", "worker.cli.__main__"}
+"""Run on import: the first makes the app of the environment's settings, the second is a program."""
+
+
+def models() -> Iterator[type[Any]]:
+    for found in pkgutil.walk_packages(worker.__path__, "worker."):
+        if found.name in NOT_IMPORTED:
+            continue
+        for value in vars(importlib.import_module(found.name)).values():
+            if isinstance(value, type) and value.__module__ == found.name and hasattr(value, "__pydantic_complete__"):
+                yield value
+
+
+@pytest.mark.parametrize("model", [pytest.param(one, id=f"{one.__module__}.{one.__qualname__}") for one in models()])
+def test_a_model_is_complete(model: type[Any]) -> None:
+    """A name that only type checkers import leaves a model that fails when it is used first."""
+    assert model.__pydantic_complete__

@@ -168,7 +168,7 @@ def test_a_redelivered_job_needs_no_new_token(
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             backend.send(task_id, backend.token(task_id))
-            wait_for(lambda: _waits(admin))
+            wait_for(lambda: _waits(admin), worker_log.read_text)
             psutil.Process(worker.pid).children()[0].kill()
         record = backend.answer(task_id)
     assert record["status"] == "SUCCESS"

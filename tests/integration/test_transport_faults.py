@@ -133,8 +133,9 @@ def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
         worker.got[0].ack()
         proxy.mute.clear()
         assert places(broker) == {"unacked": 1}
-        worker.maintain()
-        assert worker.take(2) == ["first", "second"]
+        # On a busy machine, a maintenance may meet the short timeout as well, and is postponed.
+        worker.drain(lambda: worker.maintain() or len(worker.got) == 2)
+        assert worker.ids == ["first", "second"]
         assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
 
 

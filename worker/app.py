@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.process import current_process
 from celery import Celery, signals
-from celery.concurrency import get_implementation
+from celery.concurrency import get_implementation, prefork
 from kombu.entity import Queue
 
 from worker import settings as settings_module
@@ -198,7 +198,8 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
 def refuse_unsafe_pool(pool: Any) -> None:
     """Stop this process if one job could block the heartbeat; warn if the pool ends no job at its time limit."""
-    name = get_implementation(pool).__module__.rpartition(".")[2]
+    implementation = get_implementation(pool)
+    name = implementation.__module__.rpartition(".")[2]
     if name in _GREENLETS:
         _exit(
             SettingsError(
@@ -206,7 +207,7 @@ def refuse_unsafe_pool(pool: Any) -> None:
                 "heartbeat, so its jobs would run twice: use prefork, or several workers with solo"
             )
         )
-    if name != "prefork":
+    if not issubclass(implementation, prefork.TaskPool):
         log.warning("no time limits of jobs: this pool can't stop a job", pool=name)
 
 

@@ -163,7 +163,9 @@ def test_a_redelivered_job_needs_no_new_token(
     admin: psycopg.Connection[Any],
 ) -> None:
     """A job whose process was killed comes back with the token it had, and is answered."""
-    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1") as worker:
+    patient = environment(KEYS)
+    patient["DATABASE_CONNECTION_STRING"] += "&options=-c%20lock_timeout%3D60s"  # for a machine that is busy
+    with devstack.celery_worker(patient, worker_log, "--concurrency=1") as worker:
         task_id = str(uuid.uuid4())
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")

@@ -132,7 +132,10 @@ def test_a_pool_of_greenlets_is_refused(name: str, capsys: pytest.CaptureFixture
     assert f"--pool={name}: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "warns"), [("prefork", False), ("solo", True), ("threads", True)])
+@pytest.mark.parametrize(
+    ("name", "warns"),
+    [("prefork", False), ("worker.queue.pool:TaskPool", False), ("solo", True), ("threads", True)],
+)
 def test_other_pools_are_not(name: str, warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """What they do not hold is said, and does not stop the start."""
     refuse_unsafe_pool(name)

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import redis
 from celery import Celery
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from chaos.proxy import Proxy, network, proxy
 from worker.cli import devstack
@@ -70,11 +70,7 @@ class Place:
 
     def waits(self) -> int:
         """How many of the worker's sessions wait for a lock."""
-        row = self.admin.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-            " AND datname = current_database()"
-        ).fetchone()
-        return int(row[0]) if row else 0
+        return waiting_sessions(self.admin)
 
     @contextlib.contextmanager
     def worker(self, *options: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import redis
 from celery import Celery
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.cli.devstack.redis import USERS, redis_server
@@ -135,13 +135,6 @@ def fetch(url: str, path: str) -> str:
         return str(answer.read().decode())
 
 
-def waiting(admin: psycopg.Connection[Any]) -> int:
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    ).fetchone()
-    return int(row[0]) if row else 0
-
-
 def plant_password(server: devstack.Redis, admin: redis.Redis) -> None:
     """Give every user of a Redis a password to look for."""
     rights = [] if server.passwords else ["on", "allkeys", "allchannels", "allcommands"]
@@ -251,7 +244,7 @@ def time_out(here: Site, good: dict[str, Any]) -> None:
         here.admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         task_id = here.send(good)
         second = here.send(good)
-        wait_for(lambda: waiting(here.admin) == 1)
+        wait_for(lambda: waiting_sessions(here.admin) == 1)
         here.look()
         here.end("timed out", task_id)
         here.end("timed out, too", second)

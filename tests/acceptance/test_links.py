@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import redis
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.cli.devstack.redis import redis_server
@@ -123,18 +123,10 @@ def test_a_link_that_goes_silent_under_a_query_is_given_up(
             assert_answered(client)
             locking.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             task_id = client.enqueue(JOB)
-            wait_for(lambda: waiting(admin) == 1)
+            wait_for(lambda: waiting_sessions(admin) == 1)
             link.go_silent()
             locking.rollback()
             assert_answered(client, 30, task_id)
-
-
-def waiting(admin: psycopg.Connection[Any]) -> int:
-    row = admin.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND wait_event_type = 'Lock'"
-        " AND datname = current_database()"
-    ).fetchone()
-    return int(row[0]) if row else 0
 
 
 def test_postgres_is_used_again_soon_after_it_was_away(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 import redis
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.client import Signer, encode_embedding
@@ -163,23 +163,16 @@ def test_a_redelivered_job_needs_no_new_token(
     admin: psycopg.Connection[Any],
 ) -> None:
     """A job whose process was killed comes back with the token it had, and is answered."""
-    patient = environment(KEYS)
-    patient["DATABASE_CONNECTION_STRING"] += "&options=-c%20lock_timeout%3D60s"  # for a machine that is busy
-    with devstack.celery_worker(patient, worker_log, "--concurrency=1") as worker:
+    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1") as worker:
         task_id = str(uuid.uuid4())
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             backend.send(task_id, backend.token(task_id))
-            wait_for(lambda: _waits(admin), worker_log.read_text)
+            wait_for(lambda: waiting_sessions(admin) == 1, worker_log.read_text)
             psutil.Process(worker.pid).children()[0].kill()
         record = backend.answer(task_id)
     assert record["status"] == "SUCCESS"
     assert PRIVATE_TO_ALICE in json.dumps(record["result"])
-
-
-def _waits(admin: psycopg.Connection[Any]) -> bool:
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    return admin.execute(asked).fetchone() == (1,)
 
 
 def test_keys_are_changed_without_a_stop(backend: Backend, environment: Environment, worker_log: Path) -> None:

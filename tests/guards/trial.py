@@ -74,7 +74,7 @@ def attempt(guard: Guard, copy: Path, good: set[str]) -> Verdict:
     original = path.read_bytes()
     path.write_text(changed)
     try:
-        outcomes = _run(copy, guard.tests, _SECONDS)
+        outcomes = _run(copy, guard.tests, _SECONDS, TEST_PATIENCE_SECONDS="20")
     finally:
         path.write_bytes(original)
     return CAUGHT if all("failed" in _of(test, outcomes) for test in guard.tests) else "NOT CAUGHT"
@@ -85,7 +85,7 @@ def _of(test: str, outcomes: Outcomes) -> list[str]:
     return [said for name, said in outcomes.items() if name == test or name.startswith(f"{test}[")]
 
 
-def _run(copy: Path, tests: Sequence[str], seconds: float) -> Outcomes:
+def _run(copy: Path, tests: Sequence[str], seconds: float, **variables: str) -> Outcomes:
     """Run tests in the copy, with this interpreter; nothing is known of those that do not end in time."""
     report = copy / ".guards.json"
     report.unlink(missing_ok=True)
@@ -96,6 +96,7 @@ def _run(copy: Path, tests: Sequence[str], seconds: float) -> Outcomes:
         "PYTHONPATH": str(copy),
         "PYTHONDONTWRITEBYTECODE": "1",  # a file that changes twice in a second would be taken for its older self
         REPORT: str(report),
+        **variables,
     }
     with (copy / ".guards.log").open("ab") as log:
         process = subprocess.Popen(

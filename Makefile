@@ -88,9 +88,9 @@ lock: $(INSTALLED)  ## write requirements-image.txt anew: what the image install
 
 BENCH_ROWS ?= 100000
 
-bench: $(INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into docs/performance.md; BENCH_ROWS=300000
+bench: $(INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into benchmarks/results; BENCH_ROWS=300000
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python -m benchmarks.side_by_side --rows $(BENCH_ROWS) --write docs
+	$(BIN)/python -m benchmarks.side_by_side --rows $(BENCH_ROWS) --write benchmarks/results
 
 bench-quick: $(INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
@@ -99,9 +99,9 @@ bench-quick: $(INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
 bench-recall: $(INSTALLED)  ## recall against exact search on 100,000 rows
 	$(BIN)/python -m benchmarks.recall --rows 100000
 
-bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into docs/quality.md
+bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into benchmarks/results
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python -m benchmarks.quality --write docs
+	$(BIN)/python -m benchmarks.quality --write benchmarks/results
 
 bench-hybrid: $(INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
 	$(BIN)/python -m benchmarks.hybrid_speed --rows 100000
@@ -115,10 +115,10 @@ SEEDS ?= 20
 chaos-slice: $(INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) with 20 seeds in a row, 423727 first; SEEDS=3
 	$(BIN)/python -m chaos --seeds $(SEEDS)
 
-chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into docs/reliability.md
+chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
-	  --freezes 50 --others 10 --aimed 10 --report docs/reliability.md
+	  --freezes 50 --others 10 --aimed 10 --report benchmarks/results/reliability.md
 
 fuzz: $(INSTALLED)  ## 1,000,000 messages grown from hard shapes, each within 50 ms a MB and 200 MB; then 20,000 through real workers
 	$(BIN)/python -m chaos grown --messages 1000000

@@ -1,6 +1,6 @@
 """How good hybrid retrieval is: each leg and each fusion on the labelled set, with and without context.
 
-    python -m benchmarks.quality --write docs
+    python -m benchmarks.quality --write benchmarks/results
 
 The engine is used as shipped; the same sample, labels and settings print the same figures.
 """
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 TRANSFORMS = ("none", "glossary")
 MEASURES = {"ndcg": "nDCG@5", "recall": "recall@5"}
-BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
 ALL_LEGS = ("primary", "contextual", "sparse")
 WEIGHTED_FUSIONS = ("rrf", "weighted")
 
@@ -276,26 +275,17 @@ def report(by_transform: Mapping[str, Results], lines: Sequence[Tuned]) -> str:
 
 
 def write(folder: Path, text: str, by_transform: Mapping[str, Results]) -> None:
-    """Put the tables into quality.md, between its markers, and the plot beside it.
-
-    Raises:
-        ValueError: the page has no markers.
-    """
+    """Write the tables and the plot into a folder of results, from which the documentation includes them."""
     from benchmarks.quality_plot import plot  # noqa: PLC0415 -- needs the extra `bench`
 
-    page = folder / "quality.md"
-    before, found, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not found or not closed:
-        raise ValueError(f"{page}: expected the markers {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-    plot(by_transform, folder / "images" / "quality.svg")
+    (folder / "quality.md").write_text(f"{text}\n", encoding="utf-8")
+    plot(by_transform, folder / "quality.svg")
 
 
 def main(
     folder: Annotated[
         Path | None,
-        typer.Option("--write", help="Write tables into quality.md in this folder, and the plot.", file_okay=False),
+        typer.Option("--write", help="Write tables and plot into this folder.", exists=True, file_okay=False),
     ] = None,
     tune: Annotated[bool, typer.Option(help="Also choose weights on one half and judge them on the other.")] = True,
 ) -> None:

@@ -92,7 +92,7 @@ def run(
     transport: Transport = "reliable",
     stock: Annotated[bool, typer.Option("--stock", help="run the plan with both transports, and compare")] = False,
     stop_at_first_loss: Annotated[bool, typer.Option(help="end once a job is surely lost")] = False,
-    write: Annotated[Path | None, typer.Option("--report", help="document to write table and plot into")] = None,
+    write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
 ) -> None:
     """Run jobs and faults; the other commands are further runs."""

@@ -1,4 +1,4 @@
-"""Report of a run: lines for a terminal, and a table with a plot for docs/reliability.md."""
+"""Report of a run: lines for a terminal, and tables with a plot, which docs/reliability.md includes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from chaos.faults import Happened
     from chaos.run import Outcome
 
-BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
-PLOT = "images/reliability.svg"
+PLOT = "reliability.svg"
 SHOWN = 5
 
 
@@ -160,17 +159,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def write(outcome: Outcome, document: Path) -> None:
-    """Put table and plot into a document, between its markers.
-
-    Raises:
-        ValueError: the document has no markers.
-    """
+    """Write the tables into a document, and the plot beside it."""
     from chaos.plot import plot  # noqa: PLC0415 -- only this needs matplotlib
 
-    content = document.read_text()
-    if BEGIN not in content or END not in content:
-        raise ValueError(f"{document}: expected the markers {BEGIN} and {END}")
-    before, _, rest = content.partition(BEGIN)
-    after = rest.partition(END)[2]
-    document.write_text(f"{before}{BEGIN}\n{table(outcome)}\n{END}{after}")
+    document.write_text(f"{table(outcome)}\n", encoding="utf-8")
     plot(outcome, document.parent / PLOT)

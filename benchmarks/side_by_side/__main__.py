@@ -332,7 +332,7 @@ def _about(order: Order, on: Stage, ef_search: int) -> dict[str, Any]:
 _EXAMPLES = """
 Examples:
 
-  python -m benchmarks.side_by_side --write docs
+  python -m benchmarks.side_by_side --write benchmarks/results
 
   python -m benchmarks.side_by_side --rows 300000 --json 300000.json
 
@@ -362,15 +362,13 @@ def run(
     seed: Annotated[int, typer.Option(help="Of vectors and queries.")] = 20,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
     write: Annotated[
-        Path | None, typer.Option(help="Write table and plot into this folder's performance.md.", file_okay=False)
+        Path | None, typer.Option(help="Write tables and plot into this folder.", exists=True, file_okay=False)
     ] = None,
 ) -> None:
     """This worker beside a bare loop, a bare Redis worker, LangChain, LlamaIndex and a naive worker, in turns."""
     wanted = tuple(name.strip() for name in only.split(","))
     if unknown := [name for name in wanted if name not in EVERYONE]:
         raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown[0]!r}")
-    if write:  # said before the long work begins
-        report.placed((write / "performance.md").read_text(encoding="utf-8"), rows, "")
     folder = None if temporary else (keep or DATA) / f"{rows}-{postgres}"
     order = Order(rows, seed, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder)
     outcome = play(order)
@@ -386,7 +384,7 @@ def run(
     if write:
         from benchmarks.side_by_side.plots import plot  # noqa: PLC0415 -- matplotlib is of the extra `bench`
 
-        report.write(write / "performance.md", rows, section)
+        report.write(write, rows, section)
         plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows))
 
 

@@ -1,4 +1,4 @@
-"""Tables in Markdown, and their place in docs/performance.md."""
+"""Tables in Markdown, which docs/performance.md includes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from benchmarks.side_by_side.figures import (
     spread,
 )
 
-from worker.errors import SettingsError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
 CPU = ("worker_ms", "postgres_ms", "redis_ms")
 CARRIED = ("redis_in_kb", "redis_out_kb", "postgres_in_kb", "postgres_out_kb")
 
-MARKER = "<!-- side-by-side-{rows}: {edge} -->"
-PLOT = "images/side_by_side_{rows}.svg"
+NAME = "side_by_side_{rows}"
+PLOT = f"{NAME}.svg"
 
 TITLES = {
     BARE: "bare psycopg loop, 2 processes",
@@ -154,20 +152,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def placed(text: str, rows: int, section: str) -> str:
-    """A document with the section for so many rows between its markers.
-
-    Raises:
-        SettingsError: the markers are not there.
-    """
-    begin, end = (MARKER.format(rows=rows, edge=edge) for edge in ("begin", "end"))
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise SettingsError(f"performance.md: expected the markers {begin} and {end}")
-    return f"{before}{begin}\n\n{section}\n{end}{after}"
-
-
-def write(path: Path, rows: int, section: str) -> None:
-    """Put the section into a document; see `placed`."""
-    path.write_text(placed(path.read_text(encoding="utf-8"), rows, section), encoding="utf-8")
+def write(folder: Path, rows: int, section: str) -> None:
+    """Write the section for so many rows into a folder of results, from which the documentation includes it."""
+    (folder / f"{NAME.format(rows=rows)}.md").write_text(section, encoding="utf-8")

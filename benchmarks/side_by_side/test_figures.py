@@ -9,8 +9,6 @@ from benchmarks.side_by_side.growth import Point, narrowest
 from benchmarks.side_by_side.peers import PEERS, VERSIONS
 from benchmarks.side_by_side.rounds import recall
 
-from worker.errors import SettingsError
-
 IDS = [["c1", "c2"], ["c3", "c4"]]
 
 
@@ -120,17 +118,11 @@ def test_the_search_width_is_the_lowest_that_is_enough_for_all():
     assert narrowest({"ours": ours, "theirs": theirs}, 40) == 200
 
 
-def test_the_section_takes_the_place_of_the_last_one():
-    """And no other's: each number of rows has a place of its own."""
-    places = [[report.MARKER.format(rows=rows, edge=edge) for edge in ("begin", "end")] for rows in (1000, 2000)]
-    text = "".join(f"before\n{begin}\nold\n{end}\nafter\n" for begin, end in places)
-    begin, end = places[1]
-    assert report.placed(text, 2000, "new\n") == text.replace(f"{begin}\nold\n{end}", f"{begin}\n\nnew\n\n{end}")
-
-
-def test_a_document_without_markers_is_left_alone():
-    with pytest.raises(SettingsError, match="markers"):
-        report.placed(report.MARKER.format(rows=1000, edge="begin"), 1000, "new")
+def test_each_number_of_rows_has_results_of_its_own(tmp_path):
+    for rows in (1000, 2000):
+        report.write(tmp_path, rows, f"of {rows} rows\n")
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert written == {"side_by_side_1000.md": "of 1000 rows\n", "side_by_side_2000.md": "of 2000 rows\n"}
 
 
 def test_versions_of_the_peers_are_pinned():

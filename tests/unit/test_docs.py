@@ -50,9 +50,8 @@ def slugs(page: Path) -> set[str]:
 
 @functools.cache
 def written(page: Path) -> str:
-    """The prose of a page: without code, what a benchmark wrote between its markers, and targets of links."""
+    """The prose of a page: without code and targets of links."""
     text = page.read_text(encoding="utf-8")
-    text = re.sub(r"<!-- (\w[\w-]*): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)
 

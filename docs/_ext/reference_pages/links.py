@@ -9,14 +9,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINK = re.compile(r"\[((?:[^\[\]]|\\.)*)\]\((?!\w+:|#|/)([^()\s#]+)(#[^()\s]*)?\)")
+_RESULTS = re.compile(r"^\[[^\[\]]*\]\(([./]*/benchmarks/results/\w+\.md)\)$", re.MULTILINE)
 README = "<!-- README -->"
 
 
 def adapted(text: str, folder: Path, docs: Path) -> str:
     """A page with links that the site can follow.
 
-    A Markdown file outside of the site becomes a download, the folder of the contract the page about it; any other
-    folder has no page, and its name stands without a link.
+    A line that only links to a benchmark's results becomes these results. A Markdown file outside of the site becomes a
+    download, the folder of the contract the page about it; any other folder has no page, and its name stands without a
+    link.
 
     Args:
         text: the page.
@@ -26,6 +28,7 @@ def adapted(text: str, folder: Path, docs: Path) -> str:
     root = docs.parent
     if README in text:
         text = text.replace(README, _readme(root))
+    text = _RESULTS.sub(lambda found: _results(folder, found[1]), text)
 
     def link(found: re.Match[str]) -> str:
         label, target, anchor = found[1], found[2], found[3] or ""
@@ -50,3 +53,9 @@ def _readme(root: Path) -> str:
         return f"[{found[1]}]({target}{found[3] or ''})"
 
     return _LINK.sub(link, text)
+
+
+def _results(folder: Path, target: str) -> str:
+    """The results of a benchmark, its pictures as from the page that includes them."""
+    text = (folder / target).read_text(encoding="utf-8")
+    return re.sub(r"(!\[[^\[\]]*\]\()(?=\w)", rf"\g<1>{target.rpartition('/')[0]}/", text)

@@ -15,8 +15,8 @@ from chaos.watcher import held_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from chaos.faults import Happened, Scene
     from chaos.plan import Fault
+    from chaos.scene import FaultRecord, Scene
     from chaos.sleepers import Sleepers
 
 BEGIN_SECONDS = 20.0
@@ -26,13 +26,13 @@ PAST_HARD_LIMIT_SECONDS = 30
 BIG_BYTES = 48 * 2**20
 
 
-def happen(scene: Scene, fault: Fault, happened: Happened) -> None:
+def happen(scene: Scene, fault: Fault, happened: FaultRecord) -> None:
     """Do an aimed fault from its beginning to its end."""
     assert scene.sleepers is not None  # noqa: S101 -- for the type checker: a run has set them
     happened.open |= _SEQUENCES[fault.kind](scene, scene.sleepers, fault, happened)
 
 
-def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -> set[str]:
+def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: FaultRecord) -> set[str]:
     """Both time limits fire in every worker while nothing can be stored: none is left to take over from another."""
     ids = sleepers.send(len(scene.fleet) * scene.fleet.concurrency, PAST_HARD_LIMIT_SECONDS)
     sleepers.wait_for_begin(ids, BEGIN_SECONDS)
@@ -41,7 +41,7 @@ def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -
     return ids
 
 
-def _silent_after_fork(scene: Scene, _: Sleepers, fault: Fault, __: Happened) -> set[str]:
+def _silent_after_fork(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord) -> set[str]:
     """A process that was forked while the worker was connected; then the worker's connections go silent."""
     fork_anew(scene, fault.after)
     with silence(scene, "redis"):
@@ -63,7 +63,7 @@ def fork_anew(scene: Scene, which: int) -> None:
     time.sleep(SETTLE_SECONDS)
 
 
-def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, happened: Happened) -> set[str]:
+def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, happened: FaultRecord) -> set[str]:
     """All processes are busy: the grace ends before their jobs do."""
     ids, _ = _keep_busy(scene, sleepers, fault.worker, 6)
     pid = scene.fleet.workers[fault.worker].process.pid
@@ -74,7 +74,7 @@ def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, happened: Ha
     return ids
 
 
-def _kill_at_start(scene: Scene, _: Sleepers, fault: Fault, __: Happened) -> set[str]:
+def _kill_at_start(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord) -> set[str]:
     """A worker starts while Redis is away, and loses a process before it is there."""
     scene.redis.kill()
     scene.fleet.kill(fault.worker, whole=True)
@@ -86,7 +86,7 @@ def _kill_at_start(scene: Scene, _: Sleepers, fault: Fault, __: Happened) -> set
     return set()
 
 
-def _kill_reconnecting(scene: Scene, _: Sleepers, fault: Fault, __: Happened) -> set[str]:
+def _kill_reconnecting(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord) -> set[str]:
     """Every worker loses a process while Redis is away."""
     scene.redis.kill()
     time.sleep(fault.seconds)
@@ -97,7 +97,7 @@ def _kill_reconnecting(scene: Scene, _: Sleepers, fault: Fault, __: Happened) ->
     return set()
 
 
-def _kill_after_survivor(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happened) -> set[str]:
+def _kill_after_survivor(scene: Scene, sleepers: Sleepers, fault: Fault, _: FaultRecord) -> set[str]:
     """Jobs that ignore SIGTERM while their connection is lost; then a process that ran one dies in its next job."""
     survivors, pids = _keep_busy(scene, sleepers, fault.worker, 3, stubborn=True)
     running = {*sleepers.running(survivors)}
@@ -108,7 +108,7 @@ def _kill_after_survivor(scene: Scene, sleepers: Sleepers, fault: Fault, _: Happ
     return survivors | victims
 
 
-def _big_message(scene: Scene, _: Sleepers, __: Fault, ___: Happened) -> set[str]:
+def _big_message(scene: Scene, _: Sleepers, __: Fault, ___: FaultRecord) -> set[str]:
     """A job that is far too long. Redis may refuse it; else it is a dead letter, and no other job minds."""
     message = envelope("too-long", "retrieve_top_k", '[[{"query_embedding": "' + "A" * BIG_BYTES + '"}], {}, {}]')
     with contextlib.suppress(redis.RedisError, OSError), scene.redis.client(timeout=30, user="producer") as client:
@@ -137,7 +137,7 @@ def silence(scene: Scene, link: str) -> Iterator[None]:
         scene.links[link].blackhole(False)
 
 
-_SEQUENCES: Mapping[Kind, Callable[[Scene, Sleepers, Fault, Happened], set[str]]] = {
+_SEQUENCES: Mapping[Kind, Callable[[Scene, Sleepers, Fault, FaultRecord], set[str]]] = {
     Kind.RESULTS_AWAY: _results_away,
     Kind.SILENT_AFTER_FORK: _silent_after_fork,
     Kind.STOP_THEN_KILL: _stop_then_kill,

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chaos import report
 from chaos.plan import Counts
 from chaos.run import chaos
-from chaos.servers import NotOurs
+from chaos.servers import ForeignServerError
 from chaos.stage import Order
 from worker.errors import SettingsError
 
@@ -191,7 +191,7 @@ def main() -> int:
         cli()
     except KeyboardInterrupt:
         return 130
-    except (SettingsError, NotOurs) as error:
+    except (SettingsError, ForeignServerError) as error:
         print(f"chaos: {error}", file=sys.stderr)  # noqa: T201 -- the command line's voice
         return 78
     return 0

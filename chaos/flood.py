@@ -35,7 +35,7 @@ AT_ONCE = 10_000
 
 
 @dataclass
-class Flooded:
+class FloodReport:
     """Result of a flood.
 
     Attributes:
@@ -63,7 +63,7 @@ class Flooded:
         return self.audit.clean and self.ratio >= LEAST_RATIO and self.left > 0 and self.letters == LETTERS
 
 
-def flood(order: Order, messages: int, folder: Path, progress: Callable[[int, str], None]) -> Flooded:
+def flood(order: Order, messages: int, folder: Path, progress: Callable[[int, str], None]) -> FloodReport:
     """Measure jobs with and without a flood of messages with a priority, in turns.
 
     Args:
@@ -103,7 +103,7 @@ def flood(order: Order, messages: int, folder: Path, progress: Callable[[int, st
         letters = [one for one in dead_letters.every(broker, QUEUE) if one.task_id.startswith("before-")]
         waiting, held = holdings(scene.redis)
         jobs = ROUNDS * order.jobs
-        return Flooded(audit(ledger.entries(), waiting | held), jobs / alone, jobs / beside, left, len(letters))
+        return FloodReport(audit(ledger.entries(), waiting | held), jobs / alone, jobs / beside, left, len(letters))
 
 
 def _send(broker: redis.Redis, messages: int) -> None:

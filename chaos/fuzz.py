@@ -41,7 +41,7 @@ return left
 
 
 @dataclass
-class Fuzzed:
+class FuzzReport:
     """Result of a run.
 
     Attributes:
@@ -185,7 +185,7 @@ def _grown(good: bytes, chance: random.Random) -> bytes:
     return FORMS[chance.choice([*FORMS])](grown) + good[: chance.choice((0, 10))]
 
 
-def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None) -> Fuzzed:
+def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None) -> FuzzReport:
     """Send ``order.jobs`` messages, two thousand at a time, and account for each.
 
     Args:
@@ -196,7 +196,7 @@ def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minut
     """
     oracle = Oracle(Corpus(rows=500))  # small: it is the messages that are tried
     fuzzer = Fuzzer(order.seed, Questions(order.seed, oracle))
-    found = Fuzzed()
+    found = FuzzReport()
     settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
     with (
         stage(order, oracle.corpus, folder, settings, proxied=False) as scene,
@@ -238,7 +238,7 @@ def drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
     return False
 
 
-def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: Fuzzed, letter: str) -> str:
+def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: FuzzReport, letter: str) -> str:
     """Return the place of each message of a batch, and delete their results.
 
     Args:

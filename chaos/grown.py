@@ -42,7 +42,7 @@ _TRACES = (
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrownMessage:
     """A message, and how it came to be."""
 
     shape: str
@@ -50,7 +50,7 @@ class Grown:
 
 
 @dataclass
-class Looked:
+class GrowthReport:
     """Result of a run.
 
     Attributes:
@@ -74,7 +74,7 @@ class Looked:
         return within and not self.wrong
 
 
-def grow(seed: int, number: int) -> Grown:
+def grow(seed: int, number: int) -> GrownMessage:
     """Message number n of a seed: a few units, repeated, put together, bent and wrapped."""
     chance = random.Random(f"grown {seed} {number}")  # noqa: S311 -- repeatable, not secret
     names = chance.choices([*UNITS], k=chance.choice((1, 1, 2, 3)))
@@ -96,7 +96,7 @@ def grow(seed: int, number: int) -> Grown:
         names.append("bent")
     form = chance.choice([*FORMS])
     shape = f"{form}: {' + '.join(names)}, {len(raw):,} bytes"
-    return Grown(shape, FORMS[form](bytes(raw)))
+    return GrownMessage(shape, FORMS[form](bytes(raw)))
 
 
 def look(raw: bytes) -> bytes:
@@ -107,7 +107,7 @@ def look(raw: bytes) -> bytes:
     return kept
 
 
-def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> Looked:
+def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> GrowthReport:
     """Look at so many messages of a seed.
 
     Args:
@@ -115,7 +115,7 @@ def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) 
         seed: of what they are.
         progress: is told how many are done.
     """
-    found, began, before = Looked(), time.monotonic(), _kilobytes("VmRSS")
+    found, began, before = GrowthReport(), time.monotonic(), _kilobytes("VmRSS")
     again: list[int] = []
     for number in range(messages):
         message = grow(seed, number)
@@ -146,7 +146,7 @@ def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) 
     return found
 
 
-def _name(message: Grown, seed: int, number: int) -> str:
+def _name(message: GrownMessage, seed: int, number: int) -> str:
     return f"{message.shape} (seed {seed}, number {number})"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chaos.corpus import TENANTS
-from chaos.oracle import Expected
+from chaos.oracle import ExpectedAnswer
 
 if TYPE_CHECKING:
     from chaos.oracle import Oracle
@@ -43,7 +43,7 @@ class Question:
     task_id: str
     task: str
     job: dict[str, Any]
-    expected: Expected | None
+    expected: ExpectedAnswer | None
 
     @property
     def message(self) -> bytes:
@@ -104,7 +104,7 @@ class Questions:
         job = {"required_chunk_hashes": [row.chunk_hash for row in rows], "fill": "none", "principal": principal}
         seen = tuple(row for row in rows if row.visible_to(user))
         missing = tuple(row.chunk_hash for row in rows if not row.visible_to(user))
-        return Question(task_id, "pinned_replay", job, Expected(user, seen, None, missing))
+        return Question(task_id, "pinned_replay", job, ExpectedAnswer(user, seen, None, missing))
 
 
 def _principal(user: str) -> dict[str, Any]:

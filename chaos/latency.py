@@ -27,7 +27,7 @@ POLL_SECONDS = 0.001
 
 
 @dataclass
-class Measured:
+class LatencyReport:
     """Result of a run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Measured:
         return self.audit.clean and self.ratio <= MOST_RATIO
 
 
-def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int, str], None]) -> Measured:
+def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int, str], None]) -> LatencyReport:
     """Jobs one after another; then, again and again, a process forked anew and a network that is silent; jobs again.
 
     Args:
@@ -85,7 +85,7 @@ def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int
             scene.fleet.stop()
             watcher.finish()
         waiting, held = holdings(scene.redis)
-        return Measured(audit(ledger.entries(), waiting | held), before, after)
+        return LatencyReport(audit(ledger.entries(), waiting | held), before, after)
 
 
 def _one(producer: Producer, ledger: Ledger, patience: float) -> float:

@@ -20,7 +20,7 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """Expected answer: chunks in order, and their distances if it was a search.
 
     Attributes:
@@ -60,11 +60,11 @@ class Oracle:
         return 1.0 - queries @ rows.T
 
     @cache  # noqa: B019 -- one oracle a run
-    def nearest(self, query: int, user: str, k: int) -> Expected:
+    def nearest(self, query: int, user: str, k: int) -> ExpectedAnswer:
         """The k nearest rows that a caller may see."""
         numbers = self.visible[user]
         order = numbers[np.argsort(self._distances[query, numbers], kind="stable")][:k]
-        return Expected(
+        return ExpectedAnswer(
             user,
             tuple(self.corpus.chunks[number] for number in order),
             tuple(float(self._distances[query, number]) for number in order),
@@ -75,7 +75,7 @@ class Oracle:
         nearest = self.nearest(query, user, k + 1).distances
         return nearest is not None and bool(np.all(np.diff(nearest) > 2 * TOLERANCE))
 
-    def faults_of(self, expected: Expected, answer: dict[str, Any]) -> list[str]:
+    def faults_of(self, expected: ExpectedAnswer, answer: dict[str, Any]) -> list[str]:
         """Return the problem of an answer; empty if it is right.
 
         A row that the caller may not see is called ``foreign``, everything else says where the answer differs.

@@ -210,7 +210,7 @@ def plan(seed: int, jobs: int, workers: int, counts: Counts) -> tuple[Fault, ...
 
 
 @dataclass(frozen=True)
-class Share:
+class FaultJobs:
     """The jobs that belong to a fault: some evenly while the last one lasts, the others at once when it begins.
 
     Attributes:
@@ -228,7 +228,7 @@ MOST_BURST = 24
 PAUSE_SECONDS = 1.5
 
 
-def share(submitted: int, until: int, seconds: float) -> Share:
+def share(submitted: int, until: int, seconds: float) -> FaultJobs:
     """Hold jobs back, so that each fault meets work: until it begins no more than its place in the plan.
 
     Args:
@@ -237,9 +237,9 @@ def share(submitted: int, until: int, seconds: float) -> Share:
         seconds: how long the last fault lasts.
 
     >>> share(100, 160, 0.5)
-    Share(trickle=36, per_second=18.0, burst=24)
+    FaultJobs(trickle=36, per_second=18.0, burst=24)
     """
     room = max(0, until - submitted)
     burst = min(MOST_BURST, -(-room // 2))
     trickle = room - burst
-    return Share(trickle, trickle / (PAUSE_SECONDS + seconds), burst)
+    return FaultJobs(trickle, trickle / (PAUSE_SECONDS + seconds), burst)

@@ -38,7 +38,7 @@ ALONE_SHARE = 0.25
 
 
 @dataclass
-class Poisoned:
+class PoisonReport:
     """Result of a run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Poisoned:
         return self.audit.clean and not self.unanswered and bounded
 
 
-def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str], None]) -> Poisoned:
+def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str], None]) -> PoisonReport:
     """A quarter of the jobs alone, and the others with poison jobs spread among them.
 
     Args:
@@ -113,7 +113,7 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
     alone = [wait for at, wait in waits[alone_jobs // 2 :] if at < since]
     beside = [wait for at, wait in waits if at >= since]
     ran = Counter(diary.read_text().split())
-    return Poisoned(
+    return PoisonReport(
         audit(ledger.entries(), waiting | held),
         count,
         max(ran.values(), default=0),

@@ -48,7 +48,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
 
     async def _listen(self) -> None:
-        self._server = await self._loop.create_server(lambda: _End(self, None), "127.0.0.1", 0, backlog=512)
+        self._server = await self._loop.create_server(lambda: _ProxyEnd(self, None), "127.0.0.1", 0, backlog=512)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def start(self) -> None:
@@ -117,7 +117,7 @@ class Proxy:
 class _Pair:
     """A connection: its end at the worker, and its end at the server."""
 
-    def __init__(self, proxy: Proxy, near: _End, far: _End) -> None:
+    def __init__(self, proxy: Proxy, near: _ProxyEnd, far: _ProxyEnd) -> None:
         self.ends = (near, far)
         self.is_cut = False
         self.is_deaf = False
@@ -136,7 +136,7 @@ class _Pair:
             end.reset()
         self.proxy._pairs.discard(self)  # noqa: SLF001 -- one module, one thread
 
-    def ended(self, by: _End) -> None:
+    def ended(self, by: _ProxyEnd) -> None:
         """One end closed: so does the other, unless nothing is carried any more."""
         if not self.is_cut:
             for end in self.ends:
@@ -146,10 +146,10 @@ class _Pair:
             self.proxy._pairs.discard(self)  # noqa: SLF001 -- one module, one thread
 
 
-class _End(asyncio.Protocol):
+class _ProxyEnd(asyncio.Protocol):
     """One end of a pair. The near one makes the far one when it is connected."""
 
-    def __init__(self, proxy: Proxy, peer: _End | None) -> None:
+    def __init__(self, proxy: Proxy, peer: _ProxyEnd | None) -> None:
         self.proxy = proxy
         self.peer = peer
         self.pair: _Pair | None = None
@@ -161,7 +161,7 @@ class _End(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- for the type checker: a TCP or Unix stream
         self.transport = transport
         if self.peer is None:
-            self.peer = _End(self.proxy, self)
+            self.peer = _ProxyEnd(self.proxy, self)
             self.pair = self.peer.pair = _Pair(self.proxy, self, self.peer)
             if self.proxy._mode is Mode.SWALLOW:  # noqa: SLF001 -- one module, one thread
                 self.pair.cut()

@@ -11,8 +11,8 @@ from chaos.plan import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from chaos.faults import Happened
     from chaos.ledger import Entry
+    from chaos.scene import FaultRecord
 
 BEFORE_SECONDS = 5.0
 """The rate before a fault is that of so many seconds."""
@@ -61,7 +61,7 @@ class Traffic:
         return None
 
 
-def measure(happened: list[Happened], entries: Iterable[Entry]) -> None:
+def measure(happened: list[FaultRecord], entries: Iterable[Entry]) -> None:
     """Set how long each fault was felt.
 
     A fault of a worker is felt from its beginning, by the jobs that this worker held. A job that comes to another
@@ -91,7 +91,7 @@ def measure(happened: list[Happened], entries: Iterable[Entry]) -> None:
 
 
 def _felt(
-    one: Happened,
+    one: FaultRecord,
     mine: set[str],
     since: float,
     done_at: Mapping[str, float],
@@ -105,11 +105,11 @@ def _felt(
     return last - since - sum(max(0.0, min(last, end) - max(since, start)) for start, end in away)
 
 
-def met_work(happened: Iterable[Happened]) -> int:
+def met_work(happened: Iterable[FaultRecord]) -> int:
     """Return the number of faults that began while a job was open."""
     return sum(bool(one.open) for one in happened)
 
 
-def too_idle(happened: list[Happened]) -> bool:
+def too_idle(happened: list[FaultRecord]) -> bool:
     """Return whether a run shows too little, because too many of its faults met no work."""
     return len(happened) - met_work(happened) > MOST_WITHOUT_WORK * len(happened)

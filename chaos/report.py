@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from chaos.faults import Happened
     from chaos.run import Outcome
+    from chaos.scene import FaultRecord
 
 PLOT = "reliability.svg"
 SHOWN = 5
@@ -81,15 +81,15 @@ def _codes(codes: list[int]) -> str:
     return f"{len(codes)}" + (f" (exit codes {', '.join(map(str, sorted(set(codes))))})" if codes else "")
 
 
-def by_kind(happened: Iterable[Happened]) -> list[tuple[Kind, list[Happened]]]:
+def by_kind(happened: Iterable[FaultRecord]) -> list[tuple[Kind, list[FaultRecord]]]:
     """Faults by kind, kinds in the order in which `Kind` names them."""
-    kinds: dict[Kind, list[Happened]] = defaultdict(list)
+    kinds: dict[Kind, list[FaultRecord]] = defaultdict(list)
     for one in happened:
         kinds[one.fault.kind].append(one)
     return [(kind, kinds[kind]) for kind in Kind if kind in kinds]
 
 
-def back_at_work(happened: Iterable[Happened]) -> list[tuple[str, int, str, str, str]]:
+def back_at_work(happened: Iterable[FaultRecord]) -> list[tuple[str, int, str, str, str]]:
     """(kind, how many, p50 and p99 of the seconds that it was felt, the goal), of each kind that happened."""
     rows = []
     for kind, ones in by_kind(happened):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Rolled:
+class RollingReport:
     """Result of a run.
 
     Attributes:
@@ -43,7 +43,7 @@ class Rolled:
         return self.audit.clean and not (self.duplicates or self.unclean or self.crashes)
 
 
-def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, str], None]) -> Rolled:
+def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, str], None]) -> RollingReport:
     """Stop and replace one worker after another while jobs come without pause.
 
     Args:
@@ -76,6 +76,6 @@ def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, 
             waiting, held = holdings(scene.redis)
         ran = executions(scene.fleet.logs)
         duplicates = sum(count - 1 for count in ran.values())
-        return Rolled(
+        return RollingReport(
             audit(ledger.entries(), waiting | held), duplicates, stops, scene.fleet.unclean, scene.fleet.crashes
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chaos.corpus import Corpus
+from chaos.faults import happen
 from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from chaos.faults import Happened, Scene
+    from chaos.scene import FaultRecord, Scene
 
 LOOK_SECONDS = 0.2
 SUSPECT_SECONDS = TIME_LIMIT_SECONDS + 6.0
@@ -59,7 +60,7 @@ class Outcome:
 
     order: Order
     audit: Audit
-    happened: list[Happened]
+    happened: list[FaultRecord]
     left_out: set[str]
     started: float
     seconds: float
@@ -99,7 +100,7 @@ def chaos(order: Order, progress: Callable[[int, str], None], keep_logs: Path | 
 
     Raises:
         SettingsError: a server does not start, or is not installed.
-        NotOurs: a server is not the one that this run started; nothing was done to it.
+        ForeignServerError: a server is not the one that this run started; nothing was done to it.
     """
     oracle = Oracle(Corpus())
     with stage(order, oracle.corpus, keep_logs, options=INCLUDED) as scene:
@@ -137,7 +138,7 @@ class _Run:
         self.progress = progress
         self.faults = [fault for fault in faults if scene.can(fault.kind)]
         self.left_out = {fault.kind.value for fault in faults if not scene.can(fault.kind)} | {*scene.missing}
-        self.happened: list[Happened] = []
+        self.happened: list[FaultRecord] = []
         self.started = time.monotonic()
         self._suspects: set[str] = set()
         self._looked = self.started
@@ -178,7 +179,7 @@ class _Run:
 
     def _happen(self, fault: Fault) -> None:
         self.progress(self.ledger.done, fault.kind.value)
-        happened = self.scene.happen(fault, self._open())
+        happened = happen(self.scene, fault, self._open())
         self.happened.append(happened)
         # Workers are replaced, and hold up nobody; of all else the next fault waits until work goes on as before.
         if fault.kind.holds_up:
@@ -281,7 +282,7 @@ class _Run:
             return None
         return sum(map(self._most_interrupted, self.happened))
 
-    def _most_interrupted(self, happened: Happened) -> int:
+    def _most_interrupted(self, happened: FaultRecord) -> int:
         """Return the number of jobs that a fault can take from their process; those run again."""
         kind = happened.fault.kind
         if kind is Kind.CHILD_KILL:

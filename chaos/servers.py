@@ -30,7 +30,7 @@ EXPECTED_DENIALS = {"worker: command config|get"}
 TMPFS_MEGABYTES = 512
 
 
-class NotOurs(Exception):
+class ForeignServerError(Exception):
     """A server is not the process that the harness started."""
 
 
@@ -102,15 +102,17 @@ class RedisServer:
         """Its pid, as the server itself says it.
 
         Raises:
-            NotOurs: another process answers on its port.
+            ForeignServerError: another process answers on its port.
         """
         try:
             with self.client() as client:
                 said: dict[str, Any] = client.info("server")
         except redis.AuthenticationError:
-            raise NotOurs(f"Redis on port {self.port} has other users") from None
+            raise ForeignServerError(f"Redis on port {self.port} has other users") from None
         if said["process_id"] != self.process.pid:
-            raise NotOurs(f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}")
+            raise ForeignServerError(
+                f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}"
+            )
         return self.process.pid
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
@@ -187,12 +189,12 @@ class PostgresServer:
         """Its pid, as its own file says it.
 
         Raises:
-            NotOurs: the file names another process.
+            ForeignServerError: the file names another process.
         """
         file = self.folder / f"data-{self.server.version}" / "postmaster.pid"
         said = int(file.read_text().splitlines()[0])
         if said != self.server.process.pid:
-            raise NotOurs(f"{file} names process {said}, not {self.server.process.pid}")
+            raise ForeignServerError(f"{file} names process {said}, not {self.server.process.pid}")
         return said
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:

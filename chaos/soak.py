@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from chaos.faults import Scene
+    from chaos.scene import Scene
 
 SAMPLE_SECONDS = 2.0
 FLAT = 0.02
@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass
-class Soaked:
+class SoakReport:
     """Result of a run: samples after warm-up, and the ledger's balance."""
 
     audit: Audit
@@ -75,7 +75,9 @@ class Soaked:
         return self.audit.clean and all(drift <= FLAT for drift in self.drift().values())
 
 
-def soak(order: Order, seconds: float, per_second: float, folder: Path, progress: Callable[[int, str], None]) -> Soaked:
+def soak(
+    order: Order, seconds: float, per_second: float, folder: Path, progress: Callable[[int, str], None]
+) -> SoakReport:
     """Work at a steady pace; the first quarter of the time is warm-up.
 
     Args:
@@ -105,7 +107,7 @@ def soak(order: Order, seconds: float, per_second: float, folder: Path, progress
             scene.fleet.stop()
             watcher.finish()
             waiting, held = holdings(scene.redis)
-    return Soaked(audit(ledger.entries(), waiting | held), samples)
+    return SoakReport(audit(ledger.entries(), waiting | held), samples)
 
 
 def sample(scene: Scene) -> Sample:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaos.clocks import SKEWS, library, skewed
-from chaos.faults import Scene
 from chaos.fleet import Fleet
 from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
+from chaos.scene import Scene
 from chaos.servers import PostgresServer, RedisServer, folders
 from worker.cli.devstack import lacks
 from worker.settings import PREFIX

@@ -41,7 +41,7 @@ def make_dead_letter(broker: redis.Redis, message: bytes) -> None:
 
 def test_each_message_is_counted_once(broker: redis.Redis, results: redis.Redis) -> None:
     """A letter stands for one of two equal messages, and a batch's letters for none of the next."""
-    found = fuzz.Fuzzed()
+    found = fuzz.FuzzReport()
     answered, lost = (envelope(name, "retrieve_top_k", "[[{}], {}, {}]") for name in ("answered", "lost"))
     make_dead_letter(broker, b"null")
     results.set("celery-task-meta-answered", "{}")

@@ -11,7 +11,7 @@ import redis
 from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
-from chaos.servers import NotOurs, RedisServer, connect, fill, folders
+from chaos.servers import ForeignServerError, RedisServer, connect, fill, folders
 from worker.cli import devstack
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_a_server_of_somebody_else_is_not_killed(tmp_path: Path, server: devstac
     """Another process answers on the port: nothing is done to it."""
     with RedisServer(tmp_path) as ours:
         own, ours.port = ours.port, server.port
-        with pytest.raises(NotOurs):
+        with pytest.raises(ForeignServerError):
             ours.kill()
         assert server.process.poll() is None
         ours.port = own

@@ -19,7 +19,7 @@ def test_no_grown_message_is_over_its_budget() -> None:
 
 def test_a_message_over_its_budget_is_named() -> None:
     """With its seed and number, from which it can be grown again."""
-    found = grown.Looked(messages=1, slowest=(51.0, "body: dots, 5 bytes (seed 7, number 3)"))
+    found = grown.GrowthReport(messages=1, slowest=(51.0, "body: dots, 5 bytes (seed 7, number 3)"))
     assert not found.clean
-    assert grown.Looked(messages=1, wrong=["a token was kept"]).clean is False
+    assert grown.GrowthReport(messages=1, wrong=["a token was kept"]).clean is False
     assert grown.grow(7, 3) == grown.grow(7, 3)

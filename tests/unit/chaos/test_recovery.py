@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.faults import Happened
 from chaos.jobs import Question
 from chaos.ledger import Entry
 from chaos.plan import Fault, Kind
 from chaos.recovery import Traffic, measure, met_work, too_idle
+from chaos.scene import FaultRecord
 
 
 def entry(name: str, submitted: float, done: float | None) -> Entry:
     return Entry(Question(name, "retrieve_top_k", {}, None), submitted, done)
 
 
-def fault(kind: Kind, began: float, ended: float | None = None, held: str = "", found: str = "") -> Happened:
-    return Happened(Fault(0, kind, 0.0, 0, "redis"), began, began if ended is None else ended, {*held}, {*found})
+def fault(kind: Kind, began: float, ended: float | None = None, held: str = "", found: str = "") -> FaultRecord:
+    return FaultRecord(Fault(0, kind, 0.0, 0, "redis"), began, began if ended is None else ended, {*held}, {*found})
 
 
 def steady(first: float, last: float, answered: float = 0.05) -> list[Entry]:

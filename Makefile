@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.docs-installed
 
+# Hundreds of processes start in a test run: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install install-docs docs demo up test test-rest test-all test-fast guards mutants lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 

@@ -33,14 +33,14 @@ WHOLE = BeforeValidator(as_integer)
 
 _FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
 EMBEDDING_SCHEMA: dict[str, Any] = {
-    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any norm but zero; "
-    "scaled to unit length before use.",
+    "description": "As many finite numbers as the corpus has dimensions, 768 by default: a list, or base64 of "
+    "little-endian float32. Any norm but zero; scaled to unit length before use.",
     "anyOf": [
         {"type": "array", "items": {"type": "number", **_FLOAT32}, "minItems": 768, "maxItems": 768},
         {"type": "string", "pattern": "^[A-Za-z0-9+/]{4096}$", "maxLength": 4096, "contentEncoding": "base64"},
     ],
 }
-# Any type for pydantic: numpy checks the 768 numbers at once.
+# Any type for pydantic: numpy checks all numbers at once, and only the corpus knows how many.
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
 _OF_A_BATCH: dict[str, Any] = {

@@ -33,7 +33,7 @@ class RecordedAnswer:
         header: its fields besides chunks and trace.
         pins: its chunks.
         models: names and versions of the models used.
-        query_embedding: 768 little-endian float32, as searched; several are concatenated.
+        query_embedding: little-endian float32, as searched; several are concatenated.
         then: called once it is recorded, before it is returned.
     """
 

@@ -130,7 +130,8 @@ class SourceBuilder:
     def _find(self, plan: SearchPlan, caller: Principal, stages: Stages) -> None:
         """Search, rerank, refine and cut."""
         with stages.stage("query") as counts:
-            queries = self._queries.make(plan, stages)
+            searched = [self._corpora.get(search.corpus, "searches") for search in plan.searches]
+            queries = self._queries.make(plan, self._corpora.dimensions_of(searched), stages)
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             merged = self._search(plan, queries, caller, stages)

@@ -110,6 +110,17 @@ class Recording:
         return of_task
 
 
+def own_records(records: Iterable[Record], repeating: str) -> list[Record]:
+    """Return the records that make up a run.
+
+    Args:
+        records: all records of the run.
+        repeating: the task whose answers repeat chunks of other records: they count where there are no others.
+    """
+    found = list(records)
+    return [one for one in found if one.task != repeating] or [one for one in found if one.pins]
+
+
 def owner_of(caller: Principal | None) -> str:
     """Return the owner of the caller's runs.
 

@@ -80,9 +80,12 @@ class AnsweredBy(Generic[AnswerT]):
 
 
 class Result(BaseModel):
-    """An object inside a result. Unknown fields are ignored, so that a newer worker may add some."""
+    """An object inside a result. Unknown fields are ignored, so that a newer worker may add some.
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    A worker sends every field, so the schemas require all; the defaults are for answers of older workers.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, json_schema_serialization_defaults_required=True)
     example: ClassVar[dict[str, Any] | None] = None
 
 

@@ -172,6 +172,7 @@ class SourceBuilder:
             if leg.error is not None:
                 stages.degrade(one.without, one.name, leg.error.message)
         stages.legs = {leg.name: round(leg.duration_ms, 3) for leg in found}
+        stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
         weights = {one.name: one.weight for one in queries.wanted}
         return FUSIONS[plan.profile.fusion](ranked_legs(found, range(len(targets))), weights, RRF_K)
 

@@ -229,6 +229,21 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     assert answer["artifact"] is None
 
 
+def test_an_elided_quote_says_what_it_leaves_out_and_puts_in(engine: Engine) -> None:
+    """By spans of the chunk's own text, with the words counted; a denial among them is told."""
+    text = "The ferry did not leave the north pier before dawn, and the crew slept on deck."
+    asked = ["The ferry […] the north pier before dawn", "the crew [of five] slept on deck"]
+    quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
+    records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
+    left_out, put_in = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
+    assert (left_out["verdict"], put_in["verdict"]) == ("elided", "elided")
+    (mark,) = left_out["left_out"]
+    start, end = mark["span"]
+    assert (text[start:end].strip(), mark["words"], mark["denies"]) == ("did not leave", 3, True)
+    assert put_in["put_in"] == [{"text": "of five", "replaces": "", "denies": True}]
+    assert (left_out["put_in"], put_in["left_out"]) == ([], [])
+
+
 def test_a_forged_text_vouches_for_no_quote(engine: Engine) -> None:
     """It is said to stand in the chunk of that hash, whose text this is not; in an honest copy it is found."""
     chunk = retrieve(engine)[0]

@@ -231,17 +231,17 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
 
 def test_an_elided_quote_says_what_it_leaves_out_and_puts_in(engine: Engine) -> None:
     """By spans of the chunk's own text, with the words counted; a denial among them is told."""
-    text = "The ferry did not leave the north pier before dawn, and the crew slept on deck."
-    asked = ["The ferry […] the north pier before dawn", "the crew [of five] slept on deck"]
+    text = "The desk may stay in service, but those channels should not carry quiet sources until they are repaired."
+    asked = ["those channels should … until [the channels] are repaired", "The desk may stay in service"]
     quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
     records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
-    left_out, put_in = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
-    assert (left_out["verdict"], put_in["verdict"]) == ("elided", "elided")
-    (mark,) = left_out["left_out"]
+    elided, whole = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
+    assert (elided["verdict"], whole["verdict"]) == ("elided", "verbatim")
+    (mark,) = elided["left_out"]
     start, end = mark["span"]
-    assert (text[start:end].strip(), mark["words"], mark["denies"]) == ("did not leave", 3, True)
-    assert put_in["put_in"] == [{"text": "of five", "replaces": "", "denies": True}]
-    assert (left_out["put_in"], put_in["left_out"]) == ([], [])
+    assert (text[start:end], mark["words"], mark["denies"]) == (" not carry quiet sources ", 4, True)
+    assert elided["put_in"] == [{"text": "the channels", "replaces": "they", "denies": False}]
+    assert (whole["left_out"], whole["put_in"]) == ([], [])
 
 
 def test_a_forged_text_vouches_for_no_quote(engine: Engine) -> None:

@@ -61,9 +61,10 @@ def calibrate(
     name = corpus or settings.default_corpus
     goal, widths = Goal(mean, worst), _steps(steps)
     path = settings_module.calibration_file() if to_file else None
+    known = settings.corpora.get(name)  # `Calibrating` refuses an unknown one
+    given = _vectors(vectors, known.dimensions) if vectors and known else None
     calibrating = Calibrating(settings, name, timeout)
     try:
-        given = _vectors(vectors, settings.corpora[name].dimensions) if vectors else None
         if calibrating.always_exact:
             console.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
             return

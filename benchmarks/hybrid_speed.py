@@ -53,9 +53,11 @@ class Precomputed:
     def __init__(self, vectors: Mapping[str, Vectors]) -> None:
         self._vectors = vectors
 
-    def embed(self, texts: Sequence[str], paid: object = None, seconds: float | None = None) -> Vectors:
+    def embed(
+        self, texts: Sequence[str], paid: object = None, seconds: float | None = None, dimensions: int = 0
+    ) -> Vectors:
         """The vectors of texts that are known."""
-        del paid, seconds
+        del paid, seconds, dimensions
         return np.stack([self._vectors[text] for text in texts])
 
 

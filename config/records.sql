@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS retrieval.run_records (
   claims_sha256   bytea NOT NULL,
   answer          json NOT NULL,    -- what the answer said besides its chunks; json keeps the order of its fields
   models          jsonb NOT NULL DEFAULT '{}',
-  query_embedding bytea,            -- 768 little-endian float32, as it was searched; several one after another
+  query_embedding bytea,            -- little-endian float32, as it was searched; several one after another
   created_at      timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (run, task, step)
 );

@@ -99,7 +99,7 @@ _BROKER, _RESULTS = "broker_url (CELERY_BROKER_URL)", "result_backend (CELERY_RE
 
 
 def encode_embedding(values: Iterable[float]) -> str:
-    """Encode 768 numbers as base64 of little-endian float32: a quarter of the size of a JSON list."""
+    """Encode numbers as base64 of little-endian float32: a quarter of the size of a JSON list."""
     numbers = array.array("f", values)
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIMENSIONS = 768
-"""Length of every embedding, in the queries and in the corpora."""
+"""Length of an embedding, where the settings of its corpus name no other."""
 
 LegName = Literal["primary", "contextual", "sparse"]
 LEGS: tuple[LegName, ...] = get_args(LegName)
@@ -86,7 +86,7 @@ class Candidate:
             compared (a full-text search of chunks without one): sorted last. Fusion keeps it.
         scores: scores of each leg and each later stage.
         corpus: its corpus, ``""`` if only one corpus is searched. Ids are unique within a corpus.
-        embedding: the chunk's vector, shape (768,), only if a refinement needs it; not compared.
+        embedding: the chunk's vector, shape (dimensions,), only if a refinement needs it; not compared.
     """
 
     chunk: Chunk

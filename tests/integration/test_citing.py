@@ -229,6 +229,21 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     assert answer["artifact"] is None
 
 
+def test_an_elided_quote_says_what_it_leaves_out_and_puts_in(engine: Engine) -> None:
+    """By spans of the chunk's own text, with the words counted; a denial among them is told."""
+    text = "The desk may stay in service, but those channels should not carry quiet sources until they are repaired."
+    asked = ["those channels should … until [the channels] are repaired", "The desk may stay in service"]
+    quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
+    records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
+    elided, whole = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
+    assert (elided["verdict"], whole["verdict"]) == ("elided", "verbatim")
+    (mark,) = elided["left_out"]
+    start, end = mark["span"]
+    assert (text[start:end], mark["words"], mark["denies"]) == (" not carry quiet sources ", 4, True)
+    assert elided["put_in"] == [{"text": "the channels", "replaces": "they", "denies": False}]
+    assert (whole["left_out"], whole["put_in"]) == ([], [])
+
+
 def test_a_forged_text_vouches_for_no_quote(engine: Engine) -> None:
     """It is said to stand in the chunk of that hash, whose text this is not; in an honest copy it is found."""
     chunk = retrieve(engine)[0]

@@ -117,8 +117,8 @@ def answers(settings: Settings, filters: dict[str, Any] | None = None) -> list[d
 
 
 REFUSED = {
-    "another dimension": ("embedding", "vector(384)", "vector(384), expected vector(768) or halfvec(768): pad it with"),
-    "too many dimensions": ("embedding", "vector(1024)", "vector(1024), expected vector(768) or halfvec(768): embed"),
+    "another dimension": ("embedding", "vector(384)", "vector(384), expected vector(768) or halfvec(768): set "),
+    "too many dimensions": ("embedding", "vector(1024)", "vector(1024), expected vector(768) or halfvec(768): set "),
     "halfvec of another": ("embedding", "halfvec(384)", "halfvec(384), expected vector(768) or halfvec(768)"),
     "sparsevec": ("embedding", "sparsevec(768)", "sparsevec(768), expected vector(768) or halfvec(768)"),
     "bit": ("embedding", "bit(768)", "bit(768), expected vector(768) or halfvec(768)"),
@@ -266,7 +266,7 @@ def test_a_row_without_an_id_fails_its_job_with_the_mend(site: Site, field: str)
 def test_an_embedding_of_another_length_fails_its_job_with_the_mend(site: Site) -> None:
     """A column without a dimension lets a row have any; `doctor` says so before."""
     settings = site({"embedding": "vector"}, {"embedding": "'[1, 2]'"})
-    with pytest.raises(SettingsError, match="a stored embedding has other than 768 dimensions"):
+    with pytest.raises(SettingsError, match="a stored embedding has other dimensions than its corpus"):
         answers(settings)
     said = [finding.text for finding in examine(settings)]
     assert any("ALTER the column's TYPE to vector(768)" in text for text in said)

@@ -114,8 +114,16 @@ def test_every_mode_answers_offline(
         text = " ".join(chunks[label["corpus"], label["chunk_id"]].split())
         assert " ".join(citation["snippet"].strip("…").split()) in text
         assert citation["quote"] in ({"verbatim"} if mode != "code" else {None, "verbatim"})
+        (chunk,) = [one for one in package["candidates"] if one["chunk_id"] == citation["chunk_id"]]
+        assert (citation["heading"], citation["page_number"]) == (chunk["section"], chunk["page"])
+        named = {"documents": "path", "docs": "page_name", "examples": "title"}[chunk["corpus"]]
+        assert citation["source_path"] == chunk["metadata"].get(named, chunk["document_id"])
     stages = [stage["stage"] for stage in answer["trace"]["stages"]]
     assert stages == [*STAGES, "synthesize_context", "execute"]
+    methods = answer["trace"]["search"]["methods"]
+    assert methods.keys() == answer["trace"]["search"]["legs_ms"].keys()
+    assert all(set(found) <= {"index", "exact"} or leg == "sparse" for leg, found in methods.items())
+    assert all(len(found) == len(corpora) for found in methods.values())
 
 
 def test_the_code_mode_shows_the_model_its_cheatsheet_its_editor_and_what_was_said(engine: Engine) -> None:

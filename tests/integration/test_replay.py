@@ -11,7 +11,7 @@ from tests.integration.asking import asker, without_trace
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveTopK
 from worker.contract.pinned import Replay
-from worker.contract.run_jobs import PinnedReplay
+from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.citations.document import CitationRecord, create_citations_json
 from worker.core.pins.hashing import NORMALISERS, hash_chunk
 from worker.core.pins.pinning import raw_hash
@@ -44,6 +44,10 @@ def replay(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[st
     if "chunks" in answer:
         Replay.model_validate(answer)
     return answer
+
+
+def cite(engine: Engine, **fields: Any) -> dict[str, Any]:
+    return engine.citing.build(parse_job(BuildCitations, fields), JobContext(lambda: asker("alice")))
 
 
 def verdicts(answer: dict[str, Any]) -> list[str]:
@@ -233,6 +237,24 @@ def test_top_k_cuts_and_counts(engine: Engine) -> None:
     assert [chunk["chunk_hash"] for chunk in answer["chunks"]] == hashes[:3]
     assert answer["truncated"] == len(set(hashes)) - 3
     assert replay(engine, required_chunk_hashes=hashes, top_k=0)["chunks"] == []
+
+
+def test_a_recorded_replay_is_a_run_of_its_own(engine: Engine) -> None:
+    """By hashes, with fill, and by a document over several corpora: replayed to its digest, cited, judged."""
+    hashes = [chunk["chunk_hash"] for chunk in search(engine)["chunks"]]
+    document = cite(engine, cite=RUN)["citations"]
+    for number, pins in enumerate(({"required_chunk_hashes": hashes, "top_k": 14}, {"citations": document})):
+        run = {"subject_id": "song-1", "run_id": f"again-{number}"}
+        first = replay(engine, **pins, run=run)
+        assert replay(engine, **pins, run=run)["digest"] == first["digest"]
+        again = replay(engine, run=run)
+        assert [chunk["chunk_id"] for chunk in again["chunks"]] == [chunk["chunk_id"] for chunk in first["chunks"]]
+        assert {pin["verdict"] for pin in again["pins"]} == {"exact"}
+        cited = cite(engine, cite=run)["citations"]["all_citations"]
+        assert [one["chunk_hash"] for one in cited] == [chunk["chunk_hash"] for chunk in first["chunks"]]
+    with_fill = {**RUN, "step": "more"}
+    replay(engine, required_chunk_hashes=hashes, top_k=14, run=with_fill)
+    assert [chunk["chunk_hash"] for chunk in replay(engine, run=RUN)["chunks"]] == hashes
 
 
 def test_several_runs_are_each_answered_as_if_alone(engine: Engine) -> None:

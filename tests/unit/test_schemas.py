@@ -98,6 +98,18 @@ def test_every_result_says_what_it_was_made_without():
     assert {json.dumps(answer["degraded"]) for answer in answers} == {"[]"}
 
 
+def test_results_have_all_their_fields():
+    """A worker sends each of them; only a chunk of inline sources lacks those of a corpus."""
+    for task in TASKS:
+        schema = SCHEMAS[f"{task.name}.result"]
+        for name, kind in {"": schema, **schema.get("$defs", {})}.items():
+            optional = kind.get("properties", {}).keys() - {*kind.get("required", ())}
+            assert not optional or name == "ReplayedChunk", (task.name, name, optional)
+    answer = copy.deepcopy(EXAMPLES["retrieve_hybrid.result"][1])
+    for name in ("degraded", "costs_total", "fusion", "trace"):
+        assert not validator("retrieve_hybrid.result").is_valid({key: answer[key] for key in answer if key != name})
+
+
 def test_results_may_say_more():
     """A newer worker's result, with fields of its own at any level, is still valid."""
     result = copy.deepcopy(EXAMPLES["retrieve_top_k.result"][1])

@@ -24,7 +24,6 @@ from worker.adapters.providers.reranker import rerankers
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
-from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -160,7 +159,8 @@ def _corpus(
             "advice",
             subject,
             f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
-            f"{DIMENSIONS} fails every search: ALTER the column's TYPE to {embedding.embedding}({DIMENSIONS})",
+            f"{corpus.dimensions} fails every search: ALTER the column's TYPE to "
+            f"{embedding.embedding}({corpus.dimensions})",
         )
     is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
     if not is_view:

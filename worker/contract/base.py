@@ -33,14 +33,14 @@ WHOLE = BeforeValidator(as_integer)
 
 _FLOAT32 = {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
 EMBEDDING_SCHEMA: dict[str, Any] = {
-    "description": "768 finite numbers: a list, or base64 of 768 little-endian float32. Any norm but zero; "
-    "scaled to unit length before use.",
+    "description": "As many finite numbers as the corpus has dimensions, 768 by default: a list, or base64 of "
+    "little-endian float32. Any norm but zero; scaled to unit length before use.",
     "anyOf": [
         {"type": "array", "items": {"type": "number", **_FLOAT32}, "minItems": 768, "maxItems": 768},
         {"type": "string", "pattern": "^[A-Za-z0-9+/]{4096}$", "maxLength": 4096, "contentEncoding": "base64"},
     ],
 }
-# Any type for pydantic: numpy checks the 768 numbers at once.
+# Any type for pydantic: numpy checks all numbers at once, and only the corpus knows how many.
 Embedding = Annotated[Any, Field(json_schema_extra=EMBEDDING_SCHEMA)]
 
 _OF_A_BATCH: dict[str, Any] = {
@@ -80,9 +80,12 @@ class AnsweredBy(Generic[AnswerT]):
 
 
 class Result(BaseModel):
-    """An object inside a result. Unknown fields are ignored, so that a newer worker may add some."""
+    """An object inside a result. Unknown fields are ignored, so that a newer worker may add some.
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    A worker sends every field, so the schemas require all; the defaults are for answers of older workers.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, json_schema_serialization_defaults_required=True)
     example: ClassVar[dict[str, Any] | None] = None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import ConfigDict
+
 from worker.contract.base import Answer, Result
 from worker.contract.results import FailedQuery, Trace  # noqa: TC001 -- pydantic reads the annotations when it runs
 
@@ -30,6 +32,8 @@ class Pinned(Result):
 
 class ReplayedChunk(Result):
     """A chunk of a replay; the fields from ``rank`` on exist if a corpus was searched."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
 
     chunk_hash: str
     text: str

@@ -20,7 +20,8 @@ from worker.core.pins.pinning import RETURNED, answered, unique
 from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.jobs.answer import trace
-from worker.jobs.recording import owner_of
+from worker.jobs.recording import own_records, owner_of
+from worker.jobs.replay import TASK as REPLAY
 from worker.jobs.replay import pin_of_record
 from worker.jobs.run_files import CITATIONS, run_path
 
@@ -129,7 +130,7 @@ class CitationBuilder:
     def _recorded(self, cite: CitedRun, context: JobContext) -> list[Record]:
         """Return the records of the run to be cited."""
         found = self._runs.find(owner_of(context.caller), cite, None, cite.step)
-        found = [record for record in found if record.pins]
+        found = [record for record in own_records(found, REPLAY) if record.pins]
         if not found:
             raise InvalidJob("no such run", "cite")
         if cite.what == "retrieved":

@@ -59,6 +59,21 @@ class Corpora:
         """Return every corpus, in the order of the settings."""
         return self._corpora.values()
 
+    @staticmethod
+    def dimensions_of(corpora: Sequence[Corpus], path: str = "searches") -> int:
+        """Return the number of dimensions of corpora that one query searches.
+
+        Raises:
+            InvalidJob: they differ; ``path`` is that of the list of corpora.
+        """
+        first = corpora[0]
+        wanted = first.settings.dimensions
+        for i, corpus in enumerate(corpora):
+            if (found := corpus.settings.dimensions) != wanted:
+                expected = f"expected corpora of as many dimensions as {first.name} has ({wanted}), got {found}"
+                raise InvalidJob(expected, f"{path}[{i}].corpus")
+        return wanted
+
     def caller_of(self, corpus: Corpus, context: JobContext) -> Principal:
         """Return the principal for a query of a corpus; anonymous only if the corpus is public.
 

@@ -33,7 +33,12 @@ class QueryEmbeddings:
         self._side_calls = side_calls
 
     def of(
-        self, needed: Sequence[str], optional: Mapping[str, Sequence[str]], budget: TimeBudget, paid: Paid
+        self,
+        needed: Sequence[str],
+        optional: Mapping[str, Sequence[str]],
+        budget: TimeBudget,
+        paid: Paid,
+        dimensions: int,
     ) -> tuple[Sequence[Vector], Mapping[str, Sequence[Vector] | RetrievalError]]:
         """Embed the needed texts, and each optional group; return a group's vectors or its error.
 
@@ -44,13 +49,13 @@ class QueryEmbeddings:
         """
         seconds = budget.share()
         calls = {
-            name: self._side_calls.start(partial(self._embed, texts, seconds))
+            name: self._side_calls.start(partial(self._embed, texts, seconds, dimensions))
             for name, texts in optional.items()
             if texts
         }
-        vectors = [*self._embedder.embed(needed, paid, budget.left())] if needed else []
+        vectors = [*self._embedder.embed(needed, paid, budget.left(), dimensions)] if needed else []
         waited = budget.left() - seconds
         return vectors, {name: call.outcome(paid, max(0.0, waited)) for name, call in calls.items()}
 
-    def _embed(self, texts: Sequence[str], seconds: float, paid: Paid) -> Sequence[Vector]:
-        return [*self._embedder.embed(texts, paid, seconds)]
+    def _embed(self, texts: Sequence[str], seconds: float, dimensions: int, paid: Paid) -> Sequence[Vector]:
+        return [*self._embedder.embed(texts, paid, seconds, dimensions)]

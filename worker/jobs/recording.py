@@ -33,7 +33,7 @@ class RecordedAnswer:
         header: its fields besides chunks and trace.
         pins: its chunks.
         models: names and versions of the models used.
-        query_embedding: 768 little-endian float32, as searched; several are concatenated.
+        query_embedding: little-endian float32, as searched; several are concatenated.
         then: called once it is recorded, before it is returned.
     """
 
@@ -108,6 +108,17 @@ class Recording:
             others = ", ".join(dict.fromkeys(record.task for record in found))
             raise InvalidJob(f"there is no {task} in it, but {others}", "run")
         return of_task
+
+
+def own_records(records: Iterable[Record], repeating: str) -> list[Record]:
+    """Return the records that make up a run.
+
+    Args:
+        records: all records of the run.
+        repeating: the task whose answers repeat chunks of other records: they count where there are no others.
+    """
+    found = list(records)
+    return [one for one in found if one.task != repeating] or [one for one in found if one.pins]
 
 
 def owner_of(caller: Principal | None) -> str:

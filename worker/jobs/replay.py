@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
 from worker.adapters import logs
+from worker.adapters.postgres.runs import RecordedPin
 from worker.contract.base import SCHEMA_VERSION
 from worker.contract.run_jobs import DEFAULT_FILL, MAX_PINS
 from worker.core.citations.document import is_intact, read_citations_json
@@ -19,10 +20,10 @@ from worker.core.trace import Tracer
 from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, trace
 from worker.jobs.inline_sources import count_sources, inline_answer, inline_chunks
-from worker.jobs.recording import RecordedAnswer, owner_of
+from worker.jobs.recording import RecordedAnswer, own_records, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from worker.adapters.postgres.runs import Runs
     from worker.adapters.postgres.search import Corpus
@@ -47,6 +48,13 @@ MISSING_SECONDS = 0.005
 
 Postgres takes longer for a hidden row than for none: without this, response times would reveal whether a missing pin is
 hidden or gone."""
+
+
+class _Replayed(NamedTuple):
+    """Answer, and the pins of its chunks; none of inline sources, which no later job could read."""
+
+    answer: dict[str, Any]
+    pins: Sequence[RecordedPin] = ()
 
 
 class Replay:
@@ -78,17 +86,17 @@ class Replay:
             return self._batch(job, context)
         return self._once(job, context, lambda: self._from_corpus(job, self._pins(job, context), context))
 
-    def _once(self, job: PinnedReplay, context: JobContext, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _once(self, job: PinnedReplay, context: JobContext, answer: Callable[[], _Replayed]) -> dict[str, Any]:
         """Answer, and record the answer if the job names a run besides its pins."""
         if job.run is None or (job.required_chunk_hashes is None and job.citations is None):
-            return answer()
+            return answer().answer
         caller = self._corpora.caller_of(self._corpora.get(job.corpus), context)
 
         def make() -> RecordedAnswer:
-            made = answer()
-            return RecordedAnswer(made, {"digest": made["digest"]}, pins=[])
+            made, pins = answer()
+            return RecordedAnswer(made, {"digest": made["digest"]}, pins)
 
-        return self._recording.answer(TASK, job, caller, make, replay=lambda _: answer())
+        return self._recording.answer(TASK, job, caller, make, replay=lambda _: answer().answer)
 
     def _batch(self, job: PinnedReplay, context: JobContext) -> dict[str, Any]:
         tracer = Tracer(self._clock)
@@ -99,7 +107,7 @@ class Replay:
 
     def _run_or_error(self, job: PinnedReplay, index: int, name: RunName, context: JobContext) -> dict[str, Any]:
         try:
-            return self._from_corpus(job, self._pins_of_run(name, f"runs[{index}]", context), context)
+            return self._from_corpus(job, self._pins_of_run(name, f"runs[{index}]", context), context).answer
         except InvalidJob as error:
             return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
 
@@ -118,14 +126,14 @@ class Replay:
         caller = context.caller
         owner = owner_of(caller) if caller is not None else ""
         records = self._runs.find(owner, name, None, name.step) if owner else []
-        found = [record for record in records if record.task != TASK]
+        found = own_records(records, TASK)
         if not found:
             raise InvalidJob("no such run", path)
         return [recorded.pin for record in found for recorded in record.pins]
 
     # --- a corpus -------------------------------------------------------------------------------
 
-    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], context: JobContext) -> dict[str, Any]:
+    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], context: JobContext) -> _Replayed:
         tracer = Tracer(self._clock)
         corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
         caller = self._corpora.caller_of(corpus, context)
@@ -145,7 +153,14 @@ class Replay:
             *(_from(chunk, outcome.pin, rank) for rank, (outcome, chunk) in enumerate(pinned, 1)),
             *(_from(chunk, None, rank) for rank, chunk in enumerate(filled, len(pinned) + 1)),
         ]
-        return _answer(chunks, outcomes, len(filled), truncated, 0, tracer)
+        places = [
+            *(
+                (chunk, job.corpus or outcome.pin.corpus or corpus.name, outcome.pin.weight)
+                for outcome, chunk in pinned
+            ),
+            *((chunk, corpus.name, None) for chunk in filled),
+        ]
+        return _Replayed(_answer(chunks, outcomes, len(filled), truncated, 0, tracer), _recorded_pins(places))
 
     def at_home(self, pins: Sequence[Pin], context: JobContext, named: str | None = None) -> list[Outcome[Chunk]]:
         """Resolve pins, each in its own corpus (or all in the corpus ``named``), with one query per corpus.
@@ -177,7 +192,7 @@ class Replay:
                 break
             outcomes = self.outcomes(corpus, self._corpora.caller_of(corpus, context), [pins[i] for i in left])
             for i, outcome in zip(left, outcomes, strict=True):
-                found[i] = outcome
+                found[i] = outcome._replace(pin=outcome.pin._replace(corpus=corpus.name))
             left = [i for i in left if found[i].chunk is None]
         return found
 
@@ -216,7 +231,7 @@ class Replay:
 
     # --- inline sources -------------------------------------------------------------------------
 
-    def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], context: JobContext) -> dict[str, Any]:
+    def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], context: JobContext) -> _Replayed:
         tracer = Tracer(self._clock)
         asked = self._pins(job, context)
         pins, truncated, top_k = _cut(job, asked, tracer)
@@ -246,7 +261,7 @@ class Replay:
             *(inline_answer(chunk, pinned=False) for chunk in filled),
         ]
         skipped += lacking["without_chunks"]
-        return _answer(chunks, outcomes, len(filled), truncated, skipped, tracer)
+        return _Replayed(_answer(chunks, outcomes, len(filled), truncated, skipped, tracer))
 
 
 def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
@@ -286,6 +301,18 @@ def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[
         counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
     _warn(duplicate_pins=len(asked) - len(pins), top_k_is_zero=int(top_k == 0))
     return pins[:top_k], max(0, len(pins) - top_k), top_k
+
+
+def _recorded_pins(places: Iterable[tuple[Chunk, str, float | None]]) -> list[RecordedPin]:
+    """Return the pins of chunks, each with its corpus and its weight, in order."""
+    return [
+        RecordedPin(
+            Pin(chunk.chunk_hash, chunk.hash_version, raw_hash(chunk.text), chunk.id, chunk.document_id, corpus),
+            rank,
+            weight,
+        )
+        for rank, (chunk, corpus, weight) in enumerate(places, 1)
+    ]
 
 
 def _warn(**counts: int) -> None:

@@ -73,7 +73,7 @@ class Retrieval:
         filters = filter_set(job.filters)
         if job.query_embeddings is not None:
             return self._batch(job, corpus, filters, self._corpora.caller_of(corpus, context))
-        query = vectors.decode(job.query_embedding)
+        query = vectors.decode(job.query_embedding, dimensions=corpus.settings.dimensions)
         caller = self._corpora.caller_of(corpus, context)
         if job.run is None:
             return self._one(job, corpus, filters, query, caller).answer
@@ -88,7 +88,8 @@ class Retrieval:
     def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, caller: Principal) -> dict[str, Any]:
         tracer = Tracer(self._clock)
         with tracer.stage("batch") as counts:
-            decoded = [_decoded(value, i) for i, value in enumerate(job.query_embeddings or [])]
+            size = corpus.settings.dimensions
+            decoded = [_decoded(value, i, size) for i, value in enumerate(job.query_embeddings or [])]
             queries = [query for query in decoded if not isinstance(query, InvalidJob)]
             answers = iter(
                 [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, caller)]
@@ -157,10 +158,10 @@ def _made(cut: _Cut, query: vectors.Vector) -> RecordedAnswer:
     return RecordedAnswer(cut.answer, cut.header, pins_of(cut.kept), query_embedding=query.astype("<f4").tobytes())
 
 
-def _decoded(value: Any, i: int) -> vectors.Vector | InvalidJob:
+def _decoded(value: Any, i: int, dimensions: int) -> vectors.Vector | InvalidJob:
     """Decode a query of a batch; return its error rather than raise it."""
     try:
-        return vectors.decode(value, f"query_embeddings[{i}]")
+        return vectors.decode(value, f"query_embeddings[{i}]", dimensions)
     except InvalidJob as error:
         return error
 

@@ -104,6 +104,7 @@ __all__ = [
     "from_values",
     "load",
     "load_embedder",
+    "load_unconnected",
     "read_glossary",
     "read_values",
 ]
@@ -208,6 +209,18 @@ class Settings(BaseSettings):
             missing = [source for source in mode.remote if source not in self.remote]
             if missing:
                 raise ValueError(f"modes.{name}.remote: there is no remote source {missing[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _searched_together_have_one_size(self) -> Settings:
+        together = {f"modes.{name}.corpora": [*mode.corpora] for name, mode in self.modes.items()}
+        together["hybrid.searches"] = [search.corpus for search in self.hybrid.searches]
+        for name, corpora in together.items():
+            sizes = {corpus: self.corpora[corpus].dimensions for corpus in corpora if corpus in self.corpora}
+            one, other = min(sizes, key=sizes.__getitem__, default=""), max(sizes, key=sizes.__getitem__, default="")
+            if sizes and sizes[one] < sizes[other]:
+                differ = f"{other} has {sizes[other]} dimensions, {one} {sizes[one]}"
+                raise ValueError(f"{name}: expected corpora of one number of dimensions: {differ}")
         return self
 
     @model_validator(mode="after")
@@ -374,10 +387,15 @@ def _is_known(variable: str) -> bool:
     return not nested or section.lower() in Settings.model_fields
 
 
-def load_embedder(path: Path | None = None) -> EmbedderSettings:
-    """Load only the embedder's settings, for commands that need neither Postgres nor Redis; see `load`."""
+def load_unconnected(path: Path | None = None) -> Settings:
+    """Load the settings for commands that need neither Postgres nor Redis; see `load`."""
     unused = {"database_connection_string": "unused", "broker_url": "unused"}
-    return from_values({**unused, **_read(path)}).embedder
+    return from_values({**unused, **_read(path)})
+
+
+def load_embedder(path: Path | None = None) -> EmbedderSettings:
+    """Load only the embedder's settings; see `load_unconnected`."""
+    return load_unconnected(path).embedder
 
 
 def from_values(values: dict[str, Any]) -> Settings:

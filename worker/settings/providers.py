@@ -93,11 +93,11 @@ class EmbedderSettings(Section):
     Attributes:
         kind: `lexical`: offline and deterministic, by shared words, not by meaning. `openai`: any server with
             `/v1/embeddings` (extra `llm`).
-        model: The server's model, of at most 768 dimensions. Shorter embeddings are padded with zeros.
+        model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server; default OpenAI's.
         api_key: API key. Set it in the environment.
-        send_dimensions: Request 768 dimensions. `false` for a server that refuses the field.
+        send_dimensions: Request the corpus's `dimensions`. `false` for a server that refuses the field.
         batch_size: Texts per request.
         timeout_seconds: Time for one call with its retries, up to the last byte.
         max_retries: Retries after 429, 5xx and lost connections, within the time.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from worker.core.citations.quoting.budget import STEPS_PER_JOB
+from worker.model import DIMENSIONS
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
 # Postgres accepts custom settings of two parts only; other names are its own.
@@ -101,7 +102,7 @@ class Columns(Section):
         id: Column of the chunk's id.
         document_id: Column of the document's id.
         text: Column of the text.
-        embedding: Column of the embedding: `vector(768)` or `halfvec(768)`.
+        embedding: Column of the embedding: `vector` or `halfvec` of the corpus's `dimensions`.
         page: Column of the page number.
         section: Column of the section's title.
         coordinates: Column of the coordinates on the page, JSON.
@@ -145,6 +146,7 @@ class CorpusSettings(Section):
     Attributes:
         table: Table or view of chunks: `schema.table`, or `table` by the role's search path.
         columns: Columns of the table.
+        dimensions: Dimensions of its embeddings and queries. Corpora that one job or mode searches have the same.
         public: Require neither row-level security nor a principal.
         index: Type that the HNSW index is built on (docs/operations.md#the-index-of-vectors).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
@@ -159,6 +161,7 @@ class CorpusSettings(Section):
 
     table: QualifiedName
     columns: Columns
+    dimensions: int = Field(DIMENSIONS, ge=1, le=16_000)
     public: bool = False
     index: Literal["vector", "halfvec"] = "vector"
     language: TextSearchConfiguration = "english"

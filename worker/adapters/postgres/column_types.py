@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.ranking.total_order import INTEGER_TYPES
-from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,10 +75,10 @@ def wrong_types(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnT
             where = f"corpora.{name}.columns.{field}: {corpus.table}.{mapped[field]}"
             yield f"{where} is {found.full}, expected {_one_of(expected)}: {_FIXES.get(field, _FIX)}"
     embedding = columns.get(corpus.columns.embedding)
-    if embedding is not None and not _is_comparable(embedding):
+    if embedding is not None and not _is_comparable(embedding, corpus.dimensions):
         yield (
             f"corpora.{name}.columns.embedding: {corpus.table}.{corpus.columns.embedding} is {embedding.full}, "
-            f"expected vector({DIMENSIONS}) or halfvec({DIMENSIONS}): {_embedding_fix(embedding)}"
+            f"expected vector({corpus.dimensions}) or halfvec({corpus.dimensions}): {_embedding_fix(embedding, name)}"
         )
 
 
@@ -102,17 +101,15 @@ def wrong_document_types(
         )
 
 
-def _is_comparable(found: ColumnType) -> bool:
+def _is_comparable(found: ColumnType, dimensions: int) -> bool:
     """Return whether embeddings can be compared; a column of any number of dimensions is judged row by row."""
-    return found.embedding in EMBEDDINGS and found.modifier in {DIMENSIONS, -1}
+    return found.embedding in EMBEDDINGS and found.modifier in {dimensions, -1}
 
 
-def _embedding_fix(found: ColumnType) -> str:
+def _embedding_fix(found: ColumnType, corpus: str) -> str:
     if found.embedding not in EMBEDDINGS:
         return _FIX
-    if found.modifier < DIMENSIONS:
-        return "pad it with zeros, which keeps the cosine distance (docs/schema.md)"
-    return f"embed with a model of at most {DIMENSIONS} dimensions"
+    return f"set corpora.{corpus}.dimensions = {found.modifier} (docs/schema.md)"
 
 
 def _family(found: ColumnType) -> str:

@@ -17,7 +17,6 @@ from worker.adapters.postgres.connections import CHECK_SECONDS, PatientConnectio
 from worker.adapters.postgres.refusals import refusal, string_problem
 from worker.adapters.postgres.row_security import OF_RECORDS, UNPROTECTED, Protection, protected
 from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
-from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,8 +39,7 @@ _UNREADABLE = (
     "something else. Let it take any text (docs/schema.md, Policies)"
 )
 _OTHER_DIMENSIONS = (
-    f"a stored embedding has other than {DIMENSIONS} dimensions: 'retrieval-worker doctor' names the column that lets "
-    "it"
+    "a stored embedding has other dimensions than its corpus: 'retrieval-worker doctor' names the column that lets it"
 )
 # 22000 is pgvector's, raised where vectors of different lengths are compared. The worker's own statements cast only
 # checked values.

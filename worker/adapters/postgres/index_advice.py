@@ -68,7 +68,8 @@ class _Corpus:
     def index_sql(self, table: int, kind: str = "") -> str:
         """Return the command that creates an index of a table, of the settings' kind unless another is given."""
         table_sql, column = self.tables[table]
-        indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": f"({column}::halfvec(768)) halfvec_cosine_ops"}
+        halved = f"({column}::halfvec({self.settings.dimensions})) halfvec_cosine_ops"
+        indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": halved}
         return (
             f"CREATE INDEX CONCURRENTLY ON {table_sql} USING hnsw ({indexed[kind or self.index]}) "
             f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"

@@ -109,7 +109,7 @@ class Nearest:
 
     Attributes:
         corpus: the corpus to search.
-        query: unit vector, shape (768,).
+        query: unit vector, shape (dimensions of the corpus,).
         k: number of chunks.
         filters: the filters of the search.
         exact: search without an index.

@@ -264,7 +264,9 @@ class Statements:
             choice=self.choice(filters, sql.SQL("tuned")),
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
-            nearness=sql.SQL(_NEARNESS[self.index]).format(**self.names),
+            nearness=sql.SQL(_NEARNESS[self.index]).format(
+                dimensions=sql.Literal(self.settings.dimensions), **self.names
+            ),
             over_fetch=sql.Literal(over_fetch),
             has_index=_has_index(self._types.storage, self.index),
             columns=self._columns(vectors),
@@ -389,7 +391,7 @@ _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "meta
 # The order of the index; all its results are compared exactly.
 _NEARNESS = {
     "vector": "c.{embedding} <=> %(query)s",
-    "halfvec": "(c.{embedding}::halfvec(768)) <=> %(query)s::halfvec(768)",
+    "halfvec": "(c.{embedding}::halfvec({dimensions})) <=> %(query)s::halfvec({dimensions})",
 }
 _COLLATABLE = frozenset(TEXTS)
 

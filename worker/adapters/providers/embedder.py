@@ -35,8 +35,14 @@ class Embedder(Protocol):
     name: str
     version: str
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Embed texts: shape (len(texts), 768), rows of unit length; ``paid`` is called with the usage of each call.
+    def embed(
+        self,
+        texts: Sequence[str],
+        paid: Paid = unbilled,
+        seconds: float | None = None,
+        dimensions: int = DIMENSIONS,
+    ) -> NDArray[np.float32]:
+        """Embed texts: shape (len(texts), dimensions), rows of unit length; ``paid`` is called with each call's usage.
 
         ``seconds``: time limit of the whole, where it is below that of the settings.
         """
@@ -48,10 +54,16 @@ class LexicalEmbedder:
     name = lexical.NAME
     version = lexical.VERSION
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Embed texts: shape (len(texts), 768), rows of unit length; free, and takes almost no time."""
+    def embed(
+        self,
+        texts: Sequence[str],
+        paid: Paid = unbilled,
+        seconds: float | None = None,
+        dimensions: int = DIMENSIONS,
+    ) -> NDArray[np.float32]:
+        """Embed texts: shape (len(texts), dimensions), rows of unit length; free, and takes almost no time."""
         del paid, seconds
-        return lexical.embed(texts)
+        return lexical.embed(texts, dimensions)
 
 
 class OpenAIEmbedder:
@@ -69,23 +81,31 @@ class OpenAIEmbedder:
         self._settings = settings
         self._server = Provider(settings, "the embedder openai", "the embeddings server")
 
-    def embed(self, texts: Sequence[str], paid: Paid = unbilled, seconds: float | None = None) -> NDArray[np.float32]:
-        """Embed texts: shape (len(texts), 768), rows of unit length; shorter vectors are padded with zeros.
+    def embed(
+        self,
+        texts: Sequence[str],
+        paid: Paid = unbilled,
+        seconds: float | None = None,
+        dimensions: int = DIMENSIONS,
+    ) -> NDArray[np.float32]:
+        """Embed texts: shape (len(texts), dimensions), rows of unit length; shorter vectors are padded with zeros.
 
         ``paid`` is called with the usage of each batch, even if its answer can't be used.
         ``seconds``: time limit of the whole, where it is below that of the settings.
 
         Raises:
-            SettingsError: the server refused the request, or its vectors have more than 768 dimensions.
+            SettingsError: the server refused the request, or its vectors have more dimensions.
             Unavailable: it did not answer, or not with one vector per text.
         """
         size = self._settings.batch_size
         budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
-        batches = [self._batch(texts[i : i + size], paid, budget) for i in range(0, len(texts), size)]
-        return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), dtype=np.float32)
+        batches = [self._batch(texts[i : i + size], paid, budget, dimensions) for i in range(0, len(texts), size)]
+        return np.concatenate(batches) if batches else np.zeros((0, dimensions), dtype=np.float32)
 
-    def _batch(self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None) -> NDArray[np.float32]:
-        wanted: dict[str, Any] = {"dimensions": DIMENSIONS} if self._settings.send_dimensions else {}
+    def _batch(
+        self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None, dimensions: int
+    ) -> NDArray[np.float32]:
+        wanted: dict[str, Any] = {"dimensions": dimensions} if self._settings.send_dimensions else {}
         answer = self._server.call(
             lambda client: client.embeddings.create(
                 model=self.name, input=list(texts), encoding_format="base64", **wanted
@@ -99,7 +119,7 @@ class OpenAIEmbedder:
             raise Unavailable("the embeddings server answered something else than vectors") from None
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
-        return np.stack([_fitted(vector, self.name) for vector in vectors])
+        return np.stack([_fitted(vector, self.name, dimensions) for vector in vectors])
 
 
 def _vector(embedding: Any) -> NDArray[np.float64]:
@@ -109,17 +129,17 @@ def _vector(embedding: Any) -> NDArray[np.float64]:
     return np.asarray(embedding, dtype=np.float64)
 
 
-def _fitted(vector: NDArray[np.float64], name: str) -> NDArray[np.float32]:
-    """Pad a vector to 768 dimensions (the cosine does not change) and normalise it."""
-    if vector.size > DIMENSIONS:
+def _fitted(vector: NDArray[np.float64], name: str, dimensions: int) -> NDArray[np.float32]:
+    """Pad a vector with zeros (the cosine does not change) and normalise it."""
+    if vector.size > dimensions:
         raise SettingsError(
-            f"the model {name} gives {vector.size} dimensions, more than {DIMENSIONS}: choose another model, "
+            f"the model {name} gives {vector.size} dimensions, more than {dimensions}: choose another model, "
             "or one that honours `dimensions`"
         )
     length = float(np.linalg.norm(vector))
     if not np.isfinite(length) or length == 0:
         raise Unavailable("the embeddings server answered a vector without a direction")
-    padded = np.zeros(DIMENSIONS, dtype=np.float64)
+    padded = np.zeros(dimensions, dtype=np.float64)
     padded[: vector.size] = vector / length
     return padded.astype(np.float32)
 

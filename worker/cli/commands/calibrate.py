@@ -31,7 +31,7 @@ def calibrate(
     queries: Annotated[int, typer.Option(min=10, max=10_000, help="Number of queries.")] = 300,
     vectors: Annotated[
         Path | None,
-        typer.Option(help="Query embeddings of your own: .npy of shape (n, 768), or a JSON list of embeddings."),
+        typer.Option(help="Query embeddings of your own: .npy of shape (n, dimensions), or a JSON list of embeddings."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample of chunks near which queries are made.")] = 20,
     mean: Annotated[float, typer.Option(min=0, max=1, help="Goal: mean recall@15.")] = MEAN,
@@ -61,7 +61,8 @@ def calibrate(
     name = corpus or settings.default_corpus
     goal, widths = Goal(mean, worst), _steps(steps)
     path = settings_module.calibration_file() if to_file else None
-    given = _vectors(vectors) if vectors else None
+    known = settings.corpora.get(name)  # `Calibrating` refuses an unknown one
+    given = _vectors(vectors, known.dimensions) if vectors and known else None
     calibrating = Calibrating(settings, name, timeout)
     try:
         if calibrating.always_exact:
@@ -115,7 +116,7 @@ def _steps(text: str) -> list[int]:
     return found
 
 
-def _vectors(file: Path) -> list[Vector]:
+def _vectors(file: Path, dimensions: int) -> list[Vector]:
     """Read query embeddings from a file.
 
     Raises:
@@ -133,8 +134,8 @@ def _vectors(file: Path) -> list[Vector]:
     except ValueError:
         values = None
     if not isinstance(values, list) or not values:
-        raise InvalidJob("expected .npy of shape (n, 768), or a JSON list of embeddings", f"--vectors {file}")
-    return [decode(value, f"--vectors [{i}]") for i, value in enumerate(values)]
+        raise InvalidJob("expected .npy of shape (n, dimensions), or a JSON list of embeddings", f"--vectors {file}")
+    return [decode(value, f"--vectors [{i}]", dimensions) for i, value in enumerate(values)]
 
 
 def _callers(settings: Settings, corpus: str, names: list[str], claims: list[str]) -> list[Caller]:

@@ -109,8 +109,12 @@ def query(
     from worker.cli.demo import as_table
     from worker.client import RetrieveTopK, TopK, encode_embedding
     from worker.contract.base import parse_job
+    from worker.model import DIMENSIONS
 
-    vector = embedder.make(settings.load_embedder()).embed([question])[0].tolist()
+    loaded = settings.load_unconnected()
+    known = loaded.corpora.get(corpus or loaded.default_corpus)  # the worker's settings may have others
+    dimensions = DIMENSIONS if known is None else known.dimensions
+    vector = embedder.make(loaded.embedder).embed([question], dimensions=dimensions)[0].tolist()
     wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
     if corpus:
         wanted["corpus"] = corpus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from worker import errors
 from worker.cli.schemas.docstrings import class_summary
@@ -33,6 +33,10 @@ UNSAID_OF_MESSAGES = {
 """Rules for messages that their schema can't express: name → sentence."""
 
 
+_SENT = ConfigDict(json_schema_serialization_defaults_required=False)
+"""A backend may leave out what has a default."""
+
+
 class Headers(Result):
     """Celery's headers, task protocol 2. Other headers are allowed.
 
@@ -47,6 +51,8 @@ class Headers(Result):
         retries: Celery's own count.
         outage_seconds: seconds for which the worker has postponed the job during outages.
     """
+
+    model_config = _SENT
 
     task: Annotated[str, Field(json_schema_extra={"enum": [task.name for task in TASKS]})]
     id: _Id
@@ -88,6 +94,8 @@ class Properties(Result):
         correlation_id: the task id again.
         priority: refused, except 0.
     """
+
+    model_config = _SENT
 
     delivery_tag: Annotated[str, Field(min_length=1)]
     delivery_info: DeliveryInfo

@@ -89,7 +89,11 @@ def _answer() -> PipelineAnswer:
         response_id="resp_0c2f",
         trace=PipelineTrace(
             stages=[Stage(stage="search", duration_ms=4.25, counts={"found": 30})],
-            search={"profile": "hybrid_rrf"},
+            search={
+                "profile": "hybrid_rrf",
+                "legs_ms": {"dense": 3.5, "sparse": 2.25},
+                "methods": {"dense": ["index"], "sparse": ["all_words"]},
+            },
             models={"embedder": "lexical 1"},
             worker_version="0.1.0",
             queries={"dense": "What hums on channel 18?", "sparse": "What hums on channel 18?"},

@@ -85,7 +85,7 @@ def questions(chunks: NDArray[np.float32], random: np.random.Generator) -> list[
     another chunk's offset from the mean of all, so that the noise has the corpus's own spectrum.
 
     Args:
-        chunks: embeddings, shape (n, 768), none of them zero.
+        chunks: embeddings, shape (n, dimensions), none of them zero.
         random: decides direction and distance of each move.
     """
     unit = _unit(chunks.astype(np.float64))

@@ -15,56 +15,59 @@ from worker.model import DIMENSIONS
 
 Vector = NDArray[np.float32]
 
-_EXPECTED = f"expected exactly {DIMENSIONS} finite numbers"
-_BASE64_LENGTH = 4 * DIMENSIONS * 4 // 3
 _LARGEST = float(np.finfo(np.float32).max)
 # From this sum of squares on, the largest square keeps all its bits in float64, and so do those that affect the sum.
 # Every float32 but zero has a larger square: 2^-298 or more.
 _SQUARES_KEEP = 2.0**-590
-_HALVES = (384, 192, 96, 48, 24, 12)
+_FEW = 12
 
 
-def decode(value: Any, path: str = "query_embedding") -> Vector:
-    """Decode a job's embedding into a float32 vector of unit length, shape (768,).
+def decode(value: Any, path: str = "query_embedding", dimensions: int = DIMENSIONS) -> Vector:
+    """Decode a job's embedding into a float32 vector of unit length, shape (dimensions,).
 
     Args:
-        value: a JSON list of 768 numbers, or base64 of 768 little-endian float32.
+        value: a JSON list of numbers, or base64 of little-endian float32.
         path: the field's name for error messages.
+        dimensions: number of dimensions of the corpus.
 
     Scaled in float64, so that the direction survives values of 1e-30 or 1e20 (in float32 it would not).
 
     Raises:
-        InvalidJob: not 768 finite numbers within float32's range, or all of them zero.
+        InvalidJob: not as many finite numbers within float32's range, or all of them zero.
     """
     if isinstance(value, str):
-        numbers = _from_base64(value, path)
+        numbers = _from_base64(value, path, dimensions)
     elif isinstance(value, list):
-        numbers = _from_list(value, path)
+        numbers = _from_list(value, path, dimensions)
     else:
-        raise InvalidJob(f"{_EXPECTED}, as a list or as base64 of little-endian float32", path)
+        raise InvalidJob(f"{_expected(dimensions)}, as a list or as base64 of little-endian float32", path)
     return _to_unit_length(numbers, path)
 
 
-def _from_base64(text: str, path: str) -> NDArray[np.float64]:
-    if len(text) != _BASE64_LENGTH:
+def _expected(dimensions: int) -> str:
+    return f"expected exactly {dimensions} finite numbers"
+
+
+def _from_base64(text: str, path: str, dimensions: int) -> NDArray[np.float64]:
+    length = 4 * math.ceil(4 * dimensions / 3)
+    if len(text) != length:
         raise InvalidJob(
-            f"expected base64 of {DIMENSIONS} little-endian float32 ({_BASE64_LENGTH} characters), "
-            f"got {len(text)} characters",
+            f"expected base64 of {dimensions} little-endian float32 ({length} characters), got {len(text)} characters",
             path,
         )
     try:
         raw = pybase64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidJob(f"expected base64 of {DIMENSIONS} little-endian float32", path) from None
-    if len(raw) != 4 * DIMENSIONS:
-        raise InvalidJob(f"expected base64 of {4 * DIMENSIONS} bytes, got {len(raw)} bytes", path)
+        raise InvalidJob(f"expected base64 of {dimensions} little-endian float32", path) from None
+    if len(raw) != 4 * dimensions:
+        raise InvalidJob(f"expected base64 of {4 * dimensions} bytes, got {len(raw)} bytes", path)
     with np.errstate(invalid="ignore"):  # a signalling NaN is refused below, with its position
         return np.frombuffer(raw, dtype="<f4").astype(np.float64)
 
 
-def _from_list(values: list[Any], path: str) -> NDArray[np.float64]:
-    if len(values) != DIMENSIONS:
-        raise InvalidJob(f"{_EXPECTED}, got {len(values)}", path)
+def _from_list(values: list[Any], path: str, dimensions: int) -> NDArray[np.float64]:
+    if len(values) != dimensions:
+        raise InvalidJob(f"{_expected(dimensions)}, got {len(values)}", path)
     # One pass in C over the types: an int or a float, and no bool (which is an int to Python).
     if not {*map(type, values)} <= {int, float}:
         wrong = next(i for i, item in enumerate(values) if type(item) not in (int, float))
@@ -110,6 +113,7 @@ def _check_range(numbers: NDArray[np.float64], path: str) -> None:
 def _sum_of_squares(numbers: NDArray[np.float64]) -> float:
     """Sum in a fixed order, half onto half, so the last bit does not depend on the CPU or BLAS; fsum is exact."""
     squares = numbers * numbers
-    for half in _HALVES:
+    while squares.size > _FEW and squares.size % 2 == 0:
+        half = squares.size // 2
         squares = squares[:half] + squares[half:]
     return math.fsum(squares.tolist())

@@ -28,24 +28,24 @@ _NGRAM_SIZES = (3, 4, 5)
 _NGRAM_WEIGHT = 0.35
 
 
-def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+def embed(texts: Sequence[str], dimensions: int = DIMENSIONS) -> NDArray[np.float32]:
     """Embed texts.
 
     Returns:
-        Shape (len(texts), 768), float32, each row of unit length; a text without a feature gets the first axis, so
-        that no row is zero.
+        Shape (len(texts), dimensions), float32, each row of unit length; a text without a feature gets the first axis,
+        so that no row is zero.
     """
-    rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+    rows = np.zeros((len(texts), dimensions), dtype=np.float32)
     for i, text in enumerate(texts):
-        rows[i] = _embed(text)
+        rows[i] = _embed(text, dimensions)
     return rows
 
 
-def _embed(text: str) -> NDArray[np.float64]:
-    weights = [0.0] * DIMENSIONS
+def _embed(text: str, dimensions: int) -> NDArray[np.float64]:
+    weights = [0.0] * dimensions
     # Dictionaries keep insertion order, so sums are the same on every machine.
     for feature, weight in _features(text).items():
-        position, sign = _bucket(feature)
+        position, sign = _bucket(feature, dimensions)
         weights[position] += sign * weight
     length = math.sqrt(math.fsum(weight * weight for weight in weights))
     if length == 0:
@@ -71,8 +71,8 @@ def _ngrams(word: str) -> list[str]:
     return [marked[i : i + n] for n in _NGRAM_SIZES for i in range(len(marked) - n + 1)]
 
 
-def _bucket(feature: str) -> tuple[int, int]:
+def _bucket(feature: str, dimensions: int) -> tuple[int, int]:
     """Return dimension and sign of a feature, by a hash that is the same in every process."""
     digest = hashlib.blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     number = int.from_bytes(digest, "big")
-    return number % DIMENSIONS, 1 if number >> 63 else -1
+    return number % dimensions, 1 if number >> 63 else -1

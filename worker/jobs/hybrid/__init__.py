@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from worker.contract.jobs import RetrieveHybrid
     from worker.core.prompting.costs import PriceTable
     from worker.core.ranking.fusion import RankedLeg
-    from worker.core.ranking.vectors import Vector
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.cache import ResultCache, Slot
     from worker.jobs.context import JobContext
@@ -98,9 +97,11 @@ class HybridRetrieval:
             Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
         """
         corpora = corpus_queries(job, self._corpora, self._settings)
-        vector = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
+        dimensions = self._corpora.dimensions_of([query.target.corpus for query in corpora])
+        given = job.query_embedding
+        vector = None if given is None else vectors.decode(given, dimensions=dimensions)
         caller = self._corpora.caller_of_all([query.target.corpus for query in corpora], context)
-        request = HybridRequest(job, job.fusion or self._settings.fusion, corpora, vector, caller)
+        request = HybridRequest(job, job.fusion or self._settings.fusion, corpora, dimensions, vector, caller)
         # A recorded answer is made from Postgres, not from the cache.
         if job.run is None:
             return self._perhaps_cached(request)
@@ -148,7 +149,7 @@ class HybridRetrieval:
     def _search(self, request: HybridRequest, wording: QueryWording, tracer: Tracer, bill: Bill) -> HybridResult:
         """Embed, search and fuse."""
         job, corpora = request.job, request.corpora
-        queries = self._queries(wording, request.vector, tracer, bill)
+        queries = self._queries(wording, request, tracer, bill)
         with tracer.stage("search") as counts:
             targets, legs = [query.target for query in corpora], leg_requests(job, wording.text, queries)
             left = wording.budget.left()
@@ -184,14 +185,15 @@ class HybridRetrieval:
             counts |= {"keywords": len(keywords)}
         return QueryWording(transformed.text, keywords, transformed.models, budget, error)
 
-    def _queries(self, wording: QueryWording, given: Vector | None, tracer: Tracer, bill: Bill) -> Queries:
+    def _queries(self, wording: QueryWording, request: HybridRequest, tracer: Tracer, bill: Bill) -> Queries:
         """Embed the query and its contextual variant, each in its own call."""
+        given = request.vector
         needed = [] if given is not None else [wording.text]
         text = wording.contextual_text
         optional = {} if text is None else {"contextual": [text]}
         with tracer.stage("embed") as counts:
             counts |= {"texts": len(needed) + len(optional)}
-            own, others = self._embeddings.of(needed, optional, wording.budget, bill.of("embed"))
+            own, others = self._embeddings.of(needed, optional, wording.budget, bill.of("embed"), request.dimensions)
         primary = given if given is not None else own[0]
         contextual = others.get("contextual", wording.error)
         if contextual is None or isinstance(contextual, RetrievalError):

@@ -49,6 +49,7 @@ class HybridRequest:
         job: the job.
         fusion: the method that combines its legs.
         corpora: its query of each corpus.
+        dimensions: number of dimensions of the corpora.
         vector: the embedding that the job brings; None: the worker embeds the query.
         caller: the caller.
     """
@@ -56,6 +57,7 @@ class HybridRequest:
     job: RetrieveHybrid
     fusion: str
     corpora: Sequence[CorpusQuery]
+    dimensions: int
     vector: Vector | None
     caller: Principal
 

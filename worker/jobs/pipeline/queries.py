@@ -86,7 +86,7 @@ class QueryMaker:
         self._settings = settings
         self._clock = clock
 
-    def make(self, plan: SearchPlan, stages: Stages) -> Queries:
+    def make(self, plan: SearchPlan, dimensions: int, stages: Stages) -> Queries:
         """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
@@ -107,7 +107,7 @@ class QueryMaker:
             "hyde": list(stages.hyde),
             "variants": variants,
         }
-        question, vectors = self._vectors(text, texts, budget, stages)
+        question, vectors = self._vectors(text, texts, budget, dimensions, stages)
         wanted = self._legs(plan.profile.legs, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
@@ -150,10 +150,15 @@ class QueryMaker:
         return self._transforms.keywords(plan.request.context if used else "", budget)
 
     def _vectors(
-        self, question: str, texts: Mapping[str, Sequence[str]], budget: TimeBudget, stages: Stages
+        self,
+        question: str,
+        texts: Mapping[str, Sequence[str]],
+        budget: TimeBudget,
+        dimensions: int,
+        stages: Stages,
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
         """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
-        (own,), others = self._embeddings.of([question], texts, budget, stages.bill.of("embed"))
+        (own,), others = self._embeddings.of([question], texts, budget, stages.bill.of("embed"), dimensions)
         vectors: dict[str, Sequence[Vector]] = {}
         for kind, found in others.items():
             if isinstance(found, RetrievalError):

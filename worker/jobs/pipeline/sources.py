@@ -130,7 +130,8 @@ class SourceBuilder:
     def _find(self, plan: SearchPlan, caller: Principal, stages: Stages) -> None:
         """Search, rerank, refine and cut."""
         with stages.stage("query") as counts:
-            queries = self._queries.make(plan, stages)
+            searched = [self._corpora.get(search.corpus, "searches") for search in plan.searches]
+            queries = self._queries.make(plan, self._corpora.dimensions_of(searched), stages)
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             merged = self._search(plan, queries, caller, stages)
@@ -171,6 +172,7 @@ class SourceBuilder:
             if leg.error is not None:
                 stages.degrade(one.without, one.name, leg.error.message)
         stages.legs = {leg.name: round(leg.duration_ms, 3) for leg in found}
+        stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
         weights = {one.name: one.weight for one in queries.wanted}
         return FUSIONS[plan.profile.fusion](ranked_legs(found, range(len(targets))), weights, RRF_K)
 

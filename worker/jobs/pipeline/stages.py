@@ -56,6 +56,7 @@ class Stages:
         self.degraded: list[str] = []
         self.queries: dict[str, str] = {}
         self.legs: dict[str, float] = {}
+        self.methods: dict[str, tuple[str, ...]] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
         self.cache: Literal["hit", "miss"] | None = None
@@ -115,6 +116,7 @@ class Stages:
             left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
             queries=dict(self.queries),
             legs=dict(self.legs),
+            methods=dict(self.methods),
             hyde=self.hyde,
             models=dict(self.models),
             cache=self.cache,

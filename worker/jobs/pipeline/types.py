@@ -117,6 +117,7 @@ class RetrievalTrace:
         left: dropped candidates.
         queries: query text of each leg.
         legs: milliseconds of each leg; they run in parallel.
+        methods: search method of each leg, corpus by corpus.
         hyde: hypothetical documents that a model wrote.
         models: models used, with names and versions.
         cache: ``hit`` if an equal request's sources were used, read again; ``miss`` if there were none; None if the
@@ -128,6 +129,7 @@ class RetrievalTrace:
     left: tuple[DroppedCandidate, ...] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
     legs: Mapping[str, float] = field(default_factory=dict)
+    methods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hyde: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     cache: Literal["hit", "miss"] | None = None

@@ -57,7 +57,11 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
             }
             for one in trace.stages
         ],
-        "search": {"profile": package.profile, "legs_ms": dict(trace.legs)},
+        "search": {
+            "profile": package.profile,
+            "legs_ms": dict(trace.legs),
+            "methods": {leg: list(methods) for leg, methods in trace.methods.items()},
+        },
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,
         "cache": trace.cache,

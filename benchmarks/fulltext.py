@@ -20,7 +20,7 @@ from synthetic.loading import LOTS, Index
 from synthetic.stage import CORPUS, stage
 from synthetic.vectors import CHUNKS_PER_DOCUMENT, Dataset
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.fulltext import FullTextSearch
 from worker.adapters.postgres.search import Corpus, search
 from worker.cli.doctor import LEAKPROOF
 from worker.model import NO_FILTERS
@@ -78,7 +78,7 @@ def timed(on: Stage, database: Database, corpus: Corpus, percent: int, text: str
     for i in range(repeats + _WARMING):
         document = documents[i % 10]
         words = text.format(document=document, lot=document % LOTS, part=i % 10)
-        wanted = Matching(corpus, words, query, K, NO_FILTERS)
+        wanted = FullTextSearch(corpus, words, query, K, NO_FILTERS)
         started = time.perf_counter()
         search(database, caller, [wanted])
         times.append((time.perf_counter() - started) * 1000)

@@ -15,7 +15,7 @@ from synthetic.loading import build
 from synthetic.progress import steps
 from synthetic.stage import CORPUS, Stage
 from worker.adapters.postgres.search import Corpus
-from worker.cli.calibration import STEPS, Calibrating, Caller, as_toml, calibration
+from worker.cli.calibration import STEPS, Caller, CorpusCalibration, as_toml, calibration
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from synthetic.loading import Progress
     from synthetic.vectors import Vectors
-    from worker.adapters.postgres.search import Found
+    from worker.adapters.postgres.search import SearchResult
     from worker.core.ranking.calibration import Goal
 
 K = 15
@@ -50,7 +50,7 @@ class Variant:
 class Answers:
     """Answers of one variant to one caller: an answer and its duration for each query."""
 
-    found: list[Found] = field(default_factory=list)
+    found: list[SearchResult] = field(default_factory=list)
     ms: list[float] = field(default_factory=list)
 
 
@@ -85,7 +85,7 @@ def _turns(on: Stage, step: str, cases: Sequence[tuple[int, Variant]], queries: 
     return runs
 
 
-def _timed(on: Stage, variant: Variant, percent: int, query: Vectors) -> tuple[Found, float]:
+def _timed(on: Stage, variant: Variant, percent: int, query: Vectors) -> tuple[SearchResult, float]:
     caller = on.caller(percent)
     started = time.perf_counter()
     found = variant.corpus.nearest(on.database, caller, query, K, NO_FILTERS, exact=variant.exact)
@@ -198,7 +198,7 @@ def measure(
 
 def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> Variant:
     """Searched with what `retrieval-worker calibrate` would write, measured with queries of its own."""
-    calibrating = Calibrating(on.settings, CORPUS, timeout_seconds=600)
+    calibrating = CorpusCalibration(on.settings, CORPUS, timeout_seconds=600)
     try:
         callers = [Caller(f"{percent} % visible", on.caller(percent)) for percent in percents]
         shares = {caller: calibrating.visible(caller) / on.dataset.rows for caller in callers}

@@ -20,7 +20,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter
 
 from synthetic.loading import build
 from synthetic.vectors import chunk_id
-from worker.adapters.postgres.search import Nearest
+from worker.adapters.postgres.search import VectorSearch
 from worker.adapters.postgres.statements import FEW_ROWS_SETTING
 from worker.core.ranking.vectors import decode
 from worker.model import DIMENSIONS, NO_FILTERS
@@ -170,7 +170,7 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
         took: tuple[list[float], list[float]] = ([], [])
         for query in queries:
             values = statements.values(query, k, NO_FILTERS)
-            asked = Nearest(corpus, query, k, NO_FILTERS).statements()
+            asked = VectorSearch(corpus, query, k, NO_FILTERS).statements()
             took[0].append(_ms(lambda asked=asked: on.database.read(caller, asked)))
             took[1].append(_ms(lambda values=values: on.database.read(told, [(plain, values)])))
         if turn:  # the first one warms up

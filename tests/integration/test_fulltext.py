@@ -15,7 +15,7 @@ from pgvector.psycopg import register_vector
 from tests.integration.asking import asker
 
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.fulltext import MAX_CHARACTERS, Matching
+from worker.adapters.postgres.fulltext import MAX_CHARACTERS, FullTextSearch
 from worker.adapters.postgres.fulltext_sql import best_matching
 from worker.adapters.postgres.search import Corpus, search
 from worker.cli.doctor import LEAKPROOF, examine
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.adapters.postgres.search import Found
+    from worker.adapters.postgres.search import SearchResult
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -51,8 +51,8 @@ class Asked:
 
     def find(
         self, text: str, user: str = "alice", *, k: int = 50, filters: FilterSet = NO_FILTERS, vectors: bool = False
-    ) -> Found:
-        (found,) = search(self.database, asker(user), [Matching(self.corpus, text, QUERY, k, filters, vectors)])
+    ) -> SearchResult:
+        (found,) = search(self.database, asker(user), [FullTextSearch(self.corpus, text, QUERY, k, filters, vectors)])
         return found
 
     def ids(self, text: str, user: str = "alice", **fields: Any) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.fulltext import Matching
+from worker.adapters.postgres.fulltext import FullTextSearch
 from worker.adapters.postgres.search import Corpus, search
 from worker.cli.doctor import LEAKPROOF
 from worker.cli.loader import migrate
@@ -23,8 +23,8 @@ K = 15
 STRICT, LOOSE = "kick snare", "kick snare nowhere"
 
 
-def matching(large: Large, asked: str, filters: FilterSet = NO_FILTERS) -> Matching:
-    return Matching(large.corpus, asked, large.queries[0], K, filters)
+def matching(large: Large, asked: str, filters: FilterSet = NO_FILTERS) -> FullTextSearch:
+    return FullTextSearch(large.corpus, asked, large.queries[0], K, filters)
 
 
 def found(large: Large, user: str, asked: str) -> list[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from worker.adapters.postgres.database import Row, Statement
-    from worker.adapters.postgres.search import Found
+    from worker.adapters.postgres.search import SearchResult
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -227,7 +227,7 @@ class Sleeping:
         self.started.set()
         return [(b"SELECT pg_sleep(%(seconds)s)", {"seconds": self.seconds})]
 
-    def read(self, results: Sequence[list[Row]]) -> Found:
+    def read(self, results: Sequence[list[Row]]) -> SearchResult:
         raise AssertionError(f"{results}: it should have been ended by its deadline")
 
     def exactly(self) -> Sleeping:

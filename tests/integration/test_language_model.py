@@ -11,7 +11,7 @@ import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
 from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, make
-from worker.adapters.providers.openai_api import Forgotten
+from worker.adapters.providers.openai_api import UnknownAnswer
 from worker.core.prompting.costs import Tokens
 from worker.errors import SettingsError, Unavailable
 from worker.settings import LanguageModelSettings
@@ -92,9 +92,9 @@ OPENAIS = {"message": "secret", "code": "previous_response_not_found", "param": 
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (Fault(400, body={"error": OPENAIS}), Forgotten),
-        (Fault(404, body={"error": {"message": "secret", "code": 404, "param": None}}), Forgotten),
-        (Fault(404, body={"detail": ["secret"]}), Forgotten),
+        (Fault(400, body={"error": OPENAIS}), UnknownAnswer),
+        (Fault(404, body={"error": {"message": "secret", "code": 404, "param": None}}), UnknownAnswer),
+        (Fault(404, body={"detail": ["secret"]}), UnknownAnswer),
         (Fault(400), SettingsError),
         (Fault(400, body={"error": {"message": "secret", "code": ["odd"], "param": {}}}), SettingsError),
         (Fault(401, body={"error": OPENAIS}), SettingsError),
@@ -108,7 +108,7 @@ def test_a_server_that_has_forgotten_an_answer_is_told_from_one_that_refuses(
     """By status, code and field, never by words; and only where there is something to go on from."""
     provider.faults += [fault, fault]
     assert type(failure(model(provider), replace(PROMPT, previous_response_id="resp_unknown"))) is error
-    assert not isinstance(failure(model(provider)), Forgotten)
+    assert not isinstance(failure(model(provider)), UnknownAnswer)
 
 
 def test_how_long_a_prompt_is_kept_is_said_with_its_key(provider: Provider) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pgvector.psycopg import register_vector
 
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.search import Corpus, Nearest
+from worker.adapters.postgres.search import Corpus, VectorSearch
 from worker.cli import devstack
 from worker.cli.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from worker.adapters.postgres.search import Found
+    from worker.adapters.postgres.search import SearchResult
     from worker.model import Principal
 
     Vector = NDArray[np.float32]
@@ -58,13 +58,13 @@ class Parted:
 
     def nearest(
         self, name: str, query: Vector, filters: FilterSet = NO_FILTERS, caller: Principal = EVERYONE, **how: bool
-    ) -> Found:
+    ) -> SearchResult:
         exact = how.get("exact", False)
         return self.corpora[name].nearest(self.database, caller, query, 15, filters, exact=exact)
 
     def used(self, name: str, filters: FilterSet = NO_FILTERS, caller: Principal = EVERYONE) -> set[str]:
         """What of a table and its partitions the plan of a search really read."""
-        *before, (statement, values) = Nearest(self.corpora[name], self.queries[0], 15, filters).statements()
+        *before, (statement, values) = VectorSearch(self.corpora[name], self.queries[0], 15, filters).statements()
         plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
         (*_, rows) = self.database.read(caller, [*before, plan])
         return {read for read in executed(rows[0][0][0]["Plan"]) if f"{name}_" in read}
@@ -132,7 +132,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Parted]:
         database.close()
 
 
-def ids(found: Found) -> list[tuple[str, float | None]]:
+def ids(found: SearchResult) -> list[tuple[str, float | None]]:
     return [(one.chunk.id, one.similarity) for one in found.candidates]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.adapters.postgres.search import Nearest
+from worker.adapters.postgres.search import VectorSearch
 from worker.core.pins.hashing import hash_chunk
 from worker.model import NO_FILTERS, FilterSet
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan(large: Large, user: str, filters: FilterSet = NO_FILTERS) -> dict[str, Any]:
-    return large.explain(user, Nearest(large.corpus, large.queries[0], 15, filters))
+    return large.explain(user, VectorSearch(large.corpus, large.queries[0], 15, filters))
 
 
 @pytest.mark.parametrize("user", ["all", "half"])
@@ -59,7 +59,7 @@ def test_rights_are_looked_up_where_few_rows_are_and_hashed_where_all_are(large:
     """By the index, the documents of its candidates; exactly, all that are visible at once."""
     by_index = plan(large, user)
     assert "documents_pkey" in executed(by_index)
-    exactly = large.explain(user, Nearest(large.corpus, large.queries[0], 15, NO_FILTERS, exact=True))
+    exactly = large.explain(user, VectorSearch(large.corpus, large.queries[0], 15, NO_FILTERS, exact=True))
     assert "documents_pkey" not in executed(exactly)
     assert "Seq Scan on documents" in executed(exactly)
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.integration.site import drips, drips_headers, leads, says, serving, stalls
 
 from worker.adapters.providers.addresses import resolve
-from worker.adapters.providers.remote_sources import LONGEST, RemoteFound, RemoteSources
+from worker.adapters.providers.remote_sources import LONGEST, RemoteResults, RemoteSources
 from worker.model import RemoteSource
 from worker.settings import RemoteSettings
 
@@ -70,7 +70,7 @@ def ask(
     question: str = "kick",
     k: int = 5,
     seconds: float = 30.0,
-) -> RemoteFound:
+) -> RemoteResults:
     named = services if isinstance(services, dict) else {"papers": services}
     remote = RemoteSources(named, names or Names())
     found = remote.find(list(named), question, k, seconds)
@@ -80,7 +80,7 @@ def ask(
     return found
 
 
-def reason(found: RemoteFound) -> str:
+def reason(found: RemoteResults) -> str:
     assert found.sources == ()
     ((name, why),) = found.failed
     assert name == "papers"
@@ -130,7 +130,7 @@ def test_what_is_found_is_read_where_the_settings_say(site: Site) -> None:
     }
     site.pages["/search"] = says(answer)
     found = ask(service(site, items="hits", fields=fields))
-    assert found == RemoteFound(
+    assert found == RemoteResults(
         (
             RemoteSource(
                 "papers", "Kick", "https://doi.org/10.1/x", "A kick is low.", 2.0, "2024-05-01", {"name": "Ada"}
@@ -191,8 +191,8 @@ def test_no_more_than_wanted_is_asked_for_and_kept(site: Site) -> None:
     assert len(ask(service(site, max_items=3), k=9).sources) == 3
     assert len(ask(service(site), k=2).sources) == 2
     assert [path[-3:] for path, _ in site.visits] == ["n=3", "n=2"]
-    assert ask(service(site), k=0) == RemoteFound()
-    assert ask({}) == RemoteFound()
+    assert ask(service(site), k=0) == RemoteResults()
+    assert ask({}) == RemoteResults()
 
 
 def test_services_are_asked_at_the_same_time_and_answer_in_their_order(site: Site) -> None:

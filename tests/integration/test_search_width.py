@@ -14,8 +14,8 @@ from synthetic.vectors import Dataset
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.indexes import hnsw
-from worker.adapters.postgres.search import Corpus, Found, Nearest
-from worker.cli.calibration import Calibrating, Caller, calibration
+from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch
+from worker.cli.calibration import Caller, CorpusCalibration, calibration
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
@@ -44,7 +44,9 @@ def corpus(on: Stage, calibration: Calibration | None = None, **settings: Any) -
     return Corpus(CORPUS, changed, on.settings.search, on.database.types[CORPUS], calibration)
 
 
-def asked(on: Stage, corpus: Corpus, percent: int = 100, filters: FilterSet = NO_FILTERS, exact: bool = False) -> Found:
+def asked(
+    on: Stage, corpus: Corpus, percent: int = 100, filters: FilterSet = NO_FILTERS, exact: bool = False
+) -> SearchResult:
     (query,) = on.dataset.queries(1)
     return corpus.nearest(on.database, on.caller(percent), query, 15, filters, exact=exact)
 
@@ -86,23 +88,23 @@ def test_a_filter_has_the_wider_of_both(on: Stage) -> None:
 
 
 @pytest.fixture
-def calibrating(on: Stage) -> Iterator[Calibrating]:
-    made = Calibrating(on.settings, CORPUS, 60)
+def calibrating(on: Stage) -> Iterator[CorpusCalibration]:
+    made = CorpusCalibration(on.settings, CORPUS, 60)
     yield made
     made.close()
 
 
-def callers(on: Stage, calibrating: Calibrating, *percents: int) -> dict[Caller, float]:
+def callers(on: Stage, calibrating: CorpusCalibration, *percents: int) -> dict[Caller, float]:
     found = [Caller(str(percent), on.caller(percent)) for percent in percents]
     return {caller: calibrating.visible(caller) / ROWS for caller in found}
 
 
-def measured(calibrating: Calibrating, who: Mapping[Caller, float], goal: Goal, *steps: int) -> list[Any]:
+def measured(calibrating: CorpusCalibration, who: Mapping[Caller, float], goal: Goal, *steps: int) -> list[Any]:
     queries = calibrating.sample(next(iter(who)), 30, seed=1)
     return [*calibrating.measure(who, queries, steps, goal, lambda *_: None)]
 
 
-def test_each_caller_gets_the_least_width_that_is_enough(on: Stage, calibrating: Calibrating) -> None:
+def test_each_caller_gets_the_least_width_that_is_enough(on: Stage, calibrating: CorpusCalibration) -> None:
     """The width rises until the recall is enough, and is not tried for who has enough."""
     who = callers(on, calibrating, 100, 50)
     lines = measured(calibrating, who, Goal(0.98, 0.6), 15, 60, 200, 1000)
@@ -121,7 +123,7 @@ def test_each_caller_gets_the_least_width_that_is_enough(on: Stage, calibrating:
     assert made.ef_search > 15
 
 
-def test_the_width_that_was_calibrated_reaches_the_goal(on: Stage, calibrating: Calibrating) -> None:
+def test_the_width_that_was_calibrated_reaches_the_goal(on: Stage, calibrating: CorpusCalibration) -> None:
     """What is written is what was measured: a search with it finds as much."""
     who, goal = callers(on, calibrating, 100), Goal(0.98, 0.6)
     made = calibration(
@@ -139,7 +141,7 @@ def test_the_width_that_was_calibrated_reaches_the_goal(on: Stage, calibrating: 
     assert hits >= 0.98 * 15 * len(queries)
 
 
-def test_the_same_seed_asks_the_same(on: Stage, calibrating: Calibrating) -> None:
+def test_the_same_seed_asks_the_same(on: Stage, calibrating: CorpusCalibration) -> None:
     """Sample and questions follow from the rows and the seed; another seed asks something else."""
     (who,) = callers(on, calibrating, 50)
     first, again, other = (np.array(calibrating.sample(who, 20, seed)) for seed in (1, 1, 2))
@@ -148,13 +150,13 @@ def test_the_same_seed_asks_the_same(on: Stage, calibrating: Calibrating) -> Non
     assert np.linalg.norm(first, axis=1) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_sample_is_of_what_its_caller_sees(on: Stage, calibrating: Calibrating) -> None:
+def test_a_sample_is_of_what_its_caller_sees(on: Stage, calibrating: CorpusCalibration) -> None:
     """30 rows are visible to the owner of one percent, so a larger sample has 30."""
     (who,) = callers(on, calibrating, 1)
     assert calibrating.visible(who) == len(calibrating.sample(who, 1000, seed=1)) == ROWS // 100
 
 
-def test_who_is_searched_for_exactly_has_nothing_to_calibrate(on: Stage, calibrating: Calibrating) -> None:
+def test_who_is_searched_for_exactly_has_nothing_to_calibrate(on: Stage, calibrating: CorpusCalibration) -> None:
     """1 % visible: no index, recall 1, no point."""
     (line,) = measured(calibrating, callers(on, calibrating, 1), Goal(), 15, 60)
     assert (line.quality.mean, line.quality.by_index, line.enough) == (1.0, 0.0, True)
@@ -165,15 +167,15 @@ def test_a_corpus_without_a_usable_index_is_refused(on: Stage) -> None:
     """Every width would be exact search, and all of them enough."""
     corpora = {CORPUS: on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})}
     with pytest.raises(SettingsError, match="no HNSW index"):
-        Calibrating(on.settings.model_copy(update={"corpora": corpora}), CORPUS, 60)
+        CorpusCalibration(on.settings.model_copy(update={"corpora": corpora}), CORPUS, 60)
     with pytest.raises(WrongUsage, match="--corpus: expected one of"):
-        Calibrating(on.settings, "nothing", 60)
+        CorpusCalibration(on.settings, "nothing", 60)
 
 
 def test_a_statement_may_take_longer_than_one_of_a_job(on: Stage) -> None:
     """Exact search of a large corpus does; the settings' own limit would end it."""
     impatient = on.settings.model_copy(update=searching(on, statement_timeout_seconds=0.001))
-    calibrating = Calibrating(impatient, CORPUS, 60)
+    calibrating = CorpusCalibration(impatient, CORPUS, 60)
     assert calibrating.visible(Caller("all", on.caller(100))) == ROWS
     calibrating.close()
 
@@ -272,7 +274,7 @@ def index_over_halfvec(on: Stage) -> str:
 
 def used_indexes(on: Stage, corpus: Corpus, percent: int) -> set[str]:
     (query,) = on.dataset.queries(1)
-    ((statement, values),) = Nearest(corpus, query, 15, NO_FILTERS).statements()
+    ((statement, values),) = VectorSearch(corpus, query, 15, NO_FILTERS).statements()
     plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
     (rows,) = on.database.read(on.caller(percent), [plan])
     return {name for name in executed(rows[0][0][0]["Plan"]) if name.startswith("document_chunks_")}

@@ -78,7 +78,7 @@ def worker_refusal(schema: str, text: str) -> InvalidJob | None:
     """
     body = codec.loads(f"[[{text}],{{}},{{}}]".encode())
     raw = body[0][0]
-    if isinstance(raw, codec.Unreadable):
+    if isinstance(raw, codec.UnreadableBody):
         return InvalidJob(codec.UNDECODABLE)
     try:
         check_shape(raw, LIMITS)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kombu.exceptions import DecodeError
 
 from worker.queue import codec
-from worker.queue.codec import JobResult, Unreadable, dumps, loads
+from worker.queue.codec import JobResult, UnreadableBody, dumps, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ BROKEN = {
 def test_a_task_body_that_cannot_be_read_becomes_a_job_that_fails(body: bytes, kind: Any) -> None:
     """Its sender hears `InvalidJob`: the place of the job is taken by a mark, with nothing of the body."""
     (args, kwargs, embed) = loads(kind(body))
-    assert [type(arg) for arg in args] == [Unreadable]
+    assert [type(arg) for arg in args] == [UnreadableBody]
     assert (kwargs, embed, repr(args[0])) == ({}, {}, "<unreadable>")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules, arguments, inspect
+from worker.queue.transport.inspection import DelayedMessage, Delivery, Refusal, Rules, arguments, inspect
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RULES = Rules(tasks=("retrieve_top_k",))
@@ -211,7 +211,7 @@ def test_what_expired_is_not_delivered(expires: str) -> None:
 def test_what_runs_later_is_not_looked_into(seconds: int) -> None:
     """However much later; what becomes of its body is said when its time has come."""
     due = NOW + timedelta(seconds=seconds)
-    assert inspect(envelope({"eta": due.isoformat()}, body=5), RULES, NOW) == Later(due.timestamp())
+    assert inspect(envelope({"eta": due.isoformat()}, body=5), RULES, NOW) == DelayedMessage(due.timestamp())
 
 
 @pytest.mark.parametrize("seconds", [5, 10])

@@ -90,7 +90,7 @@ def test_a_task_takes_one_positional_argument(
 
 
 @pytest.mark.parametrize(
-    "argument", [None, [], [JOB], CANARY, 5, codec.Unreadable()], ids=lambda value: repr(value)[:9]
+    "argument", [None, [], [JOB], CANARY, 5, codec.UnreadableBody()], ids=lambda value: repr(value)[:9]
 )
 def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., EagerResult], argument: Any) -> None:
     """A list, a string, a body that could not be decoded: one sentence without any of it."""

@@ -71,7 +71,7 @@ _PREVENTS = {
 }
 
 
-class _Away(Exception):
+class _NoAnswer(Exception):
     """A server that does not answer; its argument is the kind of failure."""
 
 
@@ -109,7 +109,7 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
     for server in _servers(settings):
         try:
             problem = _problem(server)
-        except _Away as away:
+        except _NoAnswer as away:
             problem = f"{server.name} does not answer ({away}): check {server.variable}"
         yield Finding("problem", server.subject, problem) if problem else Finding("ok", server.subject, "it answers")
         if server.subject == "Redis" and not problem:
@@ -136,7 +136,7 @@ def check_redis(settings: Settings) -> None:
             Redis.
     """
     for server in _servers(settings):
-        with contextlib.suppress(_Away):
+        with contextlib.suppress(_NoAnswer):
             if problem := _problem(server):
                 raise SettingsError(problem)
 
@@ -145,7 +145,7 @@ def _problem(server: _Server) -> str | None:
     """Say what keeps a worker from using a server.
 
     Raises:
-        _Away: the server does not answer.
+        _NoAnswer: the server does not answer.
     """
     url = server.url.get_secret_value()
     if problem := url_problem(url):
@@ -159,7 +159,7 @@ def _problem(server: _Server) -> str | None:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
         # Its text may name the user; the class distinguishes the connection from the URL.
-        raise _Away(type(error).__name__) from None
+        raise _NoAnswer(type(error).__name__) from None
 
 
 def _asked(url: SecretStr) -> redis.Redis:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from worker.settings import EmbedderSettings, LanguageModelSettings, ProfileSettings, Settings
 
 
-class Lack(NamedTuple):
+class MissingPart(NamedTuple):
     """A part that is missing.
 
     Attributes:
@@ -46,25 +46,25 @@ def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
     Artifacts(settings.artifacts).check_folder()
 
 
-def lacking(settings: Settings) -> Iterator[Lack]:
+def lacking(settings: Settings) -> Iterator[MissingPart]:
     """Yield the missing parts, in a fixed order."""
     for problem in _openai("embedder", settings.embedder):
-        yield Lack("embedder", QUEUES, problem)
+        yield MissingPart("embedder", QUEUES, problem)
     for problem in _openai("language_model", settings.language_model):
-        yield Lack("language model", [PIPELINE_QUEUE], problem)
+        yield MissingPart("language model", [PIPELINE_QUEUE], problem)
     for problem in _refusals(lambda: token_counter(settings.language_model.tokenizer)):
-        yield Lack("language model", [PIPELINE_QUEUE], problem)
+        yield MissingPart("language model", [PIPELINE_QUEUE], problem)
     for problem in _rerankers(settings):
-        yield Lack("reranker", [PIPELINE_QUEUE], problem)
+        yield MissingPart("reranker", [PIPELINE_QUEUE], problem)
     for name, mode in settings.modes.items():
         if settings.language_model.kind == "none" and needs_model(settings.profiles[mode.profile]):
             problem = (
                 f'modes.{name}: its profile {mode.profile} needs a language model, and language_model.kind is "none". '
                 "Set one, or name another profile"
             )
-            yield Lack("language model", [PIPELINE_QUEUE], problem)
+            yield MissingPart("language model", [PIPELINE_QUEUE], problem)
     for problem in _refusals(lambda: Artifacts(settings.artifacts)):
-        yield Lack("artifacts", QUEUES, problem)
+        yield MissingPart("artifacts", QUEUES, problem)
 
 
 def needs_model(profile: ProfileSettings) -> bool:

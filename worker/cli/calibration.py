@@ -25,7 +25,7 @@ from worker.settings import CalibratedWidth, Calibration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from worker.adapters.postgres.search import Found
+    from worker.adapters.postgres.search import SearchResult
     from worker.core.ranking.calibration import Goal
     from worker.core.ranking.vectors import Vector
     from worker.settings import Settings
@@ -75,7 +75,7 @@ class Line:
     enough: bool
 
 
-class Calibrating:
+class CorpusCalibration:
     """The measurement of one corpus.
 
     Args:
@@ -172,7 +172,7 @@ class Calibrating:
 
     def _ask(
         self, corpus: Corpus, caller: Caller, queries: Sequence[Vector], on_query: Progress, ef_search: int
-    ) -> list[Found]:
+    ) -> list[SearchResult]:
         """Search for each query; exactly if there is no search width."""
         found = []
         for query in queries:

@@ -45,13 +45,13 @@ _HybridLeg = Annotated[str, StringConstraints(pattern=f"^({'|'.join(LEGS)})$")]
 log = logs.logger("worker.cache")
 
 
-class _Kept(BaseModel):
+class _CacheObject(BaseModel):
     """Object of a cache entry: no unknown fields, no coerced types, no NaN or infinities."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class _KeptMetrics(HybridMetrics, _Kept):
+class _KeptMetrics(HybridMetrics, _CacheObject):
     """Figures of one corpus; not cached if the job's contextual leg failed."""
 
     contextual_error: None = None
@@ -59,7 +59,7 @@ class _KeptMetrics(HybridMetrics, _Kept):
     mean_similarity: dict[_HybridLeg, float | None]
 
 
-class _Entry(_Kept):
+class _Entry(_CacheObject):
     chunks: list[StoredCandidate]
     metrics: dict[str, _KeptMetrics]
 

@@ -19,7 +19,7 @@ from worker.model import LEGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.adapters.postgres.feedback import Judged, Judgements
+    from worker.adapters.postgres.feedback import CorpusFeedback, Judgements
     from worker.adapters.postgres.runs import Record, Runs
     from worker.contract.feedback import RecordFeedback
     from worker.contract.run_jobs import RunName
@@ -193,17 +193,17 @@ def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str |
     return found
 
 
-def _can_tell(judged: Judged) -> bool:
+def _can_tell(judged: CorpusFeedback) -> bool:
     """Return whether more than one leg found chunks; otherwise all weights give the same ranking."""
     return sum(bool(leg["chunk_ids"]) for leg in judged.legs) > 1
 
 
-def _example(judged: Judged) -> Example:
+def _example(judged: CorpusFeedback) -> Example:
     legs = (LegList(leg["leg"], tuple(leg["chunk_ids"]), tuple(leg["scores"])) for leg in judged.legs)
     return Example(tuple(legs), frozenset(judged.used))
 
 
-def _current(judged: Sequence[Judged], weights: Mapping[str, float], method: str) -> dict[str, float]:
+def _current(judged: Sequence[CorpusFeedback], weights: Mapping[str, float], method: str) -> dict[str, float]:
     seen = {leg["leg"] for one in judged for leg in one.legs}
     return {leg: weight_of(method, leg, weights) for leg in LEGS if leg in seen}
 

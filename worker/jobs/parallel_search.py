@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from worker.adapters.postgres.search import Found, search
+from worker.adapters.postgres.search import SearchResult, search
 from worker.core.time_budget import OPTIONAL_SHARE
 from worker.errors import RetrievalError, TimedOut
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from worker.model import Principal
 
     # Result of a search, and its duration in milliseconds.
-    Outcome = tuple[Found | RetrievalError, float]
+    Outcome = tuple[SearchResult | RetrievalError, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class LegFound:
+class LegResult:
     """Result of a leg.
 
     Attributes:
@@ -52,7 +52,7 @@ class LegFound:
     """
 
     name: str
-    found: Sequence[Found] | None
+    found: Sequence[SearchResult] | None
     error: RetrievalError | None
     duration_ms: float
 
@@ -72,7 +72,7 @@ class ParallelSearch:
         self._threads = ThreadPoolExecutor(max_workers=max(1, at_once - 1), thread_name_prefix="leg")
         self._clock = clock
 
-    def run(self, caller: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegFound]:
+    def run(self, caller: Principal, legs: Sequence[Leg], deadline_seconds: float) -> list[LegResult]:
         """Run all searches of all legs in parallel, the first one in this thread.
 
         Optional legs have an earlier deadline, so that an answer without them is still in time.
@@ -109,11 +109,11 @@ class ParallelSearch:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegFound:
+def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegResult:
     """Combine a leg's searches: it takes as long as the slowest, and fails if one does."""
-    found = [one for one, _ in outcomes if isinstance(one, Found)]
+    found = [one for one, _ in outcomes if isinstance(one, SearchResult)]
     error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)
     if error is not None and not leg.optional:
         raise error
     duration = max((took for _, took in outcomes), default=0.0)
-    return LegFound(leg.name, found if error is None else None, error, duration)
+    return LegResult(leg.name, found if error is None else None, error, duration)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.adapters.postgres.fulltext import Matching
-from worker.adapters.postgres.search import Nearest
+from worker.adapters.postgres.fulltext import FullTextSearch
+from worker.adapters.postgres.search import VectorSearch
 from worker.core.ranking.fusion import RankedLeg
 from worker.jobs.parallel_search import Leg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.adapters.postgres.search import Corpus, Found, Search
+    from worker.adapters.postgres.search import Corpus, Search, SearchResult
     from worker.core.ranking.vectors import Vector
-    from worker.jobs.parallel_search import LegFound, ParallelSearch
+    from worker.jobs.parallel_search import LegResult, ParallelSearch
     from worker.model import FilterSet, Principal
 
 
@@ -65,7 +65,7 @@ def search_legs(
     deadline_seconds: float,
     *,
     vectors: bool,
-) -> list[LegFound]:
+) -> list[LegResult]:
     """Run legs over corpora.
 
     Args:
@@ -86,7 +86,7 @@ def search_legs(
     return runner.run(caller, legs, deadline_seconds)
 
 
-def ranked_legs(found: Sequence[LegFound], targets: Sequence[int]) -> list[RankedLeg]:
+def ranked_legs(found: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
     """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
     return [_ranked(leg.name, leg.found[i]) for leg in found if leg.found is not None for i in targets]
 
@@ -94,11 +94,11 @@ def ranked_legs(found: Sequence[LegFound], targets: Sequence[int]) -> list[Ranke
 def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     fetch = target.fetch if request.without else target.fetch + target.extra
     if request.kind == "sparse":
-        return Matching(target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors)
-    return Nearest(target.corpus, request.vector, fetch, target.filters, vectors=vectors)
+        return FullTextSearch(target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors)
+    return VectorSearch(target.corpus, request.vector, fetch, target.filters, vectors=vectors)
 
 
-def _ranked(name: str, found: Found) -> RankedLeg:
+def _ranked(name: str, found: SearchResult) -> RankedLeg:
     if found.scores is None:
         return RankedLeg.dense(name, found.candidates)
     return RankedLeg(name, tuple(found.candidates), tuple(found.scores))

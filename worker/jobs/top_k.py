@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.runs import Record
-    from worker.adapters.postgres.search import Corpus, Found
+    from worker.adapters.postgres.search import Corpus, SearchResult
     from worker.contract.jobs import RetrieveTopK
     from worker.jobs.answer import Handler, Summary
     from worker.jobs.context import JobContext
@@ -33,7 +33,7 @@ _AT_ONCE = 16
 """Queries of a batch per round trip: more would gain little, and take longer to reply."""
 
 
-class _Cut(NamedTuple):
+class _CutAnswer(NamedTuple):
     """Answer, its fields besides chunks and trace, and its candidates."""
 
     answer: dict[str, Any]
@@ -100,7 +100,7 @@ class Retrieval:
 
     def _one(
         self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, query: vectors.Vector, caller: Principal
-    ) -> _Cut:
+    ) -> _CutAnswer:
         """Answer one query."""
         return self._together(job, corpus, filters, [query], caller)[0]
 
@@ -111,14 +111,16 @@ class Retrieval:
         filters: FilterSet,
         queries: Sequence[vectors.Vector],
         caller: Principal,
-    ) -> list[_Cut]:
+    ) -> list[_CutAnswer]:
         """Answer several queries in one round trip; each trace gets an equal share of the search time."""
         started = self._clock()
         found = corpus.nearest_of_each(self._searched, caller, queries, job.clamped_k, filters, exact=job.exact)
         each = (self._clock() - started) / len(queries)
         return [self._cut(job, corpus, filters, one, each) for one in found]
 
-    def _cut(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: Found, seconds: float) -> _Cut:
+    def _cut(
+        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: SearchResult, seconds: float
+    ) -> _CutAnswer:
         """Make a query's answer from the chunks found."""
         tracer = Tracer(self._clock)
         tracer.add("search", seconds, {"fetched": found.fetched, "found": len(found.candidates)})
@@ -137,7 +139,7 @@ class Retrieval:
             "corpus": corpus.name,
         }
         search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
-        return _Cut({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
+        return _CutAnswer({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
     def _from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
@@ -153,7 +155,7 @@ class Retrieval:
         return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
 
 
-def _made(cut: _Cut, query: vectors.Vector) -> RecordedAnswer:
+def _made(cut: _CutAnswer, query: vectors.Vector) -> RecordedAnswer:
     """Return an answer with its recorded part."""
     return RecordedAnswer(cut.answer, cut.header, pins_of(cut.kept), query_embedding=query.astype("<f4").tobytes())
 

@@ -32,7 +32,7 @@ _INSTRUCTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Transformed:
+class TransformedQuery:
     """Transformed query.
 
     Attributes:
@@ -62,7 +62,7 @@ class Transforms:
         self._extractor = settings.hybrid.extractor
         self._side_calls = side_calls
 
-    def apply(self, name: str, query: str, paid: Paid = unbilled) -> Transformed:
+    def apply(self, name: str, query: str, paid: Paid = unbilled) -> TransformedQuery:
         """Transform a query; ``paid`` is called with the cost of a language model's call.
 
         Raises:
@@ -70,10 +70,10 @@ class Transforms:
             Unavailable, SettingsError: the model's server failed, or refused.
         """
         if name == "glossary":
-            return Transformed(self._glossary.expand(query))
+            return TransformedQuery(self._glossary.expand(query))
         if name == "llm":
             return self._reworded(query, paid)
-        return Transformed(query)
+        return TransformedQuery(query)
 
     def keywords(self, context: str, budget: TimeBudget) -> Sequence[str] | RetrievalError:
         """Return the keywords of a context, or the error of their extraction."""
@@ -82,9 +82,9 @@ class Transforms:
         extract = EXTRACTORS[self._extractor]
         return self._side_calls.start(lambda _: extract(context)).outcome(unbilled, budget.share())
 
-    def _reworded(self, query: str, paid: Paid) -> Transformed:
+    def _reworded(self, query: str, paid: Paid) -> TransformedQuery:
         if self._model is None:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")
         said = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)
         worded = " ".join(said.text.split())[:LONGEST].strip()
-        return Transformed(worded, {"transform": f"{self._model.provider} {self._model.name}"})
+        return TransformedQuery(worded, {"transform": f"{self._model.provider} {self._model.name}"})

@@ -53,10 +53,10 @@ UNDECODABLE = (
     "the body could not be decoded as JSON "
     "(malformed, invalid UTF-8, nested too deeply, or an integer with too many digits)"
 )
-"""Error message for a body that is `Unreadable`."""
+"""Error message for a body that is `UnreadableBody`."""
 
 
-class Unreadable:
+class UnreadableBody:
     """Placeholder for a job whose body could not be decoded."""
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ def loads(data: bytes | str) -> Any:
         # A task's body starts with a bracket; a control message or an event can't be answered anyway.
         if raw.lstrip()[:1] not in {"[", b"["}:
             raise ValueError("the message is not JSON") from None
-        return [[Unreadable()], {}, {}]
+        return [[UnreadableBody()], {}, {}]
 
 
 def install() -> None:

@@ -80,7 +80,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
 _QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
 
 
-class Refused(Exception):
+class RefusedCommand(Exception):
     """Refused command; the message is the reply."""
 
 
@@ -115,7 +115,7 @@ class Node(pidbox.Node):
         self._note_clock(message)
         try:
             command = _read(body, self.hostname, self.mailbox.reply_exchange.name)
-        except (Refused, ValueError, TypeError, LookupError):
+        except (RefusedCommand, ValueError, TypeError, LookupError):
             log.warning("control message ignored: malformed")
             return None
         if command is None:
@@ -135,7 +135,7 @@ class Node(pidbox.Node):
         try:
             self._check(command)
             return self.handle(command.method, command.arguments)
-        except Refused as refusal:
+        except RefusedCommand as refusal:
             known = command.method if command.method in Panel.data else "unknown"
             log.warning("control command refused", command=known, reason=str(refusal))
             return {"error": str(refusal)}
@@ -153,11 +153,15 @@ class Node(pidbox.Node):
         if known is not None:
             for name, value in command.arguments.items():
                 if name not in known or not _CHECKS[name](value):
-                    raise Refused(f"{command.method}: an argument is unknown, or not of the expected type and size")
+                    raise RefusedCommand(
+                        f"{command.method}: an argument is unknown, or not of the expected type and size"
+                    )
         elif command.method not in self.state.app.conf.worker_remote_control:
-            raise Refused("this command is not allowed: worker.remote_control in the worker's settings may name it")
+            raise RefusedCommand(
+                "this command is not allowed: worker.remote_control in the worker's settings may name it"
+            )
         if command.method in _QUEUE_COMMANDS and command.arguments.get("queue") not in QUEUES:
-            raise Refused(f"no such queue: expected one of {', '.join(QUEUES)}")
+            raise RefusedCommand(f"no such queue: expected one of {', '.join(QUEUES)}")
         self._check_size(command)
 
     def _check_size(self, command: Command) -> None:
@@ -168,7 +172,7 @@ class Node(pidbox.Node):
         count = command.arguments.get("n", 1)
         after = self.state.consumer.pool.num_processes + (count if command.method == "pool_grow" else -count)
         if not 1 <= after <= MOST_PROCESSES:
-            raise Refused(f"a pool has 1 to {MOST_PROCESSES} processes")
+            raise RefusedCommand(f"a pool has 1 to {MOST_PROCESSES} processes")
 
     def _check_scale(self, least: int | None, most: int | None) -> None:
         """Refuse a minimum above the maximum: Celery accepts any pair, and starts as many processes as the minimum."""
@@ -178,7 +182,7 @@ class Node(pidbox.Node):
         low: int = scaler.min_concurrency if least is None else least
         high: int = scaler.max_concurrency if most is None else most
         if low > high:
-            raise Refused("autoscale: min is greater than max")
+            raise RefusedCommand("autoscale: min is greater than max")
 
     def _reply(self, command: Command, answer: Any) -> None:
         """Send the answer to the caller's queue, if that is still bound, and nowhere else."""
@@ -209,14 +213,14 @@ def _read(body: Any, hostname: str, replies: str) -> Command | None:
     """
     method, arguments = body["method"], body.get("arguments") or {}
     if not isinstance(method, str) or not isinstance(arguments, dict):
-        raise Refused("malformed")
+        raise RefusedCommand("malformed")
     if not _is_meant(hostname, body.get("destination"), body.get("pattern"), body.get("matcher")):
         return None
     reply_to, ticket, reply_key = body.get("reply_to"), body.get("ticket"), None
     if reply_to:
         reply_key = reply_to["routing_key"]
         if reply_to["exchange"] != replies or not _is_id(reply_key) or not _is_id(ticket):
-            raise Refused("malformed")
+            raise RefusedCommand("malformed")
     return Command(method, arguments, reply_key, ticket)
 
 

@@ -26,7 +26,7 @@ from worker.jobs.context import JobContext
 from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.principal import identify
 from worker.queue import time_limit
-from worker.queue.codec import UNDECODABLE, JobResult, Unreadable
+from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
 from worker.queue.request import summarise
 from worker.queue.transport.inspection import OUTAGE_HEADER
 
@@ -225,7 +225,7 @@ def _context(task: RetrievalTask, job: Part, raw: dict[str, Any], settings: Sett
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 1:
         raise InvalidJob("expected the job object as the only positional argument, and no keyword arguments")
-    if isinstance(args[0], Unreadable):
+    if isinstance(args[0], UnreadableBody):
         raise InvalidJob(UNDECODABLE)
     return args[0]
 

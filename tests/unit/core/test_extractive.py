@@ -7,7 +7,7 @@ from tests.unit.growth import assert_linear
 
 from worker.core.citations.answering import check_answer
 from worker.core.citations.labels import find_labels
-from worker.core.prompting.context import Labelled, Source
+from worker.core.prompting.context import LabelledSource, Source
 from worker.core.prompting.extractive import NO_ANSWER, answer, code_answer
 
 QUESTION = "Does phantom power harm a ribbon?"
@@ -49,9 +49,9 @@ texts = st.lists(pieces, max_size=30).map("".join) | st.text(max_size=40)
 sources = st.lists(st.builds(Source, text=texts, title=st.none() | texts, heading=st.none() | texts), max_size=4)
 
 
-def labelled(*given_sources: Source | str) -> list[Labelled]:
+def labelled(*given_sources: Source | str) -> list[LabelledSource]:
     made = [Source(source) if isinstance(source, str) else source for source in given_sources]
-    return [Labelled(f"S{i + 1}", i, source) for i, source in enumerate(made)]
+    return [LabelledSource(f"S{i + 1}", i, source) for i, source in enumerate(made)]
 
 
 # --- which sentences ----------------------------------------------------------------------------

@@ -278,7 +278,7 @@ def _check_relation(
     return {column: ColumnType(*kind) for column, *kind in connection.execute(_COLUMNS, (oid,)).fetchall()}
 
 
-class _Below(NamedTuple):
+class _Dependency(NamedTuple):
     """A relation or function that a view reads or calls."""
 
     oid: int
@@ -287,9 +287,9 @@ class _Below(NamedTuple):
     name: str
 
 
-def _below_view(connection: psycopg.Connection[Any], view: int, corpus: CorpusSettings) -> list[_Below]:
+def _below_view(connection: psycopg.Connection[Any], view: int, corpus: CorpusSettings) -> list[_Dependency]:
     values = {"view": view, "trusted": corpus.trusted_functions}
-    return [_Below(*row) for row in connection.execute(_BELOW_VIEW, values).fetchall()]
+    return [_Dependency(*row) for row in connection.execute(_BELOW_VIEW, values).fetchall()]
 
 
 def _unprotected(

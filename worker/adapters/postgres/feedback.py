@@ -36,7 +36,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CorpusFeedback:
     """One corpus of a recorded `retrieve_hybrid`, of which at least one chunk was used.
 
     Attributes:
@@ -165,7 +165,7 @@ class Judgements:
         (rows,) = self._database.read_records(owner, [(_SELECT, values)])
         return [Judgement(*row) for row in rows]
 
-    def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[Judged]:
+    def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[CorpusFeedback]:
         """Return the latest ``limit`` recorded hybrid searches of which a chunk was used.
 
         Args:
@@ -179,7 +179,7 @@ class Judgements:
             (rows,) = self._database.audit([statement])
         else:
             (rows,) = self._database.read_records(owner, [statement])
-        return [Judged((run, step), legs, used) for run, step, legs, used in rows]
+        return [CorpusFeedback((run, step), legs, used) for run, step, legs, used in rows]
 
 
 def _values(owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.fulltext_sql import best_matching
-from worker.adapters.postgres.search import Found
+from worker.adapters.postgres.search import SearchResult
 from worker.core.text.websearch import searchable
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ _ALL_WORDS, _ANY_WORD = "all_words", "any_word"
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
     It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, any of
-    them. `Found.scores` are Postgres' ``ts_rank_cd``.
+    them. `SearchResult.scores` are Postgres' ``ts_rank_cd``.
 
     Attributes:
         corpus: the corpus to search.
@@ -54,13 +54,13 @@ class Matching:
         values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
         return [(best_matching(statements, self.filters, self.vectors), values)]
 
-    def read(self, results: Sequence[list[Row]]) -> Found:
+    def read(self, results: Sequence[list[Row]]) -> SearchResult:
         """See `Search`; never None."""
         (rows,) = results
         method = _ANY_WORD if rows and rows[0][0] else _ALL_WORDS
         candidates = [self.corpus.candidate(row[2:], self.vectors) for row in rows]
-        return Found(candidates, method, len(rows), 0, 0, [float(row[1]) for row in rows])
+        return SearchResult(candidates, method, len(rows), 0, 0, [float(row[1]) for row in rows])
 
-    def exactly(self) -> Matching:
+    def exactly(self) -> FullTextSearch:
         """See `Search`; full-text search is always exact."""
         return self

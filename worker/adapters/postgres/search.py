@@ -36,7 +36,7 @@ _JSON = (str, int, dict, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of one search.
 
     Attributes:
@@ -62,7 +62,7 @@ class Search(Protocol):
     def statements(self) -> list[Statement]:
         """Return the statements to send."""
 
-    def read(self, results: Sequence[list[Row]]) -> Found | None:
+    def read(self, results: Sequence[list[Row]]) -> SearchResult | None:
         """Read the result from the rows of each statement; None: search `exactly`."""
 
     def exactly(self) -> Search:
@@ -71,7 +71,7 @@ class Search(Protocol):
 
 def search(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None = None
-) -> list[Found]:
+) -> list[SearchResult]:
     """Run searches for one caller in one transaction and round trip.
 
     A second one repeats, exactly, the searches that an index could not decide.
@@ -93,7 +93,7 @@ def search(
 
 def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
-) -> list[Found | None]:
+) -> list[SearchResult | None]:
     sent = [one.statements() for one in searches]
     read = [getattr(one, "corpus", None) for one in searches]
     # A search without a named corpus may read any: all are checked.
@@ -104,7 +104,7 @@ def _run(
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class VectorSearch:
     """Search for the chunks nearest to a query; see `Search`.
 
     Attributes:
@@ -127,14 +127,14 @@ class Nearest:
         """See `Search`."""
         return self.corpus.statements_of(self)
 
-    def read(self, results: Sequence[list[Row]]) -> Found | None:
+    def read(self, results: Sequence[list[Row]]) -> SearchResult | None:
         """See `Search`."""
         if not self.exact:
             return self.corpus.found_by_plan(self, results[0])
         size, rows = results
         return self.corpus.found_exactly(self, size[0], rows)
 
-    def exactly(self) -> Nearest:
+    def exactly(self) -> VectorSearch:
         """See `Search`."""
         return dataclasses.replace(self, exact=True)
 
@@ -175,7 +175,7 @@ class Corpus:
 
     def nearest(
         self, database: Reader, principal: Principal, query: Vector, k: int, filters: FilterSet, *, exact: bool
-    ) -> Found:
+    ) -> SearchResult:
         """Return the ``k`` nearest chunks that ``principal`` may see; see `search`."""
         return self.nearest_of_each(database, principal, [query], k, filters, exact=exact)[0]
 
@@ -188,11 +188,11 @@ class Corpus:
         filters: FilterSet,
         *,
         exact: bool,
-    ) -> list[Found]:
+    ) -> list[SearchResult]:
         """Return the nearest chunks of several queries, in one round trip."""
-        return search(database, principal, [Nearest(self, query, k, filters, exact=exact) for query in queries])
+        return search(database, principal, [VectorSearch(self, query, k, filters, exact=exact) for query in queries])
 
-    def statements_of(self, wanted: Nearest) -> list[Statement]:
+    def statements_of(self, wanted: VectorSearch) -> list[Statement]:
         """Compose the search; an exact one, which sets nothing of the index, begins with the size of the corpus."""
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
@@ -200,7 +200,7 @@ class Corpus:
             return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors), values)]
         return [(statements.nearest(wanted.filters, wanted.k, wanted.vectors), values)]
 
-    def found_by_plan(self, wanted: Nearest, rows: Sequence[Row]) -> Found | None:
+    def found_by_plan(self, wanted: VectorSearch, rows: Sequence[Row]) -> SearchResult | None:
         """Read the result of index or exact search; None where only exact search can decide.
 
         That is where the index returned fewer candidates than requested (it may not have reached all rows), and where a
@@ -209,13 +209,13 @@ class Corpus:
         corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
         candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
         if exact:
-            return Found(candidates, _EXACT, fetched, corpus_rows, 0)
+            return SearchResult(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
         complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
         if not complete:
             return None
         # Without an index Postgres compared every row, whatever the plan.
-        return Found(
+        return SearchResult(
             candidates, *((_INDEX, fetched, corpus_rows, ef_search) if indexed else (_EXACT, fetched, corpus_rows, 0))
         )
 
@@ -223,10 +223,10 @@ class Corpus:
         """Return whether the index may have missed a chunk as near as this candidate."""
         return 1.0 - (candidate.similarity or 0.0) >= farthest - self._blur
 
-    def found_exactly(self, wanted: Nearest, size: Row, rows: Sequence[Row]) -> Found:
+    def found_exactly(self, wanted: VectorSearch, size: Row, rows: Sequence[Row]) -> SearchResult:
         """Read the result of exact search."""
         candidates = self._candidates(rows, wanted.vectors)
-        return Found(candidates, _EXACT, len(candidates), size[0], 0)
+        return SearchResult(candidates, _EXACT, len(candidates), size[0], 0)
 
     # --- pins -----------------------------------------------------------------------------------
 

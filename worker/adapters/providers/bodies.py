@@ -14,7 +14,7 @@ ACCEPTED = {"Accept-Encoding": "gzip"}
 ELSEWHERE = "nothing is sent elsewhere; set the URL that it redirects to, if you trust it"
 
 
-class Refused(Exception):
+class UnusableResponse(Exception):
     """A response that can't be used; the message names no URL and quotes nothing."""
 
 
@@ -37,7 +37,7 @@ async def read_body(answer: Answer, most: int) -> bytes:
     """
     encoding = answer.headers.get("Content-Encoding", "identity").lower()
     if encoding not in {"identity", "gzip"}:
-        raise Refused("answered in an encoding that was not requested")
+        raise UnusableResponse("answered in an encoding that was not requested")
     unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     received, body = 0, bytearray()
     async for part in answer.aiter_raw():
@@ -45,9 +45,9 @@ async def read_body(answer: Answer, most: int) -> bytes:
         try:
             body += unzip.decompress(part, most + 1 - len(body)) if unzip else part
         except zlib.error:
-            raise Refused("answered damaged gzip") from None
+            raise UnusableResponse("answered damaged gzip") from None
         if max(received, len(body)) > most:
-            raise Refused(f"answered more than {most} bytes")
+            raise UnusableResponse(f"answered more than {most} bytes")
     if unzip and received and not unzip.eof:
-        raise Refused("broke off")
+        raise UnusableResponse("broke off")
     return bytes(body)

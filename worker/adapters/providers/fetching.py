@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from worker.adapters.providers.addresses import is_allowed
-from worker.adapters.providers.bodies import ACCEPTED, Refused, read_body
+from worker.adapters.providers.bodies import ACCEPTED, UnusableResponse, read_body
 
 if TYPE_CHECKING:
     import ssl
@@ -80,8 +80,8 @@ class Fetcher:
                     return await _body(answer, rules.max_bytes)
                 target = target.join(answer.headers["Location"])
             if target.scheme not in _PORTS or (start.scheme, target.scheme) == ("https", "http"):
-                raise Refused("redirected to a scheme that is not allowed")
-        raise Refused(f"redirected more than {MAX_REDIRECTS} times")
+                raise UnusableResponse("redirected to a scheme that is not allowed")
+        raise UnusableResponse(f"redirected more than {MAX_REDIRECTS} times")
 
     @contextlib.asynccontextmanager
     async def _answer(self, url: httpx.URL, headers: Mapping[str, str], rules: Rules) -> AsyncIterator[httpx.Response]:
@@ -97,13 +97,13 @@ class Fetcher:
     async def _checked(self, url: httpx.URL, rules: Rules) -> Sequence[str]:
         host, port = _host(url), _port(url)
         if host not in rules.hosts:
-            raise Refused("led to a host that is not allowed")
+            raise UnusableResponse("led to a host that is not allowed")
         if not 0 < port < 1 << 16:
-            raise Refused("led to an invalid port")
+            raise UnusableResponse("led to an invalid port")
         loop = asyncio.get_running_loop()
         addresses = await loop.run_in_executor(self._threads, self._resolve, host, port)
         if not all(is_allowed(host, address, rules.private) for address in addresses):
-            raise Refused("led to a private address")
+            raise UnusableResponse("led to a private address")
         return addresses
 
 
@@ -125,7 +125,7 @@ async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.R
 
 async def _body(answer: httpx.Response, most: int) -> bytes:
     if answer.status_code != httpx.codes.OK:
-        raise Refused(f"answered HTTP {answer.status_code}")
+        raise UnusableResponse(f"answered HTTP {answer.status_code}")
     return await read_body(answer, most)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
-from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, Refused, read_body
+from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, UnusableResponse, read_body
 from worker.adapters.providers.deadline import within
 from worker.core.prompting.costs import MOST_TOKENS
 from worker.errors import SettingsError, Unavailable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BAD_REQUEST, NOT_FOUND = 400, 404
 
 
-class Forgotten(SettingsError):
+class UnknownAnswer(SettingsError):
     """The server no longer stores the answer to continue from: ask again without it."""
 
 
@@ -100,14 +100,14 @@ class Provider:
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
         except openai.APIStatusError as error:
             if goes_on and _is_forgotten(error):
-                raise Forgotten(f"{self._server} no longer stores the answer to continue from") from None
+                raise UnknownAnswer(f"{self._server} no longer stores the answer to continue from") from None
             if error.status_code < BAD_REQUEST:
                 raise SettingsError(f"{self._server} redirects (HTTP {error.status_code}): {ELSEWHERE}") from None
             raise SettingsError(f"{self._server} refused the request (HTTP {error.status_code})") from None
         except (RecursionError, ValueError):  # of the client's JSON parser: nested too deep, a number of a megabyte
             raise Unavailable(f"{self._server} answered JSON that can't be read") from None
         except openai.OpenAIError as error:
-            if isinstance(error.__cause__, Refused):
+            if isinstance(error.__cause__, UnusableResponse):
                 raise Unavailable(f"{self._server} {error.__cause__}") from None
             raise Unavailable(f"{self._server} failed ({type(error).__name__})") from None
 
@@ -129,7 +129,7 @@ def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine
             answer = await super().send(request, **{**options, "stream": True})
             try:
                 content = await read_body(answer, most)
-            except Refused as refused:
+            except UnusableResponse as refused:
                 raise openai.OpenAIError(str(refused)) from refused  # which the client does not try again
             finally:
                 await answer.aclose()

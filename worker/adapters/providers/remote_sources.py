@@ -15,7 +15,7 @@ import jmespath
 import orjson
 
 from worker.adapters.providers.addresses import resolve
-from worker.adapters.providers.bodies import Refused
+from worker.adapters.providers.bodies import UnusableResponse
 from worker.adapters.providers.fetching import Fetcher, Rules
 from worker.core.text.cleaning import one_line
 from worker.model import RemoteSource
@@ -33,7 +33,7 @@ _MOST_METADATA = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteFound:
+class RemoteResults:
     """Results of remote sources.
 
     Attributes:
@@ -68,7 +68,7 @@ class RemoteSources:
         """End the threads."""
         self._fetcher.close()
 
-    def find(self, names: Sequence[str], question: str, k: int, seconds: float) -> RemoteFound:
+    def find(self, names: Sequence[str], question: str, k: int, seconds: float) -> RemoteResults:
         """Search the named services concurrently. One that fails or is late is reported and left out.
 
         Args:
@@ -79,25 +79,25 @@ class RemoteSources:
         """
         asked = [self._services[name] for name in dict.fromkeys(names)]
         if not asked or k < 1:
-            return RemoteFound()
+            return RemoteResults()
         found = asyncio.run(self._all(asked, question, k, seconds))
-        return RemoteFound(
+        return RemoteResults(
             tuple(source for one in found for source in one.sources),
             tuple(failure for one in found for failure in one.failed),
             {name: count for one in found for name, count in one.skipped.items()},
         )
 
-    async def _all(self, asked: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteFound]:
+    async def _all(self, asked: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteResults]:
         return await asyncio.gather(*(self._one(service, question, k, seconds) for service in asked))
 
-    async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteFound:
+    async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
         try:
             async with asyncio.timeout(min(seconds, service.seconds)):
                 content = await self._fetcher.get(service.url(question, k), service.rules)
             return service.read(content, k)
         except TimeoutError:
             reason = "did not answer in time"
-        except Refused as error:
+        except UnusableResponse as error:
             reason = str(error)
         except socket.gaierror:
             reason = "has no address"
@@ -105,7 +105,7 @@ class RemoteSources:
             reason = "could not be reached"
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup) as error:
             reason = f"failed ({type(error).__name__})"
-        return RemoteFound(failed=((service.name, reason),))
+        return RemoteResults(failed=((service.name, reason),))
 
 
 class _Service:
@@ -134,7 +134,7 @@ class _Service:
         words = quote(question[: LONGEST["question"]], safe="", errors="replace")
         return self._template.replace("{query}", words).replace("{k}", str(min(k, self._most)))
 
-    def read(self, content: bytes, k: int) -> RemoteFound:
+    def read(self, content: bytes, k: int) -> RemoteResults:
         """Read the first results of a response.
 
         Raises:
@@ -143,15 +143,15 @@ class _Service:
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError:
-            raise Refused("did not answer JSON") from None
+            raise UnusableResponse("did not answer JSON") from None
         items = _search(self._items, answer)
         if not isinstance(items, list):
-            raise Refused("answered no list of results where the settings say")
+            raise UnusableResponse("answered no list of results where the settings say")
         # At most ``k``: each one costs time, and a service may ignore the requested number.
         read = [self._source(item) for item in items[: min(k, self._most)]]
         skipped = read.count(None)
         sources = tuple(source for source in read if source is not None)
-        return RemoteFound(sources, (), {self.name: skipped} if skipped else {})
+        return RemoteResults(sources, (), {self.name: skipped} if skipped else {})
 
     def _source(self, item: Any) -> RemoteSource | None:
         parts = {part: _search(expression, item) for part, expression in self._fields.items()}

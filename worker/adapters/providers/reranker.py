@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, Refused, read_body
+from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, UnusableResponse, read_body
 from worker.adapters.providers.deadline import within
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.openai_api import counted
@@ -113,7 +113,7 @@ class HttpReranker:
 
         try:
             status, answer = within(self._seconds, lambda: self._answer(body))
-        except Refused as refused:
+        except UnusableResponse as refused:
             raise Unavailable(f"{_SERVER} {refused}") from None
         except (TimeoutError, httpx.HTTPError) as error:
             raise Unavailable(f"{_SERVER} failed ({type(error).__name__})") from None

@@ -15,7 +15,7 @@ from worker.core.ranking.calibration import MEAN, WORST, Goal
 from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
-    from worker.cli.calibration import Calibrating, Caller, Line
+    from worker.cli.calibration import Caller, CorpusCalibration, Line
     from worker.core.ranking.vectors import Vector
     from worker.settings import Settings
 
@@ -55,15 +55,15 @@ def calibrate(
     [bold]retrieval-worker calibrate --corpus docs --vectors queries.npy --write[/bold]
     """
     from worker import settings as settings_module
-    from worker.cli.calibration import Calibrating
+    from worker.cli.calibration import CorpusCalibration
 
     settings = settings_module.load()
     name = corpus or settings.default_corpus
     goal, widths = Goal(mean, worst), _steps(steps)
     path = settings_module.calibration_file() if to_file else None
-    known = settings.corpora.get(name)  # `Calibrating` refuses an unknown one
+    known = settings.corpora.get(name)  # `CorpusCalibration` refuses an unknown one
     given = _vectors(vectors, known.dimensions) if vectors and known else None
-    calibrating = Calibrating(settings, name, timeout)
+    calibrating = CorpusCalibration(settings, name, timeout)
     try:
         if calibrating.always_exact:
             console.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
@@ -152,7 +152,7 @@ def _callers(settings: Settings, corpus: str, names: list[str], claims: list[str
     return [Caller("everybody", anonymous(settings))]
 
 
-def _shares(calibrating: Calibrating, callers: list[Caller]) -> dict[Caller, float]:
+def _shares(calibrating: CorpusCalibration, callers: list[Caller]) -> dict[Caller, float]:
     """Return each caller's visible share of the rows."""
     shares = {}
     for caller in callers:
@@ -164,7 +164,7 @@ def _shares(calibrating: Calibrating, callers: list[Caller]) -> dict[Caller, flo
 
 
 def _measure(
-    calibrating: Calibrating, asking: dict[Caller, float], asked: list[Vector], widths: list[int], goal: Goal
+    calibrating: CorpusCalibration, asking: dict[Caller, float], asked: list[Vector], widths: list[int], goal: Goal
 ) -> list[Line]:
     bars: dict[tuple[str, int], Any] = {}
     with progress(screen) as shown:

@@ -26,7 +26,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 
 @dataclass
-class _Kept:
+class _SupervisedProgram:
     """A program and its current process."""
 
     program: Program
@@ -54,8 +54,8 @@ class Supervisor:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._kept: list[_Kept] = []
-        self._ended: queue.SimpleQueue[tuple[_Kept | _Server, int]] = queue.SimpleQueue()
+        self._kept: list[_SupervisedProgram] = []
+        self._ended: queue.SimpleQueue[tuple[_SupervisedProgram | _Server, int]] = queue.SimpleQueue()
 
     def watch(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         """Watch a server that runs already."""
@@ -67,7 +67,7 @@ class Supervisor:
         Raises:
             SettingsError: it did not become ready.
         """
-        kept = _Kept(program, program.spawn(), time.monotonic())
+        kept = _SupervisedProgram(program, program.spawn(), time.monotonic())
         self._kept.append(kept)
         wait_until(program.ready, kept.process, program.name, program.log)
         self._watch(kept, kept.process)
@@ -88,10 +88,10 @@ class Supervisor:
         for kept in reversed(self._kept):
             stop(kept.process, signal.SIGTERM)
 
-    def _watch(self, child: _Kept | _Server, process: subprocess.Popen[bytes]) -> None:
+    def _watch(self, child: _SupervisedProgram | _Server, process: subprocess.Popen[bytes]) -> None:
         threading.Thread(target=lambda: self._ended.put((child, process.wait())), daemon=True).start()
 
-    def _plan_start(self, kept: _Kept, code: int) -> None:
+    def _plan_start(self, kept: _SupervisedProgram, code: int) -> None:
         now = time.monotonic()
         kept.pause = next_pause(kept.pause, now - kept.started)
         kept.due = now + kept.pause

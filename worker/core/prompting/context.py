@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledSource:
     """Labelled source in the context.
 
     Attributes:
@@ -89,7 +89,7 @@ class Context:
     """
 
     block: str
-    labelled: tuple[Labelled, ...]
+    labelled: tuple[LabelledSource, ...]
     left_out: tuple[LeftOut, ...]
     tokens: int
 
@@ -172,7 +172,7 @@ def _fitting(
     inside = {i for i, _ in taken}
     return Context(
         block,
-        tuple(Labelled(f"S{number}", i, sources[i]) for number, (i, _) in enumerate(taken, 1)),
+        tuple(LabelledSource(f"S{number}", i, sources[i]) for number, (i, _) in enumerate(taken, 1)),
         tuple(
             LeftOut(i, "beyond budget" if entry.text else "empty") for i, entry in enumerate(entries) if i not in inside
         ),

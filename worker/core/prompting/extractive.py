@@ -22,7 +22,7 @@ from worker.core.text.terms import terms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from worker.core.prompting.context import Labelled, Source
+    from worker.core.prompting.context import LabelledSource, Source
 
 NAME, VERSION = "extractive", "1"
 
@@ -59,7 +59,7 @@ class _Sentence:
 
 def answer(
     question: str,
-    sources: Sequence[Labelled],
+    sources: Sequence[LabelledSource],
     most_sentences: int = MOST_SENTENCES,
     most_characters: int = MOST_CHARACTERS,
 ) -> str:
@@ -93,11 +93,11 @@ def answer(
     return "\n\n".join(_paragraph(sentence, sources) for sentence in in_order) or NO_ANSWER
 
 
-def _paragraph(sentence: _Sentence, sources: Sequence[Labelled]) -> str:
+def _paragraph(sentence: _Sentence, sources: Sequence[LabelledSource]) -> str:
     return f"{sentence.text} [{sources[sentence.source].label}]"
 
 
-def _is_quotable(sentence: _Sentence, sources: Sequence[Labelled]) -> bool:
+def _is_quotable(sentence: _Sentence, sources: Sequence[LabelledSource]) -> bool:
     """Return whether the paragraph parses as just this sentence and its label: not if it contains labels or code."""
     label = sources[sentence.source].label
     read = read_statements(_paragraph(sentence, sources), [label])
@@ -115,7 +115,7 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 # --- relevance ----------------------------------------------------------------------------------
 
 
-def _ranked(question: str, sources: Sequence[Labelled]) -> list[_Sentence]:
+def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
     """Return the sentences that score high enough to be quoted, best first."""
     wanted = {*terms(question)}
     weights = idf(sorted(wanted), [{*terms(_whole(one.source))} for one in sources])
@@ -153,7 +153,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)([^\n`]*+)$")
 _TICKS = re.compile("`++")
 
 
-def code_answer(question: str, sources: Sequence[Labelled], most_characters: int = 4 * MOST_CHARACTERS) -> str:
+def code_answer(question: str, sources: Sequence[LabelledSource], most_characters: int = 4 * MOST_CHARACTERS) -> str:
     r"""Return the code of the source that matches a question best, as a fenced block, its label on the next line.
 
     Sources are ranked by BM25 (`core.ranking.bm25.scores`) of title, heading and text; ties keep their rank. The code

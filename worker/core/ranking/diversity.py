@@ -25,7 +25,7 @@ Reason = Literal["duplicate", "capped", "beyond k", "below threshold"]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class Removal:
     """Dropped candidate, with the reason.
 
     Attributes:
@@ -48,7 +48,7 @@ class Selection:
     """
 
     kept: tuple[Candidate, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[Removal, ...]
 
 
 def diversified(
@@ -94,7 +94,7 @@ def per_corpus(candidates: Sequence[Candidate], most: Mapping[str, int]) -> Sele
 
 def cut(candidates: Sequence[Candidate], k: int) -> Selection:
     """Keep the first ``k`` (0 or more)."""
-    return Selection(tuple(candidates[:k]), tuple(Dropped(candidate, "beyond k") for candidate in candidates[k:]))
+    return Selection(tuple(candidates[:k]), tuple(Removal(candidate, "beyond k") for candidate in candidates[k:]))
 
 
 def mmr(
@@ -130,7 +130,7 @@ def mmr(
         raise ValueError("expected one relevance and one embedding for each candidate")
     chosen = _most_marginal(np.asarray(relevance, dtype=np.float64), _unit(embeddings), k, lambda_)
     left = sorted(set(range(len(candidates))) - set(chosen))
-    return Selection(tuple(candidates[i] for i in chosen), tuple(Dropped(candidates[i], "beyond k") for i in left))
+    return Selection(tuple(candidates[i] for i in chosen), tuple(Removal(candidates[i], "beyond k") for i in left))
 
 
 def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
@@ -154,13 +154,13 @@ def _at_most(
 ) -> Selection:
     seen: Counter[Hashable] = Counter()
     kept: list[Candidate] = []
-    dropped: list[Dropped] = []
+    dropped: list[Removal] = []
     for candidate in candidates:
         seen[group(candidate)] += 1
         if seen[group(candidate)] <= most(candidate):
             kept.append(candidate)
         else:
-            dropped.append(Dropped(candidate, reason))
+            dropped.append(Removal(candidate, reason))
     return Selection(tuple(kept), tuple(dropped))
 
 

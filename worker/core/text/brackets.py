@@ -71,10 +71,10 @@ def find_brackets(text: str) -> Iterator[Bracket]:
     [('[', 3, 6), ('(', 0, 13)]
     """
     for start, end in paragraphs(text):
-        yield from _Open(text).close_all(start, end)
+        yield from _OpenBrackets(text).close_all(start, end)
 
 
-class _Open:
+class _OpenBrackets:
     """Open brackets at one position of a paragraph."""
 
     def __init__(self, text: str) -> None:

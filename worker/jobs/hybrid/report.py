@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from worker.errors import RetrievalError
     from worker.jobs.cache import CachedResult
     from worker.jobs.hybrid.queries import CorpusQuery, HybridRequest, Queries, QueryWording
-    from worker.jobs.parallel_search import LegFound
+    from worker.jobs.parallel_search import LegResult
     from worker.model import Candidate
 
 
@@ -60,7 +60,7 @@ class HybridResult:
     fusion: str
     wording: QueryWording
     queries: Queries
-    found: Sequence[LegFound]
+    found: Sequence[LegResult]
     corpora: Sequence[CorpusResult]
     failed: Mapping[str, RetrievalError]
 
@@ -187,7 +187,7 @@ def leg_metrics(
     }
 
 
-def leg_trace(leg: LegFound) -> dict[str, Any]:
+def leg_trace(leg: LegResult) -> dict[str, Any]:
     """Return a leg's entry in the trace: its duration, and the search method for each corpus."""
     methods = [found.method for found in leg.found or []]
     return {"leg": leg.name, "duration_ms": round(leg.duration_ms, 3), "methods": methods}

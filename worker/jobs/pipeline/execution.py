@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from worker.adapters import logs
 from worker.adapters.providers.language_model import Prompt
-from worker.adapters.providers.openai_api import Forgotten
+from worker.adapters.providers.openai_api import UnknownAnswer
 from worker.core import degraded
 from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive
-from worker.core.prompting.context import Labelled
+from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
@@ -95,7 +95,7 @@ class Executor:
         bill = Bill(self._prices)
         try:
             text, answerer = self._say(package, sources, mode, owner, bill)
-        except Forgotten:
+        except UnknownAnswer:
             raise
         except MODEL_FAILED as error:
             if package.request.require_model:
@@ -161,7 +161,9 @@ class Executor:
         self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings
     ) -> tuple[str, Answerer]:
         """Return an answer of the sources' own sentences."""
-        shown = [Labelled(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())]
+        shown = [
+            LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
+        ]
         say = extractive.code_answer if mode.show_context else extractive.answer
         return say(package.request.question, shown), Answerer(Extractive.provider, Extractive.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from worker.adapters.providers.openai_api import Forgotten
+from worker.adapters.providers.openai_api import UnknownAnswer
 from worker.core.prompting import prompts
 from worker.jobs.pipeline.synthesis import Chain, synthesize, with_context, without_chain
 from worker.jobs.pipeline.types import ContextPackage, QueryRequest, QueryResponse, StageTrace, Turn
@@ -81,7 +81,7 @@ class RetrievalPipeline:
         started = self._clock()
         try:
             response, answerer = self.executor.execute(package, mode, owner)
-        except Forgotten:
+        except UnknownAnswer:
             package = without_chain(package, mode, history, self._paths, self._counter)
             response, answerer = self.executor.execute(package, mode, owner)
         return dataclasses.replace(response, package=self._timed(EXECUTE, started, response.package)), answerer

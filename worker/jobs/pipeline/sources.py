@@ -10,7 +10,7 @@ from worker.core import degraded
 from worker.core.pins.pinning import Pin, bare, unique
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import temporal
-from worker.core.ranking.diversity import Dropped, Selection, cut, diversified, per_corpus
+from worker.core.ranking.diversity import Removal, Selection, cut, diversified, per_corpus
 from worker.core.ranking.fusion import FUSIONS, RRF_K, identity, relevance
 from worker.errors import InvalidJob
 from worker.jobs.pipeline.plan import plan_of
@@ -24,7 +24,7 @@ from worker.model import Candidate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.adapters.providers.remote_sources import RemoteFound, RemoteSources
+    from worker.adapters.providers.remote_sources import RemoteResults, RemoteSources
     from worker.adapters.providers.reranker import Reranker
     from worker.core.prompting.costs import PriceTable
     from worker.jobs.cache import ResultCache, Slot
@@ -184,7 +184,7 @@ class SourceBuilder:
             bound = bounds[candidate.corpus]
             return bound is None or candidate.distance is None or candidate.distance <= bound
 
-        far = [Dropped(candidate, "below threshold") for candidate in candidates if not near(candidate)]
+        far = [Removal(candidate, "below threshold") for candidate in candidates if not near(candidate)]
         return Selection(tuple(filter(near, candidates)), tuple(far))
 
     def _rerank(self, plan: SearchPlan, stages: Stages) -> None:
@@ -240,7 +240,7 @@ class SourceBuilder:
         stages.pinned = [ranked.pop(identity(candidate), candidate) for candidate in pinned]
         stages.candidates = [*ranked.values()]
 
-    def _find_remote(self, plan: SearchPlan, stages: Stages) -> RemoteFound:
+    def _find_remote(self, plan: SearchPlan, stages: Stages) -> RemoteResults:
         deadline = self._settings.hybrid.deadline_seconds
         remote = self._remote.find(plan.mode.remote, plan.request.question, plan.k, deadline)
         for service, reason in remote.failed:

@@ -23,7 +23,7 @@ from worker.errors import DeadLettered, InternalError
 from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
 from worker.queue.transport.claim import REQUEUE, WAIT_SECONDS, Claim, ClaimedMessage, Pop
 from worker.queue.transport.clock import ServerClock
-from worker.queue.transport.inspection import Delivery, Later, Refusal, Rules
+from worker.queue.transport.inspection import DelayedMessage, Delivery, Refusal, Rules
 from worker.queue.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Channel(kombu_redis.Channel):
             raise
         taken.claim.settled(1, int(gone))
 
-    def _inspect(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | Later | Refusal:
+    def _inspect(self, raw: bytes, count: int, client: redis.Redis) -> Delivery | DelayedMessage | Refusal:
         """Inspect a message, and check how often it was delivered.
 
         Args:
@@ -256,14 +256,14 @@ class Channel(kombu_redis.Channel):
             return Refusal("max_deliveries", _too_often(count), found.id, found.headers["task"])
         return found
 
-    def _pass_on(self, taken: ClaimedMessage, found: Delivery | Later | Refusal, client: redis.Redis) -> bool:
+    def _pass_on(self, taken: ClaimedMessage, found: Delivery | DelayedMessage | Refusal, client: redis.Redis) -> bool:
         """Deliver, delay or dead-letter a message that is recorded as unacknowledged.
 
         Returns:
             True if its place is free for another message.
         """
         queue = taken.claim.queue
-        if isinstance(found, Later):
+        if isinstance(found, DelayedMessage):
             delayed.delay(client, taken.tag, queue, found.due)
             return True
         if isinstance(found, Refusal):

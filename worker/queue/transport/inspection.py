@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from worker.core.shape import as_integer
 from worker.errors import DeadLettered, InvalidJob, RetrievalError
-from worker.queue.codec import UNDECODABLE, Unreadable, loads, parse
+from worker.queue.codec import UNDECODABLE, UnreadableBody, loads, parse
 from worker.queue.transport.excerpts import sent_bytes
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class DelayedMessage:
     """Message that is not due yet; its body was not inspected.
 
     Attributes:
@@ -112,11 +112,11 @@ class Later:
     due: float
 
 
-class _Expired(Exception):
+class _ExpiredMessage(Exception):
     """Message that has expired, or will have before it is due."""
 
 
-def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refusal:
+def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | DelayedMessage | Refusal:
     """Inspect one entry of a queue.
 
     Args:
@@ -137,7 +137,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | Later | Refus
         return _task_message(envelope, headers, rules, now)
     except InvalidJob as error:
         return Refusal("malformed", error, task_id, task)
-    except _Expired:
+    except _ExpiredMessage:
         return Refusal("expired", DeadLettered("the job expired before a worker could run it"), task_id, task)
 
 
@@ -160,13 +160,13 @@ def shown_name(task: Any) -> str:
 
 def _task_message(
     envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
-) -> Delivery | Later:
+) -> Delivery | DelayedMessage:
     """Check a message for a task that this worker has; if it is not due, its body is not inspected."""
     _check_priority(envelope)
     checked = _headers(headers, rules)
     due = _due(headers, now)
     if due is not None:
-        return Later(due.timestamp())
+        return DelayedMessage(due.timestamp())
     body = _body(envelope)
     _check_values(body, rules)
     content = _content(envelope, body)
@@ -288,7 +288,7 @@ def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
     eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
     due = eta if eta is not None and eta > now else None
     if expires is not None and expires <= (due or now):
-        raise _Expired
+        raise _ExpiredMessage
     return due
 
 
@@ -359,7 +359,7 @@ def check_content(content: Any, *, callbacks: bool) -> None:
     if not (isinstance(content, list) and [*map(type, content)] in ([list, dict, dict], [list, dict, NoneType])):
         raise InvalidJob("the body could not be decoded as JSON of [[job], {}, {}]")
     arguments, keywords, embed = content
-    if arguments and isinstance(arguments[0], Unreadable):
+    if arguments and isinstance(arguments[0], UnreadableBody):
         raise InvalidJob(UNDECODABLE)
     if "self" in keywords:  # Celery's own call of the task would fail on it
         raise InvalidJob(ONE_JOB)

@@ -45,14 +45,14 @@ return found
 )
 
 
-class Prioritised(NamedTuple):
+class PriorityMessage(NamedTuple):
     """Message with a priority, and the list that contains it."""
 
     place: str
     raw: bytes
 
 
-def look(client: redis.Redis, queue: str, longest: int) -> list[Prioritised]:
+def look(client: redis.Redis, queue: str, longest: int) -> list[PriorityMessage]:
     """Return some of a queue's messages with a priority.
 
     Args:
@@ -62,4 +62,4 @@ def look(client: redis.Redis, queue: str, longest: int) -> list[Prioritised]:
     """
     lists = [f"{queue}{Channel.sep}{step}" for step in _STEPS]
     found: Any = client.eval(_LOOK, len(lists), *lists, A_TURN, A_TURN_BYTES, longest)
-    return [Prioritised(place.decode(), raw) for place, raw in found]
+    return [PriorityMessage(place.decode(), raw) for place, raw in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -16,7 +16,6 @@ from worker.queue.transport import keys, unacked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from worker.queue.transport.channel import Channel
     from worker.queue.transport.inspection import Delivery, Refusal
     from worker.queue.transport.owners import Heart
     from worker.queue.transport.unacked import UnackedMessage
@@ -38,6 +37,32 @@ class Message(virtual.Message):
             self.content_type, self.content_encoding = "application/json", "utf-8"
 
 
+class Commands(Protocol):
+    """Commands to Redis that deliveries need of their channel; see `worker.queue.transport.channel.Channel`."""
+
+    is_left: bool
+
+    @property
+    def on_hand(self) -> int:
+        """Number of claimed messages that were not inspected yet."""
+
+    @property
+    def qos(self) -> Any:
+        """The channel's own deliveries."""
+
+    def conn_or_acquire(self) -> Any:
+        """Return a client for non-blocking commands, as a context manager."""
+
+    def suspect_connections(self) -> None:
+        """Reconnect everything."""
+
+    def acknowledge(self, done: unacked.Acknowledgement) -> None:
+        """Acknowledge a delivery."""
+
+    def dead_letter_delivered(self, tag: str, refusal: Refusal) -> None:
+        """Dead-letter an unacknowledged message."""
+
+
 class QoS(kombu_redis.QoS):
     """Unacknowledged deliveries: in Redis since the claim, here by tag.
 
@@ -49,7 +74,7 @@ class QoS(kombu_redis.QoS):
         heart: keeps the owners of the deliveries alive; None until the first claim.
     """
 
-    channel: Channel
+    channel: Commands
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -104,7 +129,7 @@ class QoS(kombu_redis.QoS):
         """Owners of the held deliveries."""
         return {keys.owner_of(tag) for tag in self.held}
 
-    def move_to(self, channel: Channel) -> None:
+    def move_to(self, channel: Commands) -> None:
         """Continue on a new channel."""
         new = channel.qos
         new._on_collect.cancel()  # noqa: SLF001 -- kombu would keep it, to requeue its messages at the end

@@ -46,7 +46,7 @@ def test_the_default_user_is_off(tmp_path: Path) -> None:
         for name in (None, "default"):
             for password in (None, ""):
                 with (
-                    redis.Redis(port=server.port, username=name, password=password) as client,
+                    redis.Redis(port=server.port, username=name, password=password, retry=None) as client,
                     pytest.raises((redis.AuthenticationError, redis.ResponseError)),
                 ):
                     client.ping()

@@ -12,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.asynchronous import Hub
 
 from worker.queue.transport import keys, unacked
-from worker.queue.transport.channel import AT_A_STRETCH, DEFERRED_PER_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
+from worker.queue.transport.channel import AT_A_STRETCH, DEFERRED_PER_PROCESS, OVERDUE_AT_ONCE
 from worker.queue.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
@@ -283,9 +283,12 @@ def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
         assert not broker.exists(keys.WAITING)
 
 
-def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
+def test_jobs_whose_processes_died_go_back_a_few_at_a_time(
+    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Any worker of their queue lets them back, in their order, behind those that wait: while some do, one for many."""
-    most = DEFERRED_PER_PROCESS
+    most, others = DEFERRED_PER_PROCESS, 40
+    monkeypatch.setattr("worker.queue.transport.channel.OTHERS_BETWEEN", others)
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
     with Worker(url) as worker, Worker(url, prefetch=1) as other:
@@ -293,15 +296,15 @@ def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: red
         worker.consumer.cancel()
         worker.blame(*worker.got)
         assert places(broker) == {"put off": most + 2}
-        broker.lpush(QUEUE, *(envelope(f"healthy-{number}") for number in range(OTHERS_BETWEEN + 3)))
+        broker.lpush(QUEUE, *(envelope(f"healthy-{number}") for number in range(others + 3)))
         other.maintain()
         assert broker.llen(keys.deferred(QUEUE)) == most + 2, "others wait"
-        for count in range(1, OTHERS_BETWEEN + 1):
+        for count in range(1, others + 1):
             other.take(count)
             other.got[count - 1].ack()
         for _ in range(2):
             other.maintain()
-            assert ids(broker)[-2:] == [f"healthy-{OTHERS_BETWEEN + 2}", poisoned[0]], "one for so many others"
+            assert ids(broker)[-2:] == [f"healthy-{others + 2}", poisoned[0]], "one for so many others"
         broker.delete(QUEUE)
         other.maintain()
         assert ids(broker) == poisoned[1 : most + 1], "none waits"

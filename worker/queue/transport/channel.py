@@ -629,8 +629,10 @@ class Channel(kombu_redis.Channel):
         within a message, the worker would block forever.
         """
         try:
-            if c.connection is None or not c.connection.can_read(timeout=0):
+            if c.connection is None:
                 self._in_listen = False
+                raise Empty
+            if not c.connection.can_read(timeout=0):
                 raise Empty
         except self.connection_errors:
             self._in_listen = False

@@ -79,7 +79,10 @@ WRONG = {
         CORPUS + '[search]\nover_fetch = "many"',
         "the setting search.over_fetch: expected a valid integer",
     ),
-    "too much": (CORPUS + "[search]\nover_fetch = 100_000", "the setting search.over_fetch: expected at most 1000"),
+    "too much": (
+        CORPUS + "[search]\nover_fetch = 100_000",
+        "the setting search.over_fetch: expected at least 15 and at most 1000",
+    ),
     "too little": (CORPUS + "[limits]\nmax_list = 1", "the setting limits.max_list: expected at least 768"),
     "no number": (CORPUS + "[search]\nnarrow_factor = nan", "the setting search.narrow_factor: expected at least 0"),
     "limits that do not nest": (
@@ -127,7 +130,10 @@ WRONG = {
         CORPUS + '[remote.papers]\nurl = "search.example.org/api?q={query}"',
         "the setting remote.papers.url: expected an http or https URL, like https://search.example.org/api?q={{query}}",
     ),
-    "a port that is none": (CORPUS + "[metrics]\nport = 70000", "the setting metrics.port: expected at most 65535"),
+    "a port that is none": (
+        CORPUS + "[metrics]\nport = 70000",
+        "the setting metrics.port: expected at least 0 and at most 65535",
+    ),
     "a level in small letters": (
         CORPUS + '[log]\nlevel = "debug"',
         "the setting log.level: expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'",

@@ -111,7 +111,7 @@ class RetrieveTopK(Job, AnsweredBy[TopK | TopKBatch]):
     @model_validator(mode="after")
     def _one_kind_of_query(self) -> Self:
         if self.query_embeddings is None and self.query_embedding is None:
-            raise PydanticCustomError("absent", "query_embedding")
+            raise PydanticCustomError("absent", "query_embedding", {"others": "query_embeddings"})
         if self.query_embeddings is not None:
             if self.query_embedding is not None:
                 raise PydanticCustomError("both", "expected query_embedding or query_embeddings, got both")
@@ -264,7 +264,7 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
     @model_validator(mode="after")
     def _question_or_package(self) -> Self:
         if self.resume is None and self.question is None:
-            raise PydanticCustomError("absent", "question")
+            raise PydanticCustomError("absent", "question", {"others": "resume"})
         if self.question is not None and not self.question.strip():
             raise PydanticCustomError("blank", "question")
         if self.resume is not None:

@@ -12,10 +12,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import AliasChoices, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from worker.contract.ranges import expected_range
 from worker.core.prompting.costs import Price
 from worker.errors import SettingsError
 from worker.settings.base import Identifier, Section, config_folder
@@ -385,7 +386,7 @@ def from_values(values: dict[str, Any]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise SettingsError(_describe(error)) from None
+        raise SettingsError(_describe(error, Settings)) from None
     except UnreadableVariable as error:
         # Its cause holds the value; its own text only names the field.
         named = re.search(r'field "(\w+)"', str(error))
@@ -408,7 +409,7 @@ _FIXES = {
 """Setting → remedy if it is missing or empty."""
 
 
-def _describe(error: ValidationError) -> str:
+def _describe(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Describe the first problem in one sentence: the setting and the expectation, never the value."""
     first = error.errors(include_input=False, include_url=False)[0]
     if first["loc"][:1] == ("token_keys",):
@@ -419,7 +420,7 @@ def _describe(error: ValidationError) -> str:
         return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
     if first["type"] == "extra_forbidden":
         return f"the setting {name} is not known (docs/configuration.md has them all)"
-    message = _expectation(first["type"], first["msg"], first.get("ctx", {}))
+    message = expected_range(model, first) or _expectation(first["type"], first["msg"], first.get("ctx", {}))
     if message.startswith(f"{name}."):  # the message names the setting itself
         return f"the setting {message}"
     return f"the setting {name}: {message}" if name else message
@@ -435,8 +436,6 @@ _KEYS = 'the id of each key and the key, {"ID": "KEY"}'
 _WORDS = {
     "Input should be a valid boolean": "expected true or false",
     "Input should be a valid": "expected a valid",
-    "Input should be greater than or equal to": "expected at least",
-    "Input should be less than or equal to": "expected at most",
     "Input should be": "expected",
 }
 

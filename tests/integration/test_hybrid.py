@@ -130,6 +130,8 @@ def test_a_job_without_fusion_gets_the_settings_method(engine: Engine, settings:
     other = Engine(settings.model_copy(update={"hybrid": hybrid}), time.perf_counter)
     try:
         weighted = without_trace(ask(other, context=EDITOR))
+        with pytest.raises(InvalidJob, match=r"^fusion: expected rrf: it comes with rrf_k, and .*fusion is weighted$"):
+            ask(other, rrf_k=60)
     finally:
         other.close()
     assert weighted["fusion"] == "weighted"

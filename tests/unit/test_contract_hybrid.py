@@ -61,6 +61,8 @@ def test_lambda_is_a_word_of_python_and_of_the_wire() -> None:
         ({"legs": ["primary", "primary"]}, "legs: expected each one once"),
         ({"legs": ["pinned"]}, "legs[0]: expected 'primary', 'contextual' or 'sparse'"),
         ({"fusion": "sum"}, "fusion: expected 'similarity', 'rrf' or 'weighted'"),
+        ({"rrf_k": 60, "fusion": "weighted"}, "expected rrf_k with the fusion rrf only, got weighted"),
+        ({"rrf_k": 60, "fusion": "similarity"}, "expected rrf_k with the fusion rrf only, got similarity"),
         ({"rrf_k": 0}, "rrf_k: expected at least 1 and at most 1000000"),
         ({"weights": {"primary": -0.1}}, "weights.primary: expected at least 0 and at most 1000000"),
         ({"weights": {"primary": "1"}}, "weights.primary: expected a number"),

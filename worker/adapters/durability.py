@@ -198,8 +198,9 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
         except redis.exceptions.NoPermissionError:
             user = client.get_connection_kwargs().get("username") or "default"
             return (
-                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a "
-                "user with the permissions of worker in config/redis/users.acl (docs/operations.md)"
+                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Run workers "
+                "and doctor as a user with the permissions of worker in config/redis/users.acl (docs/operations.md); a "
+                "backend's user, such as producer, only sends jobs"
             )
         except redis.ResponseError:
             continue

@@ -172,7 +172,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
         fusion: method that combines the legs: `similarity`, reciprocal ranks (`rrf`), or `weighted` scores; default the
             worker's `hybrid.fusion`.
-        rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r).
+        rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r). Refused with another method.
         weights: leg → its weight, for `rrf` and `weighted`; missing legs have the weights of the worker's settings.
         transform: rewriting of the query before the search: `none`, `glossary` (terms of the corpus for the user's),
             `llm` (a language model rewrites it). An embedding given with the query is used unchanged.
@@ -198,6 +198,8 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
             raise PydanticCustomError("blank", "query")
         if len({*self.legs}) < len(self.legs):
             raise PydanticCustomError("repeated", "legs")
+        if "rrf_k" in self.model_fields_set and self.fusion not in {None, "rrf"}:
+            raise PydanticCustomError("both", f"expected rrf_k with the fusion rrf only, got {self.fusion}")
         if self.legs == ["contextual"]:
             raise PydanticCustomError("alone", "legs")
         corpora = [search.corpus for search in self.searches or []]

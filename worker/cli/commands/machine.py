@@ -99,11 +99,12 @@ or from Python
 or in any language: docs/backends.md
 
 """,
-            ("Start another worker", "bold"),
-            f""" (as Redis user worker, in a shell of its own)
+            ("Check it, or start another worker", "bold"),
+            f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
   export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  retrieval-worker doctor
   celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
 """,
         ),

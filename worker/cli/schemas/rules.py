@@ -95,6 +95,7 @@ RULES: dict[type[Part], tuple[Schema, ...]] = {
     RetrieveHybrid: (
         {"properties": {"query": _NOT_BLANK}},
         {"properties": {"legs": {"uniqueItems": True, "not": {"const": ["contextual"]}}}},
+        {"if": {"required": ["rrf_k"]}, "then": {"properties": {"fusion": {"const": "rrf"}}}},
     ),
 }
 """Type → rules beyond the types of its fields, such as those across fields; they apply to its subclasses, too."""

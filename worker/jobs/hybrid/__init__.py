@@ -11,7 +11,7 @@ from worker.core.ranking.diversity import diversified
 from worker.core.ranking.fusion import FUSIONS
 from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
-from worker.errors import RetrievalError
+from worker.errors import InvalidJob, RetrievalError
 from worker.jobs.answer import trace
 from worker.jobs.cache import CacheBounds
 from worker.jobs.hybrid.queries import HybridRequest, Queries, QueryWording, corpus_queries, deciding, leg_requests
@@ -100,7 +100,7 @@ class HybridRetrieval:
         corpora = corpus_queries(job, self._corpora, self._settings)
         vector = vectors.decode(job.query_embedding) if job.query_embedding is not None else None
         caller = self._corpora.caller_of_all([query.target.corpus for query in corpora], context)
-        request = HybridRequest(job, job.fusion or self._settings.fusion, corpora, vector, caller)
+        request = HybridRequest(job, self._fusion(job), corpora, vector, caller)
         # A recorded answer is made from Postgres, not from the cache.
         if job.run is None:
             return self._perhaps_cached(request)
@@ -111,6 +111,19 @@ class HybridRetrieval:
             make=lambda: self._recorded(request),
             replay=lambda record: self._from_record(record, caller),
         )
+
+    def _fusion(self, job: RetrieveHybrid) -> str:
+        """Return the method that fuses the legs.
+
+        Raises:
+            InvalidJob: the worker's method is another than the one that the job has a constant for.
+        """
+        fusion = job.fusion or self._settings.fusion
+        if fusion != "rrf" and "rrf_k" in job.model_fields_set:
+            raise InvalidJob(
+                f"expected rrf: it comes with rrf_k, and this worker's hybrid.fusion is {fusion}", "fusion"
+            )
+        return fusion
 
     # --- from job to answer ---------------------------------------------------------------------
 

@@ -159,7 +159,8 @@ def _problem(server: _Server) -> str | None:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
         # Its text may name the user; the class distinguishes the connection from the URL.
-        raise _Away(type(error).__name__) from None
+        unknown = "its URL has an option that redis-py does not know"
+        raise _Away(unknown if isinstance(error, TypeError) else type(error).__name__) from None
 
 
 def _asked(url: SecretStr) -> redis.Redis:

@@ -1,4 +1,4 @@
-"""Both bounds of a number's field, for messages: pydantic's name only the one that was passed."""
+"""The declaration at a problem's place, for messages: both bounds of a number, the fields of an object."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def expected_range(model: type[BaseModel] | None, problem: ErrorDetails) -> str 
     known = declared if passed.items() <= declared.items() else passed
     parts = [f"{word} {known[name]}" for words in (_LOWER, _UPPER) for name, word in words.items() if name in known]
     return f"expected {' and '.join(parts)}"
+
+
+def field_names(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields that an object at a location may have."""
+    field = _field(model, location)
+    owners = [model] if field is None else _models(field.annotation)
+    return [name for owner in owners for name in owner.model_fields]
 
 
 def _field(model: type[BaseModel], location: Sequence[str | int]) -> FieldInfo | None:

@@ -102,7 +102,7 @@ def run(command: Any, arguments: Sequence[str]) -> int:
 
 def _out_of_range(error: Any) -> str:
     """Return the sentence for a wrong value of an option with two bounds, which names both; empty for other errors."""
-    option = getattr(error, "param", None)
+    option: Any = getattr(error, "param", None)
     for bounded in (option, getattr(option, "type", None)):  # by release of Typer
         low, high = getattr(bounded, "min", None), getattr(bounded, "max", None)
         if low is not None and high is not None:

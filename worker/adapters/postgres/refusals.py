@@ -41,10 +41,10 @@ _NOT_POSTGRES = "what answers there is no Postgres. Check the host and the port"
 
 _EXAMPLE = "postgresql://role:password@host:5432/database"
 _LEFT_OUT = {
-    "3D000": ("dbname", "PGDATABASE", f"it names no database, and none is called like the role. Write {_EXAMPLE}"),
-    "28000": ("user", "PGUSER", f"it names no role, and Postgres does not let in your system's user. Write {_EXAMPLE}"),
+    "3D000": ("dbname", f"it names no database, and PGDATABASE or the role's name is none. Write {_EXAMPLE}"),
+    "28000": ("user", f"it names no role, and PGUSER or the system's user is not let in. Write {_EXAMPLE}"),
 }
-"""SQLSTATE → what libpq chose itself, the variable that it would take, and the sentence."""
+"""SQLSTATE → what libpq chose itself, and the sentence."""
 
 _PASSING = ("08", "53", "57P", "58", "40", "25006")
 _ENCODED = "percent-encoded / # ? @ : and % in a password of a URI (@ is written %40)"
@@ -128,8 +128,8 @@ def refusal(dsn: str) -> str | None:
 def _left_out(dsn: str, sentence: str | None) -> str | None:
     """Return the sentence for a part that libpq had to choose itself; None if Postgres refuses what is written."""
     stated = conninfo_to_dict(dsn)
-    for state, (name, variable, ours) in _LEFT_OUT.items():
-        if sentence == _SENTENCES[state] and not stated.get(name) and not os.environ.get(variable):
+    for state, (name, ours) in _LEFT_OUT.items():
+        if sentence == _SENTENCES[state] and not stated.get(name):
             return ours
     return None
 

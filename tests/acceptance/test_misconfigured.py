@@ -229,6 +229,8 @@ MISTAKES = [
     *redis("none where there is TLS", "redis://worker:{tls_password}@{tls}/1", "speaks TLS only"),
     *redis("certificate", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required", "certificate of Redis"),
     *redis("authority", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/no", "read"),
+    *redis("folder", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/", "read"),
+    *redis("no PEM", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/dev/null", "no PEM"),
     *redis("scheme", f"amqp://worker:{SECRET}@{{redis}}/1", "redis:// or rediss://"),
     *redis("database", "redis://worker:{password}@{redis}/99", "refuses its database 99"),
     *redis("name of a database", "redis://worker:{password}@{redis}/jobs", "the number of a database"),

@@ -89,11 +89,17 @@ def _connection_problem(causes: Sequence[BaseException], url: str) -> str | None
             "the certificate of Redis is not trusted: name the authority that signed it (?ssl_ca_certs=/path/ca.crt), "
             "and the host as the certificate does"
         )
-    if any(isinstance(cause, FileNotFoundError | PermissionError) for cause in causes) and "ssl_" in url:
-        return "a file of its ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read. Check the paths"
+    if any(_is_of_a_file(cause) for cause in causes) and "ssl_" in url:
+        return "a file of its ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read, or is no PEM. Check the paths"
     if any(isinstance(cause, socket.gaierror) and cause.errno in UNKNOWN_NAMES for cause in causes):
         return unknown_host(urlsplit(url).hostname or "")
     return None
+
+
+def _is_of_a_file(cause: BaseException) -> bool:
+    if isinstance(cause, ssl.SSLError):
+        return cause.library in {"PEM", "X509"}
+    return isinstance(cause, FileNotFoundError | PermissionError | IsADirectoryError)
 
 
 def unknown_host(name: str) -> str:

@@ -24,6 +24,7 @@ from celery import Celery
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from kombu.exceptions import OperationalError
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from worker import errors
@@ -46,7 +47,7 @@ from worker.contract.registry import TASKS, task_of
 from worker.contract.results import Hybrid, TopK, TopKBatch
 from worker.contract.run_jobs import BuildCitations, CitedRun, PinnedReplay, RunName
 from worker.core.pins.canonical import canonical_sha256
-from worker.errors import NotAuthorised, RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.errors import InvalidJob, NotAuthorised, RetrievalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -226,6 +227,7 @@ class Client:
             The task id, a string; it carries the type of the answer for `result`.
 
         Raises:
+            InvalidJob: a field can't be written as JSON. Jobs with wrong fields raise it as they are made.
             Unavailable: Redis is unavailable.
             SettingsError: Redis refuses the user, the password or the command.
         """
@@ -234,7 +236,7 @@ class Client:
             raise TypeError(f"job: expected a job, got {type(job).__name__}")
         task = task_of(type(job))
         task_id = task_id or str(uuid.uuid4())
-        body = job.model_dump(mode="json", exclude_unset=True)
+        body = _plain(job)
         if claims is not None:
             if self._signer is None:
                 raise ValueError("claims: give the Client a Signer, or put a `principal` into the job")
@@ -379,6 +381,25 @@ def _is_of_redis(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in _SCHEMES
+
+
+def _plain(job: Job) -> dict[str, Any]:
+    """Return a job as JSON, with the fields that were given."""
+    try:
+        return job.model_dump(mode="json", exclude_unset=True)
+    except PydanticSerializationError:
+        raise _not_json(job) from None
+
+
+def _not_json(job: Job) -> InvalidJob:
+    """Return the error that names the first field that is not JSON, for example an array of numpy."""
+    for name in type(job).model_fields:
+        try:
+            job.model_dump(mode="json", exclude_unset=True, include={name})
+        except PydanticSerializationError:
+            numbers = ": a list of numbers, or encode_embedding(numbers)" if name.startswith("query_embedding") else ""
+            return InvalidJob(f"expected plain JSON{numbers}", name)
+    return InvalidJob("expected plain JSON")
 
 
 def _failure(error: BaseException, setting: str) -> RetrievalError:

@@ -15,10 +15,11 @@ class RetrievalError(Exception):
         self.message = message
 
 
-class InvalidJob(RetrievalError):
+class InvalidJob(RetrievalError, ValueError):
     """The job is wrong and stays wrong: fix the job. Never retried.
 
-    ``path`` names the field (``filters.pages[0]``), the message gives the expectation.
+    ``path`` names the field (``filters.pages[0]``), the message gives the expectation. In Python, `worker.client`
+    raises it as a job is made from wrong fields; it is a `ValueError` too.
     """
 
     def __init__(self, message: str, path: str = "") -> None:

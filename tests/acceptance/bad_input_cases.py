@@ -144,7 +144,11 @@ def _embedding_lists() -> Iterator[Case]:
 
 def _embedding_other() -> Iterator[Case]:
     yield from wrong_types("query", "query_embedding", None, True, 5, NUMBER, {}, {"0": NUMBER}, {TEXT: [NUMBER]})
-    yield one("query absent", Refused("query_embedding", "expected this field"), query_embedding=...)
+    yield one(
+        "query absent",
+        Refused("query_embedding", "expected this field, or query_embeddings instead"),
+        query_embedding=...,
+    )
     for tag in ("bytes", "decimal", "datetime", "uuid", TEXT):
         tagged = {"__type__": tag, "__value__": "Y2FuYXJ5"}
         yield one(f"tagged {tag} as query", Refused("query_embedding"), query_embedding=tagged)

@@ -89,8 +89,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"query": CANARY, "searches": [{"corpus": "docs", "top_k": "5"}]}, "searches[0].top_k: expected an integer"),
     ({"query": CANARY, "searches": [{"corpus": "docs", "filters": {"pages": [1]}}]}, "filters.pages"),
     ({"query": CANARY, "legs": ["dense"]}, "legs[0]: expected 'primary'"),
-    ({"query": CANARY, "weights": {"primary": -1}}, "weights.primary: expected greater than or equal to 0"),
-    ({"query": CANARY, "diversity": {"lambda": 2}}, "diversity.lambda: expected less than or equal to 1"),
+    ({"query": CANARY, "weights": {"primary": -1}}, "weights.primary: expected at least 0 and at most 1000000"),
+    ({"query": CANARY, "diversity": {"lambda": 2}}, "diversity.lambda: expected at least 0 and at most 1"),
     ({"query": CANARY, "transform": "llm"}, "transform: expected none or glossary"),
     ({"query": CANARY, "principal": {"user_id": 5.5}}, "principal.user_id"),
 ]

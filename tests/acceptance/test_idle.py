@@ -23,7 +23,7 @@ def calls(server: redis.Redis, command: str) -> int:
 def test_remote_control_is_subscribed_to_once(
     stack: devstack.Stack, worker_environment: Callable[..., dict[str, str]], worker_log: Path
 ) -> None:
-    """Each iteration of the event loop would subscribe again, and the reply would begin the next: a core without rest."""
+    """Else each iteration of the event loop would subscribe again, and the reply would begin the next."""
     with (
         devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"),
         redis.Redis.from_url(stack.redis.url()) as server,

@@ -207,6 +207,11 @@ MISTAKES = [
     postgres("role may not log in", f"postgresql://asleep:{SECRET}@/misconfigured?host={{postgres}}", "LOGIN"),
     postgres("not in pg_hba.conf", f"postgresql://outside:{SECRET}@/misconfigured?host={{postgres}}", "pg_hba.conf"),
     postgres("database", f"postgresql://asked:{SECRET}@/nowhere?host={{postgres}}", "CREATE DATABASE"),
+    postgres(
+        "a line end", f"postgresql://asked:{SECRET}@/misconfigured\n?host={{postgres}}", "white space or the quot"
+    ),
+    postgres("no database", f"postgresql://asked:{SECRET}@/?host={{postgres}}", "it names no database"),
+    postgres("a password with %", f"postgresql://asked:{SECRET}%zz@{{relay}}/misconfigured", "% in a password"),
     postgres("closed database", f"postgresql://asked:{SECRET}@/closed?host={{postgres}}", "GRANT CONNECT"),
     postgres("host", f"postgresql://asked:{SECRET}@no-such-host.invalid/misconfigured", HOST),
     postgres("a password with @", f"postgresql://asked:{SECRET}@{SECRET}@{{relay}}/misconfigured", "@ is written %40"),
@@ -224,9 +229,12 @@ MISTAKES = [
     *redis("none where there is TLS", "redis://worker:{tls_password}@{tls}/1", "speaks TLS only"),
     *redis("certificate", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required", "certificate of Redis"),
     *redis("authority", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/no", "read"),
+    *redis("folder", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/", "read"),
+    *redis("no PEM", "rediss://worker:{tls_password}@{tls}/1?ssl_cert_reqs=required&ssl_ca_certs=/dev/null", "no PEM"),
     *redis("scheme", f"amqp://worker:{SECRET}@{{redis}}/1", "redis:// or rediss://"),
     *redis("database", "redis://worker:{password}@{redis}/99", "refuses its database 99"),
     *redis("name of a database", "redis://worker:{password}@{redis}/jobs", "the number of a database"),
+    *redis("white space", "redis://worker:{password}@{redis}/1 ", "white space or the quotation marks"),
     *redis("a password with /", f"redis://worker:{SECRET}/x@{{redis}}/1", "percent-encoded"),
     *redis("a web server", "redis://worker:{password}@{web}/1", "is no Redis"),
     Mistake(
@@ -248,6 +256,7 @@ MISTAKES = [
         "",
         {"LANGUAGE_MODEL__TOKENIZER": "/no/such/tokenizer.json"},
     ),
+    Mistake("hybrid: glossary", "hybrid.glossary", "nope.toml: No such file", {"HYBRID__GLOSSARY": "nope.toml"}),
     Mistake("profile: no server", "reranker.url", "profiles.dense_rerank", {"PROFILES": PROFILES["http"]}),
     Mistake("profile: no model", "reranker.model", "profiles.dense_rerank", {"PROFILES": PROFILES["cross_encoder"]}),
     *(

@@ -182,7 +182,7 @@ def test_a_provider_that_is_away_is_tried_again_and_then_unavailable(
 
 
 BAD: list[tuple[Any, str]] = [
-    ({}, "question: expected this field"),
+    ({}, "question: expected this field, or resume instead"),
     ([CANARY], "expected one job object as the only positional argument"),
     ({"question": CANARY, "nonsense": CANARY}, "nonsense: this field is not known"),
     ({"question": [CANARY]}, "question: expected a string"),

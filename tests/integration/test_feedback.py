@@ -133,7 +133,7 @@ def test_feedback_on_a_foreign_run_is_that_on_an_unknown_one(engine: Engine, adm
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"rating": 2}, "rating: expected"),
+        ({"rating": 2}, "rating: expected at least -1 and at most 1"),
         ({"rating": True}, "rating: expected an integer"),
         ({"note": "x" * 2001}, "note: expected at most 2000 characters"),
         ({"used": ["beef"]}, "used[0]: expected 64 hex digits"),

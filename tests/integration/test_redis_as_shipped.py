@@ -116,6 +116,7 @@ def test_the_doctor_refuses_a_producers_rights(as_producer: Command) -> None:
     done = as_producer("doctor")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "problem Redis: CELERY_BROKER_URL: the Redis user producer may not run EVAL" in done.stdout
+    assert "a backend's user, such as producer, only sends jobs" in done.stdout
     assert "it answers" not in done.stdout
 
 

@@ -6,19 +6,37 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jwt
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kombu import Connection
 
 from worker import errors
-from worker.client import Client, RetrieveTopK, Signer, _reader, encode_embedding
+from worker.client import (
+    BuildCitations,
+    Client,
+    Diversity,
+    Filters,
+    PinnedReplay,
+    RecordFeedback,
+    RetrieveHybrid,
+    RetrieveTopK,
+    RunName,
+    RunPipeline,
+    Signer,
+    _reader,
+    encode_embedding,
+)
 from worker.client import _as_error as as_error
 from worker.core.pins.canonical import canonical_sha256
 from worker.core.ranking.vectors import decode
+
+if TYPE_CHECKING:
+    from worker.contract.base import Part
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "contract" / "examples"
 KEY = "a key of 32 bytes or more for HS256"
@@ -39,6 +57,7 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.contract.feedback",
         "worker.contract.jobs",
         "worker.contract.pinned",
+        "worker.contract.ranges",
         "worker.contract.registry",
         "worker.contract.results",
         "worker.contract.run_jobs",
@@ -50,6 +69,49 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
         "worker.errors",
         "worker.model",
     }
+
+
+HASH = "sha256:" + 64 * "a"
+RUN = {"subject_id": "song-1", "run_id": "r1"}
+WRONG: dict[str, tuple[type[Part], dict[str, Any], str]] = {
+    "no field": (RetrieveTopK, {}, "query_embedding: expected this field, or query_embeddings instead"),
+    "unknown": (RetrieveTopK, {"query_embedding": [0.5], "wrong": 1}, "wrong: this field is not known"),
+    "type": (RetrieveTopK, {"query_embedding": [0.5], "k": "12"}, "k: expected an integer"),
+    "deep": (Filters, {"pages": [1, "2"]}, "pages[1]: expected an integer"),
+    "null": (RetrieveHybrid, {"query": None}, "query: expected a value or no such field, got null"),
+    "alias": (Diversity, {"lambda": 2}, "lambda: expected at least 0 and at most 1"),
+    "part": (RetrieveTopK, {"query_embedding": [0.5], "run": RunName(**RUN)}, "run: expected RunRef, got RunName"),
+    "rating": (RecordFeedback, {"run": RUN, "rating": 9}, "rating: expected at least -1 and at most 1"),
+    "records": (BuildCitations, {}, "records: expected this field, or cite instead"),
+    "weight": (
+        BuildCitations,
+        {"records": [{"source_id": "s", "text": "t"}]},
+        "records[0].weight: expected this field",
+    ),
+    "pins": (PinnedReplay, {}, "required_chunk_hashes: expected this field, or run, runs or citations instead"),
+    "hash": (
+        PinnedReplay,
+        {"required_chunk_hashes": [HASH, "beef"]},
+        "required_chunk_hashes[1]: expected 64 hex digits, with or without sha256: before them",
+    ),
+    "question": (RunPipeline, {}, "question: expected this field, or resume instead"),
+}
+
+
+@pytest.mark.parametrize(("kind", "fields", "sentence"), WRONG.values(), ids=WRONG)
+def test_a_wrong_job_is_refused_where_it_is_made(kind: type[Part], fields: dict[str, Any], sentence: str) -> None:
+    """By the sentence that the worker would answer, as an error that is a ValueError too."""
+    with pytest.raises(errors.InvalidJob) as raised:
+        kind(**fields)
+    assert isinstance(raised.value, ValueError)
+    assert str(raised.value) == sentence
+
+
+def test_a_part_inside_a_job_is_named_by_its_whole_path() -> None:
+    """Parts are validated with their job, whether they come as objects or as dictionaries."""
+    searches = [{"corpus": "docs", "filters": {"metadata": []}}]
+    with pytest.raises(errors.InvalidJob, match=r"^searches\[0\]\.filters\.metadata: expected an object$"):
+        RetrieveHybrid(query="hum", searches=searches)  # type: ignore[arg-type] # as JSON is
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=8, max_size=8).filter(any))
@@ -142,6 +204,16 @@ def test_a_job_is_sent_as_the_contract_s_json(client: Client) -> None:
     task_id, headers, (args, kwargs, _) = sent(client, job)
     assert (headers["task"], headers["id"]) == ("retrieve_top_k", task_id)
     assert (args, kwargs) == ([{"query_embedding": [0.5], "k": 10**40, "filters": {"pages": [3]}}], {})
+
+
+def test_an_array_is_refused_in_the_words_of_its_remedy(client: Client) -> None:
+    """An array of numpy is not JSON; nothing is sent."""
+    for fields, sentence in (
+        ({"query_embedding": np.zeros(768)}, "query_embedding: expected plain JSON: a list of numbers, or encode_emb"),
+        ({"query_embedding": [0.5], "principal": {"u": object()}}, "principal: expected plain JSON"),
+    ):
+        with pytest.raises(errors.InvalidJob, match=f"^{sentence}"):
+            client.enqueue(RetrieveTopK(**fields))
 
 
 def test_a_message_shows_nothing_of_its_job(client: Client) -> None:

@@ -108,6 +108,14 @@ def test_everything_generated_has_its_place_on_one_page_at_least() -> None:
     assert asked == reference_pages.SECTIONS.keys()
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "reference").rglob("*.md")), ids=lambda page: page.stem)
+def test_an_empty_reference_page_names_the_command_that_fills_it(page: Path) -> None:
+    """In the repository, once; the site does not show the line."""
+    text = page.read_text(encoding="utf-8")
+    assert text.count(reference_pages.EMPTY + "<!-- generated: ") == 1
+    assert "make docs" not in reference_pages.completed(text)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     """In the repository as on the site."""

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from worker.adapters.parts import lacking
 from worker.adapters.postgres.refusals import string_problem
+from worker.adapters.redis_refusals import refusal as redis_refusal
 from worker.adapters.redis_refusals import url_problem
 from worker.errors import SettingsError
-from worker.settings import CONFIG_VARIABLE, load
+from worker.settings import CONFIG_VARIABLE, PREFIX, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,12 +76,18 @@ WRONG = {
         "the setting corpora.books.documents.table is missing",
     ),
     "yes for true": (f'trust_queue = "si"\n{CORPUS}', "the setting trust_queue: expected true or false"),
-    "a section with a slip": (CORPUS + "[serach]\nover_fetch = 30", "the setting serach is not known" + ALL),
+    "a section with a slip": (
+        CORPUS + "[serach]\nover_fetch = 30",
+        "the setting serach is not known: did you mean search?" + ALL,
+    ),
     "a number in words": (
         CORPUS + '[search]\nover_fetch = "many"',
         "the setting search.over_fetch: expected a valid integer",
     ),
-    "too much": (CORPUS + "[search]\nover_fetch = 100_000", "the setting search.over_fetch: expected at most 1000"),
+    "too much": (
+        CORPUS + "[search]\nover_fetch = 100_000",
+        "the setting search.over_fetch: expected at least 15 and at most 1000",
+    ),
     "too little": (CORPUS + "[limits]\nmax_list = 1", "the setting limits.max_list: expected at least 768"),
     "no number": (CORPUS + "[search]\nnarrow_factor = nan", "the setting search.narrow_factor: expected at least 0"),
     "limits that do not nest": (
@@ -127,7 +135,29 @@ WRONG = {
         CORPUS + '[remote.papers]\nurl = "search.example.org/api?q={query}"',
         "the setting remote.papers.url: expected an http or https URL, like https://search.example.org/api?q={{query}}",
     ),
-    "a port that is none": (CORPUS + "[metrics]\nport = 70000", "the setting metrics.port: expected at most 65535"),
+    "a table with a slip in a key": (
+        CORPUS + "[search]\noverfetch = 30",
+        "the setting search.overfetch is not known: did you mean over_fetch?" + ALL,
+    ),
+    "one setting of Postgres for two claims": (
+        CORPUS + '[principal.settings]\nuser_id = "app.id"\ntenant_id = "app.id"',
+        "the setting principal.settings: app.id is there twice: each claim needs a setting of its own",
+    ),
+    "no algorithm": (
+        CORPUS + "[principal.token]\nalgorithms = []",
+        "the setting principal.token.algorithms: expected at least 1",
+    ),
+    **{
+        f"files in {url!r}": (
+            CORPUS + f'[artifacts]\nurl = "{url}"',
+            "the setting artifacts.url: expected a folder or a URL; ~ is no home folder here, write its whole path",
+        )
+        for url in (" ", "~/runs")
+    },
+    "a port that is none": (
+        CORPUS + "[metrics]\nport = 70000",
+        "the setting metrics.port: expected at least 0 and at most 65535",
+    ),
     "a level in small letters": (
         CORPUS + '[log]\nlevel = "debug"',
         "the setting log.level: expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'",
@@ -154,6 +184,87 @@ def test_a_settings_file_with_a_mistake_is_refused_in_one_sentence(
     with pytest.raises(SettingsError) as raised:
         load()
     assert raised.value.message == sentence.format(file=file)
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some editors write one."""
+    file = tmp_path / "worker.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + CORPUS.encode())
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    assert load().default_corpus == "books"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("SERACH__OVER_FETCH", "30", "SERACH__OVER_FETCH is not known: did you mean {}SEARCH__OVER_FETCH?"),
+        ("SEARCH_OVER_FETCH", "30", "SEARCH_OVER_FETCH is not known: did you mean {}SEARCH__OVER_FETCH?"),
+        ("TRUST_QEUE", "true", "TRUST_QEUE is not known: did you mean {}TRUST_QUEUE?"),
+        ("NONE__OF_OURS", "1", "NONE__OF_OURS is not known"),
+        ("CACHE__TASKS", "retrieve_hybrid", 'CACHE__TASKS: expected JSON, like ["a"] or {{"a": "b"}}'),
+        ("PRINCIPAL__OWNER_CLAIMS", "boss", 'PRINCIPAL__OWNER_CLAIMS: expected JSON, like ["a"] or {{"a": "b"}}'),
+    ],
+)
+def test_a_variable_with_a_slip_is_named_as_it_was_written(
+    variable: str, value: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what is likely meant. A wrong name would be ignored silently otherwise."""
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    monkeypatch.setenv(PREFIX + variable, value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert raised.value.message == f"the setting {PREFIX}{sentence.format(PREFIX)}"
+
+
+def test_variables_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes sets such for services called retrieval-worker and retrieval-worker-metrics."""
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT", "METRICS_PORT", "PORT_9464_TCP", "PORT_9464_TCP_PROTO"):
+        monkeypatch.setenv(PREFIX + name, "tcp://10.0.0.1:9464")
+    load()
+
+
+@pytest.mark.parametrize(
+    ("named", "content", "said"),
+    [("nope.toml", "", "nope.toml: No such file or directory"), ("mine.toml", 'a = "b"', "a: expected a list")],
+)
+def test_a_glossary_that_can_not_be_used_is_named(
+    named: str, content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start and the doctor look for it, because each job would fail without it."""
+    file = tmp_path / "worker.toml"
+    file.write_text(CORPUS + f'[hybrid]\nglossary = "{named}"')
+    (tmp_path / "mine.toml").write_text(content)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
+    (problem,) = [lack.problem for lack in lacking(load()) if lack.part == "glossary"]
+    assert problem.startswith("the setting hybrid.glossary")
+    assert said in problem
+
+
+@pytest.mark.parametrize("around", [" {}", "{} ", "{}\n", '"{}"', "'{}'"])
+def test_what_a_shell_left_around_a_url_is_named(around: str) -> None:
+    """White space and quotation marks can't be seen in most places."""
+    said = "remove the white space or the quotation marks around it"
+    assert string_problem(around.format("postgresql://u:p@localhost/db")) == (None if around == "{} " else said)
+    url = around.format("redis://u:p@localhost/0")
+    assert url_problem(url) in {said, None}
+    if url_problem(url) is None:  # Python's parser accepts it; redis-py may not
+        assert redis_refusal(ValueError(), url) == said
+
+
+def test_a_password_that_breaks_a_uri_is_told_how_to_write_it() -> None:
+    """A % that encodes nothing, or a space: libpq refuses the whole string."""
+    for password in (f"{PIECES}%zz", f"{PIECES} x"):
+        said = string_problem(f"postgresql://u:{password}@localhost/db")
+        assert said is not None
+        assert "percent-encoded" in said
+        assert PIECES not in said
 
 
 @pytest.mark.parametrize(("name", "said"), [("nowhere.toml", "No such file or directory"), (".", "Is a directory")])

@@ -60,7 +60,7 @@ def test_a_missing_connection_string_is_named_as_its_variable(
 ) -> None:
     """The start fails and says which variable to set."""
     del values[field]
-    assert refusal(lambda: from_values(values)) == f"the setting {variable} is missing"
+    assert refusal(lambda: from_values(values)).startswith(f"the setting {variable} is missing: where ")
 
 
 @pytest.mark.parametrize("variable", ["DATABASE_CONNECTION_STRING", "CELERY_BROKER_URL"])
@@ -69,7 +69,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
     monkeypatch.setenv(variable, "")
-    assert refusal(load) == f"the setting {variable} is missing"
+    assert refusal(load).startswith(f"the setting {variable} is missing: where ")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ FILES = {
     "number.json": b"1e999",
     "deep.json": b"[" * 100_000,
     "half.npy": b"\x93NUMPY\x01\x00v",
+    "part.json": b'{"by_section": {}}',
     "documents.json": b'{"documents": [{"id": 1}]}',
 }
 VALUES = [
@@ -209,6 +210,11 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["runs", "keep", "s", "r", "nowhere/file", "--as", "alice"], 2),
         (["runs", "import", "nowhere/file", "--as", "alice"], 2),
         (["calibrate", "--as", "alice", "--vectors", "nowhere/file"], 2),
+        (["replay", "s", "r", "--as", "alice", "--citations", "part.json"], 2),
+        (["replay", "s", "r", "--as", "alice", "--citations", "deep.json"], 2),
+        (["up", "--autoscale", "many"], 2),
+        (["up", "--autoscale", "1,4"], 2),
+        (["up", "--postgres", "15"], 2),
         (["tune", "--method", "bogus"], 2),
         (["contract", "--check", "folder"], 1),
         (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
@@ -221,3 +227,29 @@ def test_what_was_typed_is_told_from_what_is_set(
     """2 for a file or a value that can't be used, 78 for settings, 1 for files of the contract that differ."""
     del place
     assert main.run(COMMAND, arguments) == code, capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["tune", "--k", "0"], "Invalid value for --k: expected a number from 1 to 50"),
+        (["tune", "--k", "51"], "Invalid value for --k: expected a number from 1 to 50"),
+        (["calibrate", "--mean", "2"], "Invalid value for --mean: expected a number from 0 to 1"),
+        (["up", "--postgres", "15"], "Invalid value for --postgres: expected 16 or 18, got 15"),
+        (
+            ["up", "--autoscale", "1,4"],
+            "Invalid value for --autoscale: expected the maximum, a comma and the minimum, from 1: 4,1",
+        ),
+        (["replay", "s", "r", "--as", "a", "--citations", "nowhere"], "nowhere: No such file or directory"),
+        (["replay", "s", "r", "--as", "a", "--citations", "list.json"], "list.json: citations: expected an object"),
+        (["replay", "s", "r", "--as", "a", "--citations", "binary"], "binary: expected a file with JSON"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_sentence_names_what_was_typed_and_what_is_expected(
+    arguments: list[str], sentence: str, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both bounds of a range, the option's own name, the file's own problem."""
+    del place
+    assert main.run(COMMAND, arguments) == 2
+    assert capfd.readouterr().err.splitlines()[-1] == f"retrieval-worker: {sentence}"

@@ -159,7 +159,8 @@ def _problem(server: _Server) -> str | None:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
         # Its text may name the user; the class distinguishes the connection from the URL.
-        raise _NoAnswer(type(error).__name__) from None
+        unknown = "its URL has an option that redis-py does not know"
+        raise _NoAnswer(unknown if isinstance(error, TypeError) else type(error).__name__) from None
 
 
 def _asked(url: SecretStr) -> redis.Redis:
@@ -198,8 +199,9 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
         except redis.exceptions.NoPermissionError:
             user = client.get_connection_kwargs().get("username") or "default"
             return (
-                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Connect as a "
-                "user with the permissions of worker in config/redis/users.acl (docs/operations.md)"
+                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Run workers "
+                "and doctor as a user with the permissions of worker in config/redis/users.acl (docs/operations.md); a "
+                "backend's user, such as producer, only sends jobs"
             )
         except redis.ResponseError:
             continue

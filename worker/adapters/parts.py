@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
-from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES
+from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES, read_glossary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -50,6 +50,8 @@ def lacking(settings: Settings) -> Iterator[MissingPart]:
     """Yield the missing parts, in a fixed order."""
     for problem in _openai("embedder", settings.embedder):
         yield MissingPart("embedder", QUEUES, problem)
+    for problem in _refusals(lambda: read_glossary(settings.hybrid.glossary)):
+        yield MissingPart("glossary", QUEUES, problem)
     for problem in _openai("language_model", settings.language_model):
         yield MissingPart("language model", [PIPELINE_QUEUE], problem)
     for problem in _refusals(lambda: token_counter(settings.language_model.tokenizer)):

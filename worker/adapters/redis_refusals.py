@@ -24,8 +24,22 @@ _PROBE_SECONDS = 2.0
 UNKNOWN_NAMES = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
+SURROUNDED = "remove the white space or the quotation marks around it"
+_AROUND = " \t\r\n\"'"
+
+
+def is_surrounded(url: str) -> bool:
+    """Return whether something stands around a URL, as a shell or a file of secrets may leave it there."""
+    return url.strip(_AROUND) != url
+
+
 def url_problem(url: str) -> str | None:
     """Return the problem of a URL; the URL is not repeated, because it may hold a password."""
+    problem = _form_problem(url)
+    return SURROUNDED if problem and is_surrounded(url) else problem
+
+
+def _form_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -62,6 +76,8 @@ def refusal(error: Exception, url: str) -> str | None:
             "Choose another number"
         )
     if isinstance(error, ValueError):
+        if is_surrounded(url):
+            return SURROUNDED
         return f"expected a URL like {_EXAMPLE}, with known options behind the question mark"
     return _connection_problem([*_chain(error)], url) or _protocol_problem(error, url)
 
@@ -73,11 +89,17 @@ def _connection_problem(causes: Sequence[BaseException], url: str) -> str | None
             "the certificate of Redis is not trusted: name the authority that signed it (?ssl_ca_certs=/path/ca.crt), "
             "and the host as the certificate does"
         )
-    if any(isinstance(cause, FileNotFoundError | PermissionError) for cause in causes) and "ssl_" in url:
-        return "a file of its ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read. Check the paths"
+    if any(_is_of_a_file(cause) for cause in causes) and "ssl_" in url:
+        return "a file of its ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read, or is no PEM. Check the paths"
     if any(isinstance(cause, socket.gaierror) and cause.errno in UNKNOWN_NAMES for cause in causes):
         return unknown_host(urlsplit(url).hostname or "")
     return None
+
+
+def _is_of_a_file(cause: BaseException) -> bool:
+    if isinstance(cause, ssl.SSLError):
+        return cause.library in {"PEM", "X509"}
+    return isinstance(cause, FileNotFoundError | PermissionError | IsADirectoryError)
 
 
 def unknown_host(name: str) -> str:

@@ -39,6 +39,14 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
 
+_SHOWS_NOTHING = """
+SELECT relrowsecurity AND NOT EXISTS (
+         SELECT FROM pg_policy
+          WHERE polrelid = c.oid AND polpermissive AND polcmd IN ('r', '*')
+            AND EXISTS (SELECT FROM unnest(polroles) role WHERE role = 0 OR pg_has_role(current_user, role, 'USAGE')))
+  FROM pg_class c WHERE oid = to_regclass(%s)
+"""
+
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
 
 _RECORDS = """
@@ -75,6 +83,14 @@ def examine(settings: Settings) -> list[Finding]:
 def _postgres(settings: Settings) -> Iterator[Finding]:
     try:
         types = check(settings, at_start=True)
+    except Unavailable as error:
+        yield Finding(
+            "problem",
+            "Postgres",
+            f"{error.message}: check that it runs, and the host and port of DATABASE_CONNECTION_STRING (in a URI, "
+            "/ # ? @ : and % of a password are percent-encoded)",
+        )
+        return
     except RetrievalError as error:
         yield Finding("problem", "Postgres", error.message)
         return
@@ -163,6 +179,14 @@ def _corpus(
             f"{embedding.embedding}({corpus.dimensions})",
         )
     is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
+    (shows_nothing,) = connection.execute(_SHOWS_NOTHING, (quoted,)).fetchone() or (False,)
+    if shows_nothing:
+        yield Finding(
+            "advice",
+            subject,
+            f"no policy of {table} lets this role SELECT, so every answer is empty: CREATE POLICY … ON {table} FOR "
+            "SELECT (docs/schema.md)",
+        )
     if not is_view:
         yield from _nullable(connection, subject, table, corpus, types)
     yield from index_findings(connection, settings, name, types)
@@ -276,13 +300,21 @@ def _parts(settings: Settings) -> Iterator[Finding]:
         yield Finding("advice", "language model", advice)
 
 
+_PLACES = {
+    "embedder": ": check embedder.base_url and its key",
+    "language model": ": check language_model.base_url and its key",
+    "reranker": ": check reranker.url and its key",
+}
+"""Part → the settings that lead to its server."""
+
+
 def _used(part: str, use: Callable[[], str]) -> Finding:
     try:
         return Finding("ok", part, use())
     except SettingsError as error:
         return Finding("problem", part, error.message)
     except RetrievalError as error:
-        return Finding("advice", part, f"{error.message}. Jobs that need it wait for it")
+        return Finding("advice", part, f"{error.message}. Jobs that need it wait for it{_PLACES.get(part, '')}")
 
 
 def _embedder(settings: Settings) -> str:
@@ -328,6 +360,9 @@ def _default_searches(settings: Settings) -> Iterator[Finding]:
             f"hybrid.searches: there is no corpus {missing[0]}: each retrieve_hybrid job without searches of its own "
             "fails. Name yours there",
         )
+    stray = [name for name in settings.hybrid.extra if name not in settings.corpora]
+    if stray and "extra" in settings.hybrid.model_fields_set:
+        yield Finding("advice", "hybrid", f"hybrid.extra: there is no corpus {stray[0]}: name yours, or remove it")
 
 
 def _drift_watch(settings: Settings) -> Iterator[Finding]:

@@ -100,9 +100,19 @@ def run(command: Any, arguments: Sequence[str]) -> int:
         return 1
 
 
+def _out_of_range(error: Any) -> str:
+    """Return the sentence for a wrong value of an option with two bounds, which names both; empty for other errors."""
+    option: Any = getattr(error, "param", None)
+    for bounded in (option, getattr(option, "type", None)):  # by release of Typer
+        low, high = getattr(bounded, "min", None), getattr(bounded, "max", None)
+        if low is not None and high is not None:
+            return f"Invalid value for {option.opts[0]}: expected a number from {low} to {high}"
+    return ""
+
+
 def _explain_usage(error: Any) -> int:
     """Print the error of the arguments, which may contain untrusted text."""
-    sentence = error.format_message()
+    sentence = _out_of_range(error) or error.format_message()
     if sentence and error.ctx is not None:
         screen.print(error.ctx.get_usage(), soft_wrap=True)
         screen.print(f"Try '{error.ctx.command_path} --help'.", soft_wrap=True)

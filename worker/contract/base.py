@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from worker.contract.ranges import expected_range
 from worker.core.pins.hashing import ACCEPTED, canonical_hash
 from worker.core.shape import as_integer, join_path
 from worker.errors import InvalidJob
@@ -59,11 +60,25 @@ Label = Annotated[StrictStr, Field(pattern=LABEL_PATTERN)]
 
 
 class Part(BaseModel):
-    """An object inside a job: no unknown fields, no coerced types, and null only where it has a meaning."""
+    """An object inside a job: no unknown fields, no coerced types, and null only where it has a meaning.
+
+    Made in Python from wrong fields, it raises the `InvalidJob` that the worker answers.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, serialize_by_alias=True)
     nullable: ClassVar[frozenset[str]] = frozenset()
     example: ClassVar[dict[str, Any] | None] = None
+
+    if not TYPE_CHECKING:  # type checkers read the fields instead
+
+        def __init__(self, /, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise first_problem(error, type(self)) from None
+
+        # As pydantic marks its own: a part inside a part is validated without this call.
+        __init__.__pydantic_base_init__ = True
 
     @model_validator(mode="before")
     @classmethod
@@ -118,19 +133,23 @@ def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise first_problem(error) from None
+        raise first_problem(error, model) from None
 
 
-def first_problem(error: ValidationError) -> InvalidJob:
+def first_problem(error: ValidationError, model: type[BaseModel] | None = None) -> InvalidJob:
     """Return the first of pydantic's problems as a sentence: the path and the expectation, never a value."""
-    first = error.errors(include_input=False, include_url=False)[0]
+    first = error.errors(include_url=False)[0]
     kind, location = first["type"], list(first["loc"])
     if kind in _OF_FIELDS:
-        return InvalidJob(_OF_FIELDS[kind], _path([*location, first["msg"]]))
+        return InvalidJob(_OF_FIELDS[kind].format(**first.get("ctx", {})), _path([*location, first["msg"]]))
+    if kind == "model_type" and isinstance(first["input"], BaseModel):  # from Python
+        given = type(first["input"]).__name__
+        return InvalidJob(f"expected {first['ctx']['class_name']}, got {given}", _path(location))
     if location[-1:] == ["[key]"]:  # pydantic's sign of a wrong name, not a wrong value
         location.pop()
     pattern = first.get("ctx", {}).get("pattern", "")
-    return InvalidJob(_OF_PATTERNS.get(pattern) or _expectation(kind, first["msg"]), _path(location))
+    expected = _OF_PATTERNS.get(pattern) or expected_range(model, first) or _expectation(kind, first["msg"])
+    return InvalidJob(expected, _path(location))
 
 
 _OF_PATTERNS = {
@@ -141,7 +160,7 @@ _OF_PATTERNS = {
 
 _OF_FIELDS = {
     "null": "expected a value or no such field, got null",
-    "absent": "expected this field",
+    "absent": "expected this field, or {others} instead",
     "blank": "expected more than white space",
     "repeated": "expected each one once",
     "alone": "expected primary or sparse beside contextual, which only widens them",

@@ -111,7 +111,7 @@ class RetrieveTopK(Job, AnsweredBy[TopK | TopKBatch]):
     @model_validator(mode="after")
     def _one_kind_of_query(self) -> Self:
         if self.query_embeddings is None and self.query_embedding is None:
-            raise PydanticCustomError("absent", "query_embedding")
+            raise PydanticCustomError("absent", "query_embedding", {"others": "query_embeddings"})
         if self.query_embeddings is not None:
             if self.query_embedding is not None:
                 raise PydanticCustomError("both", "expected query_embedding or query_embeddings, got both")
@@ -172,7 +172,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
         legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
         fusion: method that combines the legs: `similarity`, reciprocal ranks (`rrf`), or `weighted` scores; default the
             worker's `hybrid.fusion`.
-        rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r).
+        rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r). Others ignore it.
         weights: leg → its weight, for `rrf` and `weighted`; missing legs have the weights of the worker's settings.
         transform: rewriting of the query before the search: `none`, `glossary` (terms of the corpus for the user's),
             `llm` (a language model rewrites it). An embedding given with the query is used unchanged.
@@ -264,7 +264,7 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
     @model_validator(mode="after")
     def _question_or_package(self) -> Self:
         if self.resume is None and self.question is None:
-            raise PydanticCustomError("absent", "question")
+            raise PydanticCustomError("absent", "question", {"others": "resume"})
         if self.question is not None and not self.question.strip():
             raise PydanticCustomError("blank", "question")
         if self.resume is not None:

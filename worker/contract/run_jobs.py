@@ -93,7 +93,7 @@ class PinnedReplay(Job, AnsweredBy[Replay | ReplayBatch]):
                 "both", f"expected one of required_chunk_hashes, runs and citations, got {len(given)}"
             )
         if not given and self.run is None:
-            raise PydanticCustomError("absent", "required_chunk_hashes")
+            raise PydanticCustomError("absent", "required_chunk_hashes", {"others": "run, runs or citations"})
         if self.runs is not None and self.sources is not None:
             raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
         if self.runs is not None and self.run is not None:
@@ -200,7 +200,7 @@ class BuildCitations(Job, AnsweredBy[Citations]):
     def _one_kind_of_records(self) -> Self:
         if (self.records is None) == (self.cite is None):
             if self.records is None:
-                raise PydanticCustomError("absent", "records")
+                raise PydanticCustomError("absent", "records", {"others": "cite"})
             raise PydanticCustomError("both", "expected records or cite, got both")
         if self.sections is not None and self.cite is None:
             raise PydanticCustomError("both", "expected sections with cite only: records have their own")

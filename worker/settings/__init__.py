@@ -6,16 +6,18 @@ Order of precedence: arguments, environment (``RETRIEVAL_WORKER_SEARCH__OVER_FET
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AliasChoices, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
+from worker.contract.ranges import expected_range, field_names
 from worker.core.prompting.costs import Price
 from worker.errors import SettingsError
 from worker.settings.base import Identifier, Section, config_folder
@@ -59,6 +61,9 @@ from worker.settings.serving import (
     WorkerSettings,
     is_showable,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -300,6 +305,8 @@ def read_glossary(name: str) -> dict[str, list[str]]:
         return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / name))
     except ValidationError as error:
         raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
+    except SettingsError as error:
+        raise SettingsError(f"the setting hybrid.glossary: {error.message}") from None
 
 
 _Glossary = TypeAdapter(dict[str, list[str]])
@@ -311,8 +318,7 @@ def _settings_file() -> Path:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))  # some editors write a byte order mark
     except OSError as error:
         raise SettingsError(f"settings file {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -375,16 +381,38 @@ def calibration_file() -> Path:
 
 def _read(path: Path | None) -> dict[str, Any]:
     values = read_values(path)
-    unknown = [name for name in os.environ if name.startswith(PREFIX) and not _is_known(name)]
+    unknown = [(name, meant) for name in os.environ if name.startswith(PREFIX) for meant in _slips(name)]
     if unknown:
-        raise SettingsError(f"the setting {min(unknown)} is not known")
+        name, meant = min(unknown)
+        raise SettingsError(f"the setting {name} is not known{_did_you_mean(PREFIX + meant.upper() if meant else '')}")
     return values
 
 
-def _is_known(variable: str) -> bool:
-    """Return whether a variable is known; only nested names are checked: Kubernetes sets RETRIEVAL_WORKER_PORT."""
-    section, nested, _ = variable.removeprefix(PREFIX).partition("__")
-    return not nested or section.lower() in Settings.model_fields
+def _slips(variable: str) -> Iterator[str]:
+    """Yield what an unknown variable is meant to be, empty if that can't be told; nothing if it is known or foreign.
+
+    A name without a section may be foreign: Kubernetes sets RETRIEVAL_WORKER_PORT.
+    """
+    section, nested, rest = variable.removeprefix(PREFIX).lower().partition("__")
+    if section in Settings.model_fields:
+        return
+    close = _closest(section, Settings.model_fields)
+    if nested:
+        yield f"{close}__{rest}" if close else ""
+    elif not section.endswith("_port"):
+        known = [(name, part) for name in Settings.model_fields for part in field_names(Settings, [name])]
+        meant = {f"{name}_{part}": f"{name}__{part}" for name, part in known}.get(section, close)
+        if meant:
+            yield meant
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    """Return the name that a mistyped one is likely to be; empty if there is none."""
+    return next(iter(difflib.get_close_matches(name, [*known], 1, 0.8)), "")
+
+
+def _did_you_mean(name: str) -> str:
+    return f": did you mean {name}?" if name else ""
 
 
 def load_unconnected(path: Path | None = None) -> Settings:
@@ -403,12 +431,19 @@ def from_values(values: dict[str, Any]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise SettingsError(_describe(error)) from None
+        raise SettingsError(_describe(error, Settings)) from None
     except UnreadableVariable as error:
-        # Its cause holds the value; its own text only names the field.
-        named = re.search(r'field "(\w+)"', str(error))
-        name = f"{PREFIX}{named[1].upper()}" if named else PREFIX
-        raise SettingsError(f"the setting {name}: expected JSON") from None
+        raise SettingsError(f'the setting {_unreadable(error)}: expected JSON, like ["a"] or {{"a": "b"}}') from None
+
+
+def _unreadable(error: UnreadableVariable) -> str:
+    """Return the name of a variable that is not JSON: the error names its section, and its cause holds the value."""
+    value = getattr(error.__cause__, "doc", None)
+    named = re.search(r'field "(\w+)"', str(error))
+    section = f"{PREFIX}{named[1].upper()}" if named else PREFIX
+    return next(
+        (name for name in os.environ if name.upper().startswith(section) and os.environ[name] == value), section
+    )
 
 
 _ENVIRONMENT_NAMES = {
@@ -420,13 +455,15 @@ _ENVIRONMENT_NAMES = {
 
 
 _FIXES = {
+    "DATABASE_CONNECTION_STRING": "where Postgres is, postgresql://role:password@host:5432/database",
+    "CELERY_BROKER_URL": "where the Redis of the queues is, redis://user:password@host:6379/0",
     "corpora": "name your table of chunks and its columns in [corpora.NAME] and [corpora.NAME.columns] "
     "(docs/configuration.md)",
 }
 """Setting → remedy if it is missing or empty."""
 
 
-def _describe(error: ValidationError) -> str:
+def _describe(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Describe the first problem in one sentence: the setting and the expectation, never the value."""
     first = error.errors(include_input=False, include_url=False)[0]
     if first["loc"][:1] == ("token_keys",):
@@ -436,8 +473,9 @@ def _describe(error: ValidationError) -> str:
         remedy = f": {_FIXES[name]}" if name in _FIXES else ""
         return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
     if first["type"] == "extra_forbidden":
-        return f"the setting {name} is not known (docs/configuration.md has them all)"
-    message = _expectation(first["type"], first["msg"], first.get("ctx", {}))
+        near = _closest(str(first["loc"][-1]), field_names(model, first["loc"][:-1]) if model else ())
+        return f"the setting {name} is not known{_did_you_mean(near)} (docs/configuration.md has them all)"
+    message = expected_range(model, first) or _expectation(first["type"], first["msg"], first.get("ctx", {}))
     if message.startswith(f"{name}."):  # the message names the setting itself
         return f"the setting {message}"
     return f"the setting {name}: {message}" if name else message
@@ -453,8 +491,6 @@ _KEYS = 'the id of each key and the key, {"ID": "KEY"}'
 _WORDS = {
     "Input should be a valid boolean": "expected true or false",
     "Input should be a valid": "expected a valid",
-    "Input should be greater than or equal to": "expected at least",
-    "Input should be less than or equal to": "expected at most",
     "Input should be": "expected",
 }
 

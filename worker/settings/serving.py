@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -43,7 +44,7 @@ class TokenSettings(Section):
         max_token_seconds: Maximum time from now to a token's `exp`; beyond it the job fails as `NotAuthorised`.
     """
 
-    algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = ["HS256"]
+    algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = Field(["HS256"], min_length=1)
     audience: str = "retrieval-worker"
     leeway_seconds: int = Field(5, ge=0, le=300)
     max_token_seconds: int = Field(86_400, ge=1)
@@ -80,6 +81,9 @@ class PrincipalSettings(Section):
         for claim in self.owners:
             if claim not in self.settings or self.owners.count(claim) > 1:
                 raise ValueError(f"principal.{name}: {claim!r} is not in principal.settings, or there twice")
+        twice = [setting for setting, count in Counter(self.settings.values()).items() if count > 1]
+        if twice:
+            raise ValueError(f"principal.settings: {twice[0]} is there twice: each claim needs a setting of its own")
         if any(setting.startswith("retrieval.") for setting in self.settings.values()):
             raise ValueError("principal.settings: settings named retrieval.… are reserved for the worker")
         return self
@@ -375,6 +379,14 @@ class ArtifactSettings(Section):
     """
 
     url: str = "artifacts"
+
+    @model_validator(mode="after")
+    def _is_a_place(self) -> ArtifactSettings:
+        if not self.url.strip() or self.url.startswith("~"):
+            raise ValueError(
+                "artifacts.url: expected a folder or a URL; ~ is no home folder here, write its whole path"
+            )
+        return self
 
 
 class VerifySettings(Section):

@@ -1,7 +1,8 @@
 """The reference pages: Markdown made from the project's own types, code and messages whenever the site is built.
 
 A page under ``docs/reference`` has a few written sentences and the line ``<!-- generated: NAME -->``, in whose place
-comes what `SECTIONS` makes. Nothing of it is committed, so nothing of it can go stale.
+comes what `SECTIONS` makes. Nothing of it is committed, so nothing of it can go stale. `EMPTY` tells readers of the
+repository, and is left out of the site.
 
 - `markdown`: what all of them are written with.
 - `json_schemas`: types, bounds and defaults in words.
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-_PLACE = re.compile(r"^<!-- generated: ([\w/]+) -->$", re.MULTILINE)
+EMPTY = "*Empty here: `make docs` fills it.*\n"
+_PLACE = re.compile(rf"^(?:{re.escape(EMPTY)})?<!-- generated: ([\w/]+) -->$", re.MULTILINE)
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "settings": settings.page,

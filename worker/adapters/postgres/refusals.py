@@ -19,7 +19,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from worker.adapters.postgres import connections
-from worker.adapters.redis_refusals import UNKNOWN_NAMES, unknown_host
+from worker.adapters.redis_refusals import SURROUNDED, UNKNOWN_NAMES, is_surrounded, unknown_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,13 @@ _TLS_FAILED = (
 )
 _NOT_POSTGRES = "what answers there is no Postgres. Check the host and the port"
 
+_EXAMPLE = "postgresql://role:password@host:5432/database"
+_LEFT_OUT = {
+    "3D000": ("dbname", f"it names no database, and PGDATABASE or the role's name is none. Write {_EXAMPLE}"),
+    "28000": ("user", f"it names no role, and PGUSER or the system's user is not let in. Write {_EXAMPLE}"),
+}
+"""SQLSTATE → what libpq chose itself, and the sentence."""
+
 _PASSING = ("08", "53", "57P", "58", "40", "25006")
 _ENCODED = "percent-encoded / # ? @ : and % in a password of a URI (@ is written %40)"
 _PARAMETER = re.compile(r"[a-z_]{1,40}")
@@ -55,9 +62,9 @@ def string_problem(dsn: str) -> str | None:
     try:
         stated = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        return _unknown_parameter(dsn) or (
-            "expected a libpq connection string or URI, like postgresql://role:password@host:5432/database"
-        )
+        return SURROUNDED if is_surrounded(dsn) else _unknown_parameter(dsn) or _malformed(dsn)
+    if any(is_surrounded(str(stated.get(name) or "")) for name in ("dbname", "user")):
+        return SURROUNDED
     ports = [port for port in str(stated.get("port") or "").split(",") if port]
     if not all(port.isdecimal() for port in ports):
         return f"expected a number as the port, and {_ENCODED}"
@@ -68,6 +75,10 @@ def string_problem(dsn: str) -> str | None:
     if not unknown or len(unknown) < len(names):
         return None
     return unknown_host(unknown[0]) if _is_behind_the_password(unknown[0], dsn) else f"expected {_ENCODED}"
+
+
+def _malformed(dsn: str) -> str:
+    return f"expected a libpq connection string or URI, like {_EXAMPLE}" + (f", and {_ENCODED}" if "://" in dsn else "")
 
 
 def _is_behind_the_password(name: str, dsn: str) -> bool:
@@ -109,8 +120,18 @@ def refusal(dsn: str) -> str | None:
     at, sentence = _outcomes.get(dsn, (-_OUTCOME_SECONDS, None))
     if now - at >= _OUTCOME_SECONDS:
         sentence = _judge(*_attempt(dsn)) or (_NOT_POSTGRES if _is_another_server(dsn) else None)
+        sentence = _left_out(dsn, sentence) or sentence
         _outcomes[dsn] = now, sentence
     return sentence
+
+
+def _left_out(dsn: str, sentence: str | None) -> str | None:
+    """Return the sentence for a part that libpq had to choose itself; None if Postgres refuses what is written."""
+    stated = conninfo_to_dict(dsn)
+    for state, (name, ours) in _LEFT_OUT.items():
+        if sentence == _SENTENCES[state] and not stated.get(name):
+            return ours
+    return None
 
 
 def _attempt(dsn: str) -> tuple[bytes, bool]:

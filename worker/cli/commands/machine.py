@@ -11,7 +11,26 @@ import typer
 
 from worker.cli.terminal import complain, console, styled
 
-PostgresVersion = Annotated[int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.")]
+_VERSIONS = (16, 18)
+
+
+def _known(version: int) -> int:
+    if version not in _VERSIONS:
+        raise typer.BadParameter(f"expected 16 or 18, got {version}", param_hint="--postgres")
+    return version
+
+
+def _bounds(autoscale: str) -> str:
+    """Check what Celery would refuse again and again, in a worker that is restarted each time."""
+    most, comma, least = autoscale.partition(",")
+    if not (comma and most.isdecimal() and least.isdecimal() and 1 <= int(least) <= int(most)):
+        raise typer.BadParameter("expected the maximum, a comma and the minimum, from 1: 4,1", param_hint="--autoscale")
+    return autoscale
+
+
+PostgresVersion = Annotated[
+    int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.", callback=_known)
+]
 
 
 def demo(postgres: PostgresVersion = 18) -> None:
@@ -30,7 +49,9 @@ def demo(postgres: PostgresVersion = 18) -> None:
 def up(
     data: Annotated[Path, typer.Option(help="Folder of the servers' data.")] = Path(".state"),
     postgres: PostgresVersion = 18,
-    autoscale: Annotated[str, typer.Option(help="Maximum and minimum number of worker processes.")] = "4,1",
+    autoscale: Annotated[
+        str, typer.Option(help="Maximum and minimum number of worker processes.", callback=_bounds)
+    ] = "4,1",
 ) -> None:
     """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
 
@@ -99,11 +120,12 @@ or from Python
 or in any language: docs/backends.md
 
 """,
-            ("Start another worker", "bold"),
-            f""" (as Redis user worker, in a shell of its own)
+            ("Check it, or start another worker", "bold"),
+            f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
   export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  retrieval-worker doctor
   celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
 """,
         ),

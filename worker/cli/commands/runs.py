@@ -246,6 +246,7 @@ def tune(
 ) -> None:
     """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
 
+    Only runs of retrieve_hybrid ([bold]search --record[/bold]) count: other answers have no legs to weigh.
     Without --as: from all users' feedback, of which only figures are shown.
 
     Example: [bold]retrieval-worker tune --method rrf[/bold]
@@ -259,7 +260,10 @@ def tune(
         owner = principal_of(settings, caller, "").owner if caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
     if tuned.proposal is None:
-        write_text(f"too little feedback: {tuned.retrievals} retrievals with a used chunk, {ENOUGH} are needed")
+        write_text(
+            f"too little feedback: {tuned.retrievals} hybrid retrievals with a used chunk, {ENOUGH} are needed "
+            "(runs of other tasks do not count)"
+        )
         return
     console.print(_tuning_table(tuned, tuned.proposal, method, k))
     if tuned.setting is None:
@@ -272,7 +276,7 @@ def tune(
 
 def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:
     """Build a table of the weights and their measures, before and after."""
-    title = f"{method}: feedback on {tuned.retrievals} retrievals, {tuned.searches} searches"
+    title = f"{method}: feedback on {tuned.retrievals} hybrid retrievals, {tuned.searches} searches"
     table = Table(title=title, title_justify="left")
     for name in ("", *tuned.current, f"nDCG@{k}", f"recall@{k}"):
         table.add_column(name, justify="right" if name else "left")

@@ -200,10 +200,12 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         read_citations_json(document)
-    except (OSError, ValueError):
-        raise WrongUsage(f"{path}: expected a file with JSON") from None
-    except InvalidJob as error:
+    except OSError as error:
+        raise WrongUsage(f"{path}: {error.strerror}") from None
+    except InvalidJob as error:  # before its base, ValueError
         raise WrongUsage(f"{path}: {error.message}") from None
+    except (ValueError, RecursionError):
+        raise WrongUsage(f"{path}: expected a file with JSON") from None
     return dict(document)
 
 

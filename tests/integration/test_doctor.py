@@ -1,0 +1,59 @@
+"""`retrieval-worker doctor`: settings that start a worker which then answers nothing, or fails every job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from worker.cli.doctor import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from worker.settings import Settings
+
+SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
+
+
+def said(settings: Settings, subject: str, level: str) -> list[str]:
+    """The findings of one part and level."""
+    return [one.text for one in examine(settings) if (one.subject, one.level) == (subject, level)]
+
+
+def test_a_postgres_that_is_away_names_its_setting(make_settings: Callable[..., Settings]) -> None:
+    """And how a password is written: one that cuts the host off leads nowhere too, and is not shown."""
+    for dsn in (f"postgresql://u:{SECRET}@127.0.0.1:1/db", f"postgresql://127.0.0.1:1?{SECRET}@127.0.0.1:1/db"):
+        (problem,) = said(make_settings(database_connection_string=dsn), "Postgres", "problem")
+        assert SECRET not in problem
+        assert "percent-encoded" in problem or "127.0.0.1:1?" in dsn
+    away = make_settings(database_connection_string="postgresql://u@127.0.0.1:1/db")
+    (problem,) = said(away, "Postgres", "problem")
+    assert problem.startswith(
+        "Postgres is away: check that it runs, and the host and port of DATABASE_CONNECTION_STRING"
+    )
+
+
+def test_a_table_that_no_policy_opens_is_named(settings: Settings, admin: psycopg.Connection[Any]) -> None:
+    """Row-level security without a policy for the worker's role makes every answer empty, without an error."""
+    sentence = "no policy of document_chunks lets this role SELECT, so every answer is empty: CREATE POLICY"
+    assert not [one for one in said(settings, "corpus documents", "advice") if one.startswith("no policy")]
+    names = admin.execute("SELECT policyname FROM pg_policies WHERE tablename = 'document_chunks'").fetchall()
+    for (name,) in names:
+        admin.execute(f'DROP POLICY "{name}" ON public.document_chunks'.encode())
+    admin.execute("CREATE POLICY of_another ON public.document_chunks FOR SELECT TO pg_monitor USING (true)")
+    admin.execute("CREATE POLICY to_write ON public.document_chunks FOR INSERT WITH CHECK (true)")
+    assert [one for one in said(settings, "corpus documents", "advice") if one.startswith(sentence)]
+
+
+def test_a_slip_in_the_extra_chunks_of_a_corpus_is_named(make_settings: Callable[..., Settings], database: str) -> None:
+    """It would have no effect silently."""
+    slipped = make_settings(database, hybrid={"extra": {"dcos": 2}})
+    assert "hybrid.extra: there is no corpus dcos: name yours, or remove it" in said(slipped, "hybrid", "advice")
+
+
+def test_a_server_of_models_that_is_away_names_its_setting(make_settings: Callable[..., Settings]) -> None:
+    """Jobs wait for it, which only the settings can change."""
+    away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": SECRET}
+    (advice,) = said(make_settings(language_model=away), "language model", "advice")
+    assert advice.endswith(": check language_model.base_url and its key")

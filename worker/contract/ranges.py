@@ -1,0 +1,71 @@
+"""The declaration at a problem's place, for messages: both bounds of a number, the fields of an object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pydantic_core import ErrorDetails
+
+_LOWER = {"ge": "at least", "gt": "more than"}
+_UPPER = {"le": "at most", "lt": "less than"}
+"""Name of a bound in pydantic → its words."""
+
+
+def expected_range(model: type[BaseModel] | None, problem: ErrorDetails) -> str | None:
+    """Return the range of a number that is out of it, ``expected at least 0 and at most 1``; None for other problems.
+
+    Args:
+        model: the type that was validated; None: only the bound that pydantic names is known.
+        problem: the problem.
+    """
+    passed = {name: value for name, value in problem.get("ctx", {}).items() if name in _LOWER | _UPPER}
+    if not passed:
+        return None
+    field = _field(model, problem["loc"]) if model else None
+    declared = dict(_bounds(field)) if field else {}
+    known = declared if passed.items() <= declared.items() else passed
+    parts = [f"{word} {known[name]}" for words in (_LOWER, _UPPER) for name, word in words.items() if name in known]
+    return f"expected {' and '.join(parts)}"
+
+
+def field_names(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields that an object at a location may have."""
+    field = _field(model, location)
+    owners = [model] if field is None else _models(field.annotation)
+    return [name for owner in owners for name in owner.model_fields]
+
+
+def _field(model: type[BaseModel], location: Sequence[str | int]) -> FieldInfo | None:
+    """Return the innermost field on the way to a location."""
+    found, owners = None, [model]
+    for part in location:
+        named = [field for owner in owners for name, field in owner.model_fields.items() if part in {name, field.alias}]
+        if named:
+            found = named[0]
+            owners = [*_models(found.annotation)]
+    return found
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    for part in _parts(annotation):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield part
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """Yield a type and all that it is made of: members of unions, items of lists, annotations."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def _bounds(field: FieldInfo) -> Iterator[tuple[str, Any]]:
+    for part in (field, *_parts(field.annotation)):
+        for item in part.metadata if isinstance(part, FieldInfo) else ():
+            yield from ((name, getattr(item, name)) for name in _LOWER | _UPPER if hasattr(item, name))

@@ -67,11 +67,11 @@ def answer(
 
     The best sentences are chosen first, none that repeats a chosen one; the answer lists them in source order.
 
-    >>> from worker.core.prompting.context import Labelled, Source
+    >>> from worker.core.prompting.context import LabelledSource, Source
     >>> manual = Source("Store it dry. Phantom power can tear the ribbon. Carry it upright.", heading="Ribbon care")
-    >>> answer("Does phantom power harm a ribbon?", [Labelled("S1", 0, manual)])
+    >>> answer("Does phantom power harm a ribbon?", [LabelledSource("S1", 0, manual)])
     'Phantom power can tear the ribbon. [S1]'
-    >>> answer("Who won the race?", [Labelled("S1", 0, manual)])
+    >>> answer("Who won the race?", [LabelledSource("S1", 0, manual)])
     'The sources hold no answer to this question.'
 
     Args:
@@ -159,9 +159,9 @@ def code_answer(question: str, sources: Sequence[LabelledSource], most_character
     Sources are ranked by BM25 (`core.ranking.bm25.scores`) of title, heading and text; ties keep their rank. The code
     is the corpus's own code field, else the first fenced block of the text.
 
-    >>> from worker.core.prompting.context import Labelled, Source
+    >>> from worker.core.prompting.context import LabelledSource, Source
     >>> example = Source("Rock beat", code='sound("bd sd")')
-    >>> print(code_answer("a rock beat", [Labelled("S1", 0, example)]))
+    >>> print(code_answer("a rock beat", [LabelledSource("S1", 0, example)]))
     ```
     sound("bd sd")
     ```

@@ -271,15 +271,13 @@ class Client:
             RetrievalError: the job failed; the class gives the reason (see `worker.errors`).
             ValueError: `timeout` is not a number of seconds.
         """
-        result = self._result(task_id)
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout: expected seconds from 0, or None to wait without limit, got {timeout:g}")
-        try:
-            with self._translated_errors(self._results_setting):
-                value = _wait(result, timeout)
-        except CeleryTimeoutError:
-            raise self.no_answer(timeout) from None
-        if result.failed() or isinstance(value, BaseException):
+        outcome = self._outcome(task_id, timeout)
+        if outcome is None:
+            raise self.no_answer(timeout)
+        failed, value = outcome
+        if failed or isinstance(value, BaseException):
             raise _as_error(value)
         sent = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
         return _reader(sent).validate_python(value)
@@ -339,8 +337,14 @@ class Client:
             except NoPermissionError:
                 raise NotAuthorised("this user of Redis may not delete results: they expire by themselves") from None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Close the connections to Redis; a closed client stays closed."""
+        """Close the connections to Redis, as leaving its `with` block does; a closed client stays closed."""
         if self._closed:
             return
         self._closed = True
@@ -350,6 +354,19 @@ class Client:
             # A result that is garbage-collected later would reconnect to unsubscribe.
             consumer.subscribed_to.clear()
         self._app.close()
+
+    def _outcome(self, task_id: str, timeout: float | None) -> tuple[bool, Any] | None:
+        """Wait for a job: whether it failed, and its result; None after the timeout.
+
+        An error raised here would keep Celery's result alive, and that complains when it outlives the interpreter.
+        """
+        result = self._result(task_id)
+        try:
+            with self._translated_errors(self._results_setting):
+                value = _wait(result, timeout)
+        except CeleryTimeoutError:
+            return None
+        return result.failed(), value
 
     def _result(self, task_id: str) -> AsyncResult[Any]:
         self._check_open()
@@ -412,7 +429,7 @@ def _failure(error: BaseException, setting: str) -> RetrievalError:
     if any(isinstance(cause, NoPermissionError) for cause in causes):
         return SettingsError(
             f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
-            "in config/redis/users.acl (docs/operations.md)"
+            "in config/redis/users.acl (docs/redis.md)"
         )
     return Unavailable("Redis is away")
 

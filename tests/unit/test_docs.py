@@ -135,6 +135,16 @@ def test_generated_links_lead_to_files_and_headings(name: str) -> None:
         assert not anchor or anchor in slugs(path), f"{target}#{anchor}"
 
 
+@pytest.mark.parametrize("folder", ["worker", "config", "chaos"])
+def test_pages_that_code_and_settings_name_are_there(folder: str) -> None:
+    """With the heading that is named."""
+    for path in (ROOT / folder).rglob("*.*"):
+        if path.suffix in {".py", ".toml", ".conf", ".acl", ".sql"}:
+            for page, anchor in re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")):
+                assert (ROOT / page).is_file(), f"{path}: {page}"
+                assert not anchor or anchor in slugs(ROOT / page), f"{path}: {page}#{anchor}"
+
+
 def test_every_page_is_in_the_index() -> None:
     """A page that no table of contents has can't be found."""
     tables = ("index.md", "reference/contract.md", "decisions/index.md")

@@ -1,6 +1,6 @@
 """Read-only checks that Redis and Postgres are configured to lose nothing and to wait for nothing without limit.
 
-docs/operations.md says what each setting prevents.
+docs/redis.md says what each setting prevents.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
             user = client.get_connection_kwargs().get("username") or "default"
             return (
                 f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Run workers "
-                "and doctor as a user with the permissions of worker in config/redis/users.acl (docs/operations.md); a "
+                "and doctor as a user with the permissions of worker in config/redis/users.acl (docs/redis.md); a "
                 "backend's user, such as producer, only sends jobs"
             )
         except redis.ResponseError:

@@ -122,7 +122,7 @@ def _protocol_problem(error: Exception, url: str) -> str | None:
     if parts.scheme == "rediss" and _speaks_plainly(address):
         return "rediss:// asks for TLS, and this Redis speaks none there: write redis://, or the port of its TLS"
     if parts.scheme == "redis" and _speaks_tls(address):
-        return "this Redis speaks TLS only: write rediss:// and ?ssl_ca_certs=/path/ca.crt (docs/operations.md)"
+        return "this Redis speaks TLS only: write rediss:// and ?ssl_ca_certs=/path/ca.crt (docs/redis.md)"
     if isinstance(error, redis.InvalidResponse):
         return "what answers there is no Redis. Check the host and the port"
     return None

@@ -247,7 +247,7 @@ def write(path: Path, calibrations: Mapping[str, Any]) -> None:
     Raises:
         SettingsError: it can't be written.
     """
-    text = f"# Written by `retrieval-worker calibrate`; docs/operations.md\n\n{as_toml(calibrations)}"
+    text = f"# Written by `retrieval-worker calibrate`; docs/vector-index.md\n\n{as_toml(calibrations)}"
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
             file.write(text)

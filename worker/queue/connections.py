@@ -1,6 +1,6 @@
 """Redis connection options: no wait is unbounded, and a lost connection is re-established soon.
 
-A silent link looks like a slow reply. docs/operations.md explains how the settings work together.
+A silent link looks like a slow reply. docs/redis.md explains how the settings work together.
 """
 
 from __future__ import annotations

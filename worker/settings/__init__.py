@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     Attributes:
         database_connection_string: Postgres, as the worker's role, which owns nothing (docs/schema.md). Parameters in
             it override the worker's (docs/operations.md#postgres).
-        broker_url: Redis of the queues. Users and TLS: docs/operations.md#redis.
+        broker_url: Redis of the queues. Users and TLS: docs/redis.md.
         result_backend: Redis of the results; default the broker. Another database separates the keys, another server
             also the memory.
         database_read_connection_string: Postgres that searches read, as the same role: a streaming standby

@@ -178,7 +178,7 @@ class CacheSettings(Section):
 
     Attributes:
         tasks: Cached tasks: `retrieve_hybrid` (answers), `run_pipeline` (sources, never answers). Empty: no cache
-            (docs/operations.md#cache).
+            (docs/caching.md).
         url: Redis of the cache; default that of the results. Set it in the environment: it is a secret.
         entries: Most entries; the oldest are deleted first. All workers of one Redis should agree on it.
         seconds: Lifetime of an entry: the longest that a change can go unseen.

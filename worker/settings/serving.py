@@ -152,7 +152,7 @@ class CorpusSettings(Section):
         columns: Columns of the table.
         dimensions: Dimensions of its embeddings and queries. Corpora that one job or mode searches have the same.
         public: Require neither row-level security nor a principal.
-        index: Type that the HNSW index is built on (docs/operations.md#the-index-of-vectors).
+        index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
         max_distance: Leave out chunks at a greater cosine distance, unless a job sets its own.
         metadata_columns: Name to column: further columns that appear in `metadata` and can be filtered.
@@ -294,11 +294,11 @@ class WorkerSettings(Section):
         max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
             `DeadLettered`.
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
-        dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/operations.md#dead-letters).
+        dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/dead-letters.md).
         dead_letter_bytes: Bytes kept of a dead letter. A longer message can't be sent again.
         send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
-            (docs/operations.md#redis).
+            (docs/redis.md).
         soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
     """
 

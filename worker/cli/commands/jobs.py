@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,13 @@ def _seconds(given: float) -> float:
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
-Caller = Annotated[str, typer.Option("--as", help="user_id of the caller (the worker must trust its queue).")]
+Caller = Annotated[
+    str,
+    typer.Option("--as", help="user_id of the caller, or all claims as JSON (the worker must trust its queue)."),
+]
+CallerOrNone = Annotated[
+    str, typer.Option("--as", help="user_id of the caller, or all claims as JSON; none: public corpora only.")
+]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait.", callback=_seconds)]
 Record = Annotated[
     tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
@@ -46,6 +53,24 @@ def client_of(broker: str, backend: str) -> Client:
     if backend:
         check_url(backend, "--backend (CELERY_RESULT_BACKEND)")
     return Client(broker, backend or None)
+
+
+def claims_of(caller: str) -> dict[str, Any]:
+    """Return the caller's claims from `--as`: the `user_id`, or a JSON object of claims."""
+    if not caller.startswith("{"):
+        return {"user_id": caller}
+    return json_claims(caller, "--as")
+
+
+def json_claims(text: str, option: str) -> dict[str, Any]:
+    """Return claims from a JSON object."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
+    return given
 
 
 def check_url(url: str, name: str) -> None:
@@ -115,7 +140,7 @@ def query(
     known = loaded.corpora.get(corpus or loaded.default_corpus)  # the worker's settings may have others
     dimensions = DIMENSIONS if known is None else known.dimensions
     vector = embedder.make(loaded.embedder).embed([question], dimensions=dimensions)[0].tolist()
-    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": {"user_id": caller}, "k": k}
+    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": claims_of(caller), "k": k}
     if corpus:
         wanted["corpus"] = corpus
     if record:
@@ -134,7 +159,7 @@ def search(
     question: Annotated[str, typer.Argument(help="The query.")],
     broker: Broker,
     backend: Backend = "",
-    caller: Annotated[str, typer.Option("--as", help="user_id of the caller; none: public corpora only.")] = "",
+    caller: CallerOrNone = "",
     context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
     corpus: Annotated[
         list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus and its number of chunks; repeat for more.")
@@ -158,7 +183,7 @@ def search(
     if fusion:
         wanted["fusion"] = fusion
     if caller:
-        wanted["principal"] = {"user_id": caller}
+        wanted["principal"] = claims_of(caller)
     if corpus:
         wanted["searches"] = [_search(name) for name in corpus]
     if leg:
@@ -212,7 +237,7 @@ def cite(
     from worker.core.citations.document import CONFLICTS
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
-    job = parse_job(BuildCitations, {"principal": {"user_id": caller}, "cite": cite, "run": run_name(subject, run)})
+    job = parse_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
     answer = client_of(broker, backend).call(job, timeout=timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     console.print(answers.citations_table(f"{subject} / {run}, as {caller}", answer))
@@ -243,7 +268,7 @@ def replay(
     from worker.contract.base import parse_job
 
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
-    client, principal = client_of(broker, backend), {"user_id": caller}
+    client, principal = client_of(broker, backend), claims_of(caller)
     job = parse_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
     answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer

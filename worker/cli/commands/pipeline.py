@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.commands.jobs import AsJson, Backend, Broker, Record, Timeout, client_of, run_name
+from worker.cli.commands.jobs import (
+    AsJson,
+    Backend,
+    Broker,
+    CallerOrNone,
+    Record,
+    Timeout,
+    claims_of,
+    client_of,
+    run_name,
+)
 from worker.cli.commands.runs import Claims, Run, Subject, name_of, opened_engine, principal_of
 from worker.cli.terminal import console, screen, styled, write_json_text
 
@@ -24,7 +34,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     broker: Broker,
     backend: Backend = "",
-    caller: Annotated[str, typer.Option("--as", help="user_id of the caller; none: public corpora only.")] = "",
+    caller: CallerOrNone = "",
     mode: Annotated[str, typer.Option(help="A mode of the worker's settings.")] = "grounded",
     profile: Annotated[str, typer.Option(help="A search profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
@@ -58,7 +68,7 @@ def ask(
     numbers = {"k": k, "seed": seed, "temperature": temperature}
     wanted |= {name: value for name, value in numbers.items() if value is not None}
     if caller:
-        wanted["principal"] = {"user_id": caller}
+        wanted["principal"] = claims_of(caller)
     if record:
         wanted["run"] = run_name(*record)
     client = client_of(broker, backend)

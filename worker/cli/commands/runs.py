@@ -6,7 +6,6 @@ They use the Postgres and the artifact store of the worker's settings, as the wo
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from worker.cli.commands.jobs import json_claims
 from worker.cli.terminal import (
     ID_COLUMN,
     console,
@@ -71,13 +71,7 @@ def principal_of(settings: Settings, caller: str, claims: str) -> Principal:
     if caller and not caller.startswith("{"):
         return as_principal({settings.principal.owners[-1]: caller}, settings, "--as")
     option, claims = ("--as", caller) if caller else ("--claims", claims)
-    try:
-        given = json.loads(claims)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
-    return as_principal(given, settings, option)
+    return as_principal(json_claims(claims, option), settings, option)
 
 
 def name_of(subject: str, run: str, step: str = "") -> RunName:

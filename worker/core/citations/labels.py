@@ -18,6 +18,7 @@ Time is linear in the answer, whatever it holds: regular expressions are possess
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -205,8 +206,15 @@ def _by_number(given: Collection[str]) -> dict[int, str]:
 
 def _number(name: str) -> int | None:
     """A label's number, where it has the form in which labels are given."""
+    if len(name) > 1 + MAX_NUMBER_DIGITS:
+        return None
+    return _short_number(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _short_number(name: str) -> int | None:
     digits = name[1:]
-    if not name.startswith("S") or not 0 < len(digits) <= MAX_NUMBER_DIGITS or digits[0] == "0":
+    if not name.startswith("S") or not digits or digits[0] == "0":
         return None
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 

@@ -93,17 +93,15 @@ class _Open:
             position = begin
             for match in _SIGNS.finditer(self._text, begin, stop):
                 place = match.start()
-                self._keep(position, place)
+                if self._stack and position < place:
+                    self._stack[-1].own.append((position, place))
                 position = place + 1
-                if match[0] in _OPENING:
-                    self._open(_OPENING[match[0]], place)
+                if kind := _OPENING.get(match[0]):
+                    self._open(kind, place)
                 elif closed := self._close(_CLOSING[match[0]], place):
                     yield closed
-            self._keep(position, stop)
-
-    def _keep(self, start: int, end: int) -> None:
-        if self._stack and start < end:
-            self._stack[-1].own.append((start, end))
+            if self._stack and position < stop:
+                self._stack[-1].own.append((position, stop))
 
     def _open(self, kind: str, place: int) -> None:
         if kind == "<" and _COMPARES.match(self._text, place):

@@ -144,7 +144,9 @@ class WordLists:
         times = Counter(words)
 
         def most(word: str, languages: list[int]) -> int:
-            own = times[word]
+            own = times.get(word, 0)
+            if not own:
+                return max(map(found.__getitem__, languages), default=-1)
             return max((found[i] - own * (word in self.languages[i].common) for i in languages), default=-1)
 
         return frozenset(

@@ -23,6 +23,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.citations.label_words import (
@@ -110,9 +111,8 @@ class LabelReport:
     unreadable: tuple[tuple[str, Span], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LabelBracket:
-    """A bracket that holds labels, or seems to.
+class LabelBracket(NamedTuple):
+    """A bracket that holds labels, or seems to. A tuple, as `Label` is.
 
     Attributes:
         span: where it stands in the answer, with its signs.
@@ -193,28 +193,25 @@ def find_labels(answer: str, given: Collection[str] = ()) -> list[Label]:
 
 
 def _in_order(brackets: Sequence[LabelBracket]) -> list[Label]:
-    return sorted((label for bracket in brackets for label in bracket.labels), key=lambda label: label.start)
+    return sorted([label for bracket in brackets for label in bracket.labels], key=attrgetter("start"))
 
 
 def _by_number(given: Collection[str]) -> dict[int, str]:
     """Names of the given labels by their numbers, in order."""
-    names = {_number(name): name for name in given}
-    if None in names:
-        raise InvalidJob("expected labels of the form S1", "labels")
-    return {number: names[number] for number in sorted(number for number in names if number is not None)}
-
-
-def _number(name: str) -> int | None:
-    """A label's number, where it has the form in which labels are given."""
-    if len(name) > 1 + MAX_NUMBER_DIGITS:
-        return None
-    return _short_number(name)
+    names: dict[int, str] = {}
+    for name in given:
+        number = _number(name[: MAX_NUMBER_DIGITS + 2])
+        if number is None:
+            raise InvalidJob("expected labels of the form S1", "labels")
+        names[number] = name
+    return dict(sorted(names.items()))
 
 
 @functools.lru_cache(maxsize=1024)
-def _short_number(name: str) -> int | None:
+def _number(name: str) -> int | None:
+    """A label's number, where it has the form in which labels are given."""
     digits = name[1:]
-    if not name.startswith("S") or not digits or digits[0] == "0":
+    if not name.startswith("S") or not 0 < len(digits) <= MAX_NUMBER_DIGITS or digits[0] == "0":
         return None
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
@@ -328,7 +325,7 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
             found.append(read)
         elif bracket.parent and not content.whole:
             bracket.parent.interrupted = True
-    return sorted(found, key=lambda one: one.span)
+    return sorted(found, key=attrgetter("span"))
 
 
 def _read_list(answer: str, bracket: Bracket) -> LabelBracket | None:
@@ -344,7 +341,7 @@ def _read_list(answer: str, bracket: Bracket) -> LabelBracket | None:
         last = number if match[2] is None else _value(match[2])
         if number is None or last is None or last < number:
             number = last = None
-        labels.append(Label(match[0], number, last, *match.span()))
+        labels.append(Label(match[0], number, last, match.start(), match.end()))
     return LabelBracket((bracket.start, bracket.end), tuple(labels), whole=True)
 
 

@@ -135,19 +135,20 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
     text, starts = quote.text, quote.form.starts
     other, other_starts = chunk.text, chunk.form.starts
     length = len(starts)
-    start, stop = 0, 1
-    while stop < length:
+    start, following = 0, 1
+    while following < length:
         ahead = start + _AT_ONCE
-        if stop == start + 1 and ahead < length and _is_same(quote, chunk, start, ahead):
-            start, stop = ahead, ahead + 1
+        if following == start + 1 and ahead < length and _is_same(quote, chunk, start, ahead):
+            start, following = ahead, ahead + 1
             continue
-        for stop in range(stop, min(max(stop, ahead) + 1, length)):
+        end = min(max(following, ahead) + 1, length)
+        for stop in range(following, end):
             if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
                 continue
             if text[starts[start] : starts[stop]] != other[other_starts[start] : other_starts[stop]]:
                 yield start, stop
             start = stop
-        stop += 1
+        following = end
     yield start, length
 
 

@@ -101,7 +101,8 @@ class WordLists:
         languages: in the order of the data.
         denying, counting: the words of all languages.
         inside: what denies, limits or counts wherever it stands, and phrases; None of a text: it has none of these.
-        attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies; other matches say nothing.
+        attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies, or a ``whole`` word that has one
+            in it.
         leading: there, a ``denial`` of what follows, with what may stand after it; other matches say nothing.
         units: there, a ``unit`` after a number.
         told_apart_by_case: pairs of words.
@@ -204,6 +205,10 @@ _SHARE, _OF_THE_MOST = 0.05, 0.6
 _BEFORE_DENIED = r"(?:[^\S\n]*+\n[^\S\n]*+|[ \u00a0](?=[A-Za-z\d]))?+[*_`]{0,3}+"
 
 
+# A verb and its denial: 能不能, 有没有. They ask, and deny nothing.
+_ASKED = r"(?P<verb>[一-鿿])\s*+[不没沒]\s*+(?P=verb)"
+
+
 def _any(words: list[str]) -> str:
     return "|".join(map(re.escape, words))
 
@@ -255,11 +260,11 @@ def _word_lists(tables: Table) -> WordLists:
         counting=frozenset(chain.from_iterable(language.counting for language in languages)),
         inside=re.compile("|".join([*map(re.escape, every("inside")), *patterns])),
         attached=re.compile(
-            rf"{_any(every('unattached'))}|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
+            rf"(?P<whole>{_ASKED}|{_any(every('unattached'))})|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
             rf"|(?<!^)(?P<ending>{_any(every('attached_endings'))})"
         ),
         leading=re.compile(
-            rf"{_any([*every('no_denials'), *every('unattached')])}"
+            rf"{_ASKED}|{_any([*every('no_denials'), *every('unattached')])}"
             rf"|(?P<denial>{_any(every('leading_denials'))}){_BEFORE_DENIED}"
         ),
         units=re.compile(rf"[\d{numerals}][ \u00a0\u3000]?(?P<unit>{_any(every('units'))})"),

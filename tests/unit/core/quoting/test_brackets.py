@@ -211,6 +211,39 @@ def test_traps(quote: str) -> None:
     assert finding.verdict == "not_found", finding
 
 
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("Elle a fermé la vanne avant la crue dans la ville.", "Elle [ne] a fermé la vanne avant la crue"),
+        ("La pompe a été ouverte au printemps par le maire.", "La pompe a [ne] été ouverte au printemps"),
+        ("La bomba de la casa arranca con la válvula abierta.", "La bomba de la casa [dos] arranca con la válvula"),
+        ("Pumpen i det gamle hus starter når ventilen er åben.", "Pumpen i det gamle hus [to] starter når ventilen"),
+        ("Pumpa i det gamle huset starter når ventilen er åpen.", "Pumpa i det gamle huset [ti] starter når ventilen"),
+        ("Eski evdeki pompa bugün vana açıkken güvenli olur.", "Eski evdeki pompa bugün [on] vana açıkken güvenli"),
+    ],
+)
+def test_a_pronoun_of_another_language_that_counts_here(text: str, quote: str) -> None:
+    """Whether its language can be told or not, a word that denies or counts in it is not put in."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        (
+            "La vecchia pompa della casa è del guardiano e lui la usa.",
+            "La vecchia pompa della casa [ne] è del guardiano",
+        ),
+        ("A bomba da casa é dos homens que ele viu no porto.", "A bomba da casa é [dos] homens que ele viu"),
+        ("Stara pompa jest w domu i ona działa w tej dolinie.", "Stara pompa jest w domu i [to] działa w tej"),
+        ("The miller saw Mara Lind at dawn by the river.", "The miller saw [her] at dawn by the river"),
+    ],
+)
+def test_a_pronoun_that_counts_in_another_language(text: str, quote: str) -> None:
+    """In a text of its own language it is one."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "elided"
+
+
 # --- the word lists -----------------------------------------------------------------------------
 
 

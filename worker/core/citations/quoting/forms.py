@@ -180,7 +180,7 @@ class Prepared:
 
     @cached_property
     def _all_classes(self) -> str:
-        classes = self.text.translate(CLASSES)
+        classes = self.text.replace("\r\n", " \n").translate(CLASSES)  # one end of a line
         if "H" in classes:
             classes = _BROKEN_SOFT_HYPHEN.sub("-", classes)
         return _KASHIDA.sub(lambda match: "I" * len(match[0]), classes).replace("T", "L") if "T" in classes else classes
@@ -342,11 +342,11 @@ _WHOLE = re.compile(
     re.VERBOSE,
 )
 
-# Where nothing may be cut off although words end there: 3 × 10⁵, a minus sign and its number (but not in x − 2), 1 000
-# (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
+# Where nothing may be cut off although words end there: 3 × 10⁵, a range at the end of a line (12-\n34), a minus sign
+# and its number (but not in x − 2), 1 000 (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
 _HELD = re.compile(
     r"""
-    (?<=D)[sn]*+x[sn]*+(?=D) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
+    (?<=D)[sn]*+x[sn]*+(?=D) | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
   | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<zeros>[.,]s*+n[sn]*+)(?=DDD(?!D))
   | (?<=D)[sn](?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
     """,

@@ -163,8 +163,10 @@ class _Insertion:
     def are_function(self, tokens: Collection[str]) -> bool:
         """Return whether all of some words are pronouns and articles of one language.
 
-        In a text whose language can't be told none is that denies or counts in another one.
+        None is that denies, limits or counts in another one that the text may as well be in.
         """
+        if any(token in self._chunk.shared_words for token in tokens):
+            return False
         if not self._chunk.languages and any(denies(token) or counts(token) for token in tokens):
             return False
         return any(

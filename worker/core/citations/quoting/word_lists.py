@@ -172,13 +172,16 @@ class WordLists:
 
     @functools.cached_property
     def _shared(self) -> dict[str, tuple[list[int], list[int]]]:
-        """For each shared word, in which languages it denies, limits or counts, and in which it is an ordinary one."""
-        every = enumerate(self.languages)
-        words = {word for language in self.languages for word in language.shared}
-        languages = list(every)
+        """For each shared word, in which languages it denies, limits or counts, and in which it is an ordinary one.
+
+        Also for those that are common words of another language only.
+        """
+        languages = list(enumerate(self.languages))
+        limiting = self.denying | self.counting
+        words = {word for language in self.languages for word in language.shared | (language.common & limiting)}
         return {
             word: (
-                [i for i, language in languages if word in language.shared],
+                [i for i, language in languages if word in language.shared | language.denying | language.counting],
                 [i for i, language in languages if word in language.ordinary | language.common],
             )
             for word in words
@@ -248,7 +251,7 @@ def _word_lists(tables: Table) -> WordLists:
         return every(key)
 
     phrases = "|".join(
-        re.escape(phrase).replace(r"\ ", r"\s+")
+        re.escape(" ".join(phrase.split())).replace(r"\ ", r"\s+")
         for table in of_languages.values()
         for phrase in table.groups("phrases", "")
         if phrase

@@ -200,7 +200,7 @@ def _without_spaces(text: str) -> Iterator[Held]:
         if match["prefix"] and CLASSES[ord(text[match.end() : match.end() + 1] or " ")] in "CN":
             yield match.end("prefix"), match.end()
         elif match["ending"] and CLASSES[ord(text[match.start() - 1])] in "CN":
-            yield match.start(), match.start()
+            yield match.start(), match.end() - 1
         elif match["whole"]:
             yield match.start() + 1, match.end() - 1
     for match in lists.units.finditer(text):

@@ -326,13 +326,13 @@ _FOLD: dict[str, Callable[[str], str]] = {
 AFTER_DENIAL = 2
 """Of a position: a quote may end there, but not begin; a part of it may, after a mark of omission."""
 
-# Words and numbers, whole: well-known, don't, km/h, 3.5, 10:30, -5, £312, ≤5, 10^-3, 5%, 5°C, F#. A sentence glued to
-# the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
+# Words and numbers, whole: well-known, don't, km/h, 3.5, 10:30, -5, £312, US$5, ≤5, 10^-3, 5%, 5°C, F#. A sentence
+# glued to the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
 _WHOLE = re.compile(
     r"""
     (?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[UL]) )?+
     [ULDMPBF]++
-    (?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF])
+    (?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF]) | (?<=U)\$(?=D)
           | (?<=[ULM])-s*+n[sn]*+(?=[UL]) )
         [ULDMPBF]++
       | (?<=[DPF])[%$+]{1,3}+[ULDMPBF]*+
@@ -342,8 +342,9 @@ _WHOLE = re.compile(
     re.VERBOSE,
 )
 
-# Where nothing may be cut off although words end there: 3 × 10⁵, a range at the end of a line (12-\n34), a minus sign
-# and its number (but not in x − 2), 1 000 (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number, a character and its marks.
+# Where nothing may be cut off although words end there: 3 × 10⁵, a range that a line end divides, a minus sign and its
+# number (but not in x − 2), 1 000 (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number,
+# a character and its marks.
 _HELD = re.compile(
     r"""
     (?<=D)[sn]*+x[sn]*+(?=D) | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)

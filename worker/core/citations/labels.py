@@ -237,8 +237,9 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f"
 _DASHES = "\\-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"
 _LETTER = rf"[^\W\d_{_UNSPACED}]"
-_S = "[SsＳｓ]"
-_GAP = r"[ \t\u00a0\u3000#-]{0,2}+"
+_S = "[SsＳｓЅѕ]"  # the last are Cyrillic
+_SMALL_S = frozenset("sｓѕ")
+_GAP = r"[ \t\u00a0\u3000\u200b-\u200d\u2060\ufeff#-]{0,2}+"
 # Another letter or digit, or decimals, make something else of it; but another label may follow.
 _ENDS = rf"(?!(?!{_S}\d)[^\W_{_UNSPACED}]|_\w|[.．]\d)"
 
@@ -481,7 +482,7 @@ class _Reader:
         name = self._answer[start : match.end()]
         form: LabelForm = "worded"
         if match.re is _TOKEN:
-            form = "apart" if match["gap"] else "small" if name[0] in "sｓ" else "plain"
+            form = "apart" if match["gap"] else "small" if name[0] in _SMALL_S else "plain"
         number = _value(match["digits"])
         return Label(name, number, number, start, match.end(), form)
 

@@ -36,10 +36,18 @@ SOURCES = 8
 # Runs in either checkout, so it may use only what both have.
 SIDE = """
 import json, sys, time
-from worker.core.citations.answering import check_answer
-from worker.core.citations.labels import classify
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
+from importlib import import_module
+
+def module(name):
+    try:
+        return import_module("worker.core.citations." + name)
+    except ModuleNotFoundError:
+        return import_module("worker.core." + name)  # older revisions
+
+check_answer = module("answering").check_answer
+classify = module("labels").classify
+check_quote = module("quoting").check_quote
+QuotedChunk = module("quoting.findings").QuotedChunk
 
 with open(sys.argv[1], encoding="utf-8") as file:
     cases = json.load(file)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.citations.labels import MAX_EXPANDED, LabelReport, classify, find_labels
+from worker.core.citations.labels import MAX_EXPANDED, LabelReport, classify, defused, find_labels
 from worker.errors import InvalidJob
 
 GIVEN = {f"S{n}": f"sha256:{n}" for n in range(1, 6)}
@@ -123,6 +123,7 @@ def test_what_is_no_label_is_not_reported(answer: str) -> None:
         ("(S1 says so)", [], "(S1 says so)"),
         ("f(S1)", [], "(S1)"),
         ("x[s1]", [], "[s1]"),
+        ("[\u200bS1]", [], "[\u200bS1]"),
     ],
 )
 def test_a_bracket_that_can_not_be_read_whole_is_reported(answer: str, labels: list[str], text: str) -> None:
@@ -130,6 +131,13 @@ def test_a_bracket_that_can_not_be_read_whole_is_reported(answer: str, labels: l
     report = classify(answer, GIVEN)
     assert [label.label for label in report.used] == labels
     assert [one for one, _ in report.unreadable] == [text]
+
+
+@pytest.mark.parametrize("answer", ["[S\u200b1]", "[S\u20601]", "[\u04051]", "[see \u04051]", "(\u04051)"])
+def test_what_looks_like_a_label_is_one(answer: str) -> None:
+    """With a sign inside that can't be seen, or a Cyrillic letter."""
+    assert [label.label for label in classify(answer, GIVEN).used] == ["S1"]
+    assert classify(defused(answer), GIVEN).used == ()
 
 
 @pytest.mark.parametrize("answer", ["(S1)", "（S1, S2）", "{S1}", "<S1>", "「S1」", "(see S1)", "[the report](S1)"])

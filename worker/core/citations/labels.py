@@ -18,10 +18,12 @@ Time is linear in the answer, whatever it holds: regular expressions are possess
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.citations.label_words import (
@@ -109,9 +111,8 @@ class LabelReport:
     unreadable: tuple[tuple[str, Span], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LabelBracket:
-    """A bracket that holds labels, or seems to.
+class LabelBracket(NamedTuple):
+    """A bracket that holds labels, or seems to. A tuple, as `Label` is.
 
     Attributes:
         span: where it stands in the answer, with its signs.
@@ -192,17 +193,21 @@ def find_labels(answer: str, given: Collection[str] = ()) -> list[Label]:
 
 
 def _in_order(brackets: Sequence[LabelBracket]) -> list[Label]:
-    return sorted((label for bracket in brackets for label in bracket.labels), key=lambda label: label.start)
+    return sorted([label for bracket in brackets for label in bracket.labels], key=attrgetter("start"))
 
 
 def _by_number(given: Collection[str]) -> dict[int, str]:
     """Names of the given labels by their numbers, in order."""
-    names = {_number(name): name for name in given}
-    if None in names:
-        raise InvalidJob("expected labels of the form S1", "labels")
-    return {number: names[number] for number in sorted(number for number in names if number is not None)}
+    names: dict[int, str] = {}
+    for name in given:
+        number = _number(name[: MAX_NUMBER_DIGITS + 2])
+        if number is None:
+            raise InvalidJob("expected labels of the form S1", "labels")
+        names[number] = name
+    return dict(sorted(names.items()))
 
 
+@functools.lru_cache(maxsize=1024)
 def _number(name: str) -> int | None:
     """A label's number, where it has the form in which labels are given."""
     digits = name[1:]
@@ -232,8 +237,9 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f"
 _DASHES = "\\-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"
 _LETTER = rf"[^\W\d_{_UNSPACED}]"
-_S = "[SsＳｓ]"
-_GAP = r"[ \t\u00a0\u3000#-]{0,2}+"
+_S = "[SsＳｓЅѕ]"  # the last are Cyrillic
+_SMALL_S = frozenset("sｓѕ")
+_GAP = r"[ \t\u00a0\u3000\u200b-\u200d\u2060\ufeff#-]{0,2}+"
 # Another letter or digit, or decimals, make something else of it; but another label may follow.
 _ENDS = rf"(?!(?!{_S}\d)[^\W_{_UNSPACED}]|_\w|[.．]\d)"
 
@@ -320,7 +326,7 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
             found.append(read)
         elif bracket.parent and not content.whole:
             bracket.parent.interrupted = True
-    return sorted(found, key=lambda one: one.span)
+    return sorted(found, key=attrgetter("span"))
 
 
 def _read_list(answer: str, bracket: Bracket) -> LabelBracket | None:
@@ -336,7 +342,7 @@ def _read_list(answer: str, bracket: Bracket) -> LabelBracket | None:
         last = number if match[2] is None else _value(match[2])
         if number is None or last is None or last < number:
             number = last = None
-        labels.append(Label(match[0], number, last, *match.span()))
+        labels.append(Label(match[0], number, last, match.start(), match.end()))
     return LabelBracket((bracket.start, bracket.end), tuple(labels), whole=True)
 
 
@@ -476,7 +482,7 @@ class _Reader:
         name = self._answer[start : match.end()]
         form: LabelForm = "worded"
         if match.re is _TOKEN:
-            form = "apart" if match["gap"] else "small" if name[0] in "sｓ" else "plain"
+            form = "apart" if match["gap"] else "small" if name[0] in _SMALL_S else "plain"
         number = _value(match["digits"])
         return Label(name, number, number, start, match.end(), form)
 

@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _COMPARES = re.compile(r"<[\s=]")
 
 _NO_SIGN = f"[^{re.escape(''.join([*_OPENING, *_CLOSING]))}`\\\\]*+"
 _CLOSED = "|".join(f"[{re.escape(opening)}]{_NO_SIGN}[{re.escape(closing)}]" for opening, closing in _KINDS.values())
+_SIMPLE = re.compile(rf"(?!{_COMPARES.pattern})(?:{_CLOSED})")
 OPENED = re.compile(rf"{_CLOSED}|(?!{_COMPARES.pattern})[{re.escape(''.join(_OPENING))}].*+", re.DOTALL)
 """Text that may be inside a bracket, however the text continues: a closed bracket without inner brackets or code; else
 all that follows an opening sign."""
@@ -62,7 +64,7 @@ class Bracket:
 
 
 def find_brackets(text: str) -> Iterator[Bracket]:
-    """Yield the brackets of a text, inner ones before outer ones.
+    """Return the brackets of a text, inner ones before outer ones.
 
     Code blocks (fenced or indented), inline code and escaped signs are skipped, and no bracket extends past its
     paragraph. Inside an open square bracket, other brackets close only those opened inside it.
@@ -70,8 +72,7 @@ def find_brackets(text: str) -> Iterator[Bracket]:
     >>> [(bracket.kind, bracket.start, bracket.end) for bracket in find_brackets("(a [b] `[c]`) [d")]
     [('[', 3, 6), ('(', 0, 13)]
     """
-    for start, end in paragraphs(text):
-        yield from _OpenBrackets(text).close_all(start, end)
+    return chain.from_iterable(_OpenBrackets(text).close_all(start, end) for start, end in paragraphs(text))
 
 
 class _OpenBrackets:
@@ -91,19 +92,29 @@ class _OpenBrackets:
                 self._stack[-1].interrupted = True
             after = stop
             position = begin
-            for match in _SIGNS.finditer(self._text, begin, stop):
+            while match := _SIGNS.search(self._text, position, stop):
                 place = match.start()
                 self._keep(position, place)
                 position = place + 1
-                if match[0] in _OPENING:
-                    self._open(_OPENING[match[0]], place)
-                elif closed := self._close(_CLOSING[match[0]], place):
-                    yield closed
+                kind = _OPENING.get(match[0])
+                if kind is None:
+                    if closed := self._close(_CLOSING[match[0]], place):
+                        yield closed
+                elif simple := _SIMPLE.match(self._text, place, stop):
+                    # As most are: nothing to remember until it is closed.
+                    position = simple.end()
+                    yield self._simple(kind, place, position)
+                else:
+                    self._open(kind, place)
             self._keep(position, stop)
 
     def _keep(self, start: int, end: int) -> None:
         if self._stack and start < end:
             self._stack[-1].own.append((start, end))
+
+    def _simple(self, kind: str, start: int, end: int) -> Bracket:
+        own = [(start + 1, end - 1)] if end - start > len("[]") else []
+        return Bracket(kind, start, end, own, parent=self._stack[-1] if self._stack else None)
 
     def _open(self, kind: str, place: int) -> None:
         if kind == "<" and _COMPARES.match(self._text, place):

@@ -25,8 +25,14 @@ SIGNS = [
     ("if x >= 7 of them", "7 of them"),
     ("if x !=7 of them", "=7 of them"),
     ("Age ≥\n18 years or more", "18 years or more"),
+    ("Age ≥\r\n18 years or more", "18 years or more"),
+    ("Age ≥ \r\n 18 years or more", "18 years or more"),
+    ("a dose of +\r\n5 mg or so", "5 mg or so"),
     ("Age ≥\u00a018 years or more", "18 years or more"),
     ("at ≥ −5 degrees", "−5 degrees"),
+    ("it costs US$5 or so", "$5 or so"),
+    ("it costs US$5 or so", "5 or so"),
+    ("it costs HK$12.5 or so", "$12.5 or so"),
     ("it costs > $5 or so", "$5 or so"),
     ("a dose of ± 5 mg or so", "5 mg or so"),
     ("a dose of ~ 5 mg or so", "5 mg or so"),
@@ -46,6 +52,7 @@ SIGNS = [
 NO_SIGNS = [
     *((AGE, quote) for quote in ("≥ 18 years", "< 5 mg", "+ 6 dB", "≠ 7 here", "− 5 °C", "Age", "gain", "years, dose")),
     ("so 3 + 5 is 8", "5 is 8"),
+    ("it costs US$5 or so", "US$5 or so"),
     ("so x + 2 is 8", "2 is 8"),
     ("an age of 2,310 ± 35 yr", "35 yr"),
     ("an age of 2,310 ± 35 yr", "an age of 2,310 ±"),
@@ -67,7 +74,7 @@ NO_SIGNS = [
 
 # In full width, as in Chinese and Japanese, with white space or without.
 WIDE_SIGNS = ["＜", "＞", "≦", "≧", "＜＝", "＞＝", "≤", "≥"]
-WIDE_NUMBERS = ["5", "18", "2.5", "５", "-5", "18.5"]
+WIDE_NUMBERS = ["5", "18", "2.5", "５", "-5", "18.5", "．5", "．５", "-．5"]
 WIDE_ALTERED = [
     ("用量＜ 5 毫克每日", "5 毫克每日"),
     ("用量＜5 毫克每日", "5 毫克每日"),
@@ -76,6 +83,12 @@ WIDE_ALTERED = [
     ("気温は ＋5 度です", "5 度です"),
     ("費用は ＄5 です", "5 です"),
     ("濃度は 5％ です", "濃度は 5"),
+    ("用量≦ ．5 毫克每日", "．5 毫克每日"),
+    ("用量≦．5 毫克每日", "．5 毫克每日"),
+    ("用量 ．5 毫克每日", "5 毫克每日"),
+    ("気温は －．5 度です", "．5 度です"),
+    ("気温は －．5 度です", "5 度です"),
+    ("費用は ＄．5 です", "．5 です"),
 ]
 WIDE_HONEST = [
     ("用量＜ 5 毫克每日", "＜ 5 毫克每日"),
@@ -85,6 +98,10 @@ WIDE_HONEST = [
     ("＞ 5 毫克每日服用", "5 毫克每日服用"),
     ("3＋ 5 は 8 です", "5 は 8 です"),
     ("濃度は 5％ です", "濃度は 5％"),
+    ("用量≦ ．5 毫克每日", "≦ ．5 毫克每日"),
+    ("用量 ．5 毫克每日", "．5 毫克每日"),
+    ("機械を開く．5月から閉じる", "5月から閉じる"),
+    ("（図１）．５月から閉じる", "５月から閉じる"),
 ]
 
 NAMES = [
@@ -156,6 +173,11 @@ PARTS = [
     ("これは別会社の件です", "会社の件です"),
     ("水を使わずに運転する", "水を使わ"),
     ("これは安全ではない", "これは安全では"),
+    ("これは安全ではない", "これは安全"),
+    ("この薬は安全ではありません", "この薬は安全"),
+    ("この薬は安全じゃない", "この薬は安全"),
+    ("この薬は安全ではなかった", "この薬は安全"),
+    ("それは事実でなく噂です", "それは事実"),
     ("毎日動かなかったのだ", "毎日動か"),
     ("約12時間です", "約12時"),
     ("重さ5キログラムです", "重さ5キロ"),
@@ -169,6 +191,21 @@ PARTS = [
     ("未经批准的工程", "经批准的工程"),
     ("勿打开阀门", "打开阀门"),
     ("沒有來過這裡", "有來過這裡"),
+    ("阀门能不能打开", "能打开"),
+    ("阀门能不能打开", "不能打开"),
+    ("阀门能不能打开", "阀门能"),
+    ("阀门能不能打开", "阀门能不"),
+    ("阀门能不\n能打开", "能打开"),
+    ("这里是不是安全的", "是安全的"),
+    ("这里是不是安全的", "不是安全的"),
+    ("阀门有没有打开过", "没有打开过"),
+    ("閥門有沒有打開過", "有打開過"),
+    ("他们来不来这里工作", "不来这里工作"),
+    ("他们来不来这里工作", "来这里工作"),
+    ("这里可不可以打开", "可以打开"),
+    ("这里可不可以打开", "不可以打开"),
+    ("特别重要的规定", "别重要的规定"),
+    ("区别对待的规定", "别对待的规定"),
     ("服用5毫克药物", "服用5毫"),
     ("服用5 毫克药物", "服用5 毫"),
     ("服用五毫克药物", "服用五毫"),
@@ -186,6 +223,9 @@ NO_PARTS = [
     ("未成年者は入場できません", "未成年者"),
     ("会議は非公開です", "会議は"),
     ("非公開の会議です", "の会議です"),
+    ("これは安全ではない", "これは安全ではない"),
+    ("この国では安全です", "この国"),
+    ("会議ではお茶が出る", "会議"),
     ("特別料金の会議です", "料金の会議です"),
     ("約12時間です", "約12時間"),
     ("約12時です", "約12時"),
@@ -202,6 +242,12 @@ NO_PARTS = [
     ("服用5毫克药物", "药物"),
     ("运行24小时左右", "24小时"),
     ("你来不来？我来", "我来"),
+    ("阀门能不能打开", "能不能打开"),
+    ("阀门能不能打开", "阀门能不能"),
+    ("阀门能不能打开", "打开"),
+    ("他们来不来这里工作", "这里工作"),
+    ("这里可不可以打开", "打开"),
+    ("特别重要的规定", "特别重要"),
     ("对不？好的", "好的"),
     ("หนัก 5 กิโลกรัมครับ", "หนัก 5 กิโลกรัม"),
 ]
@@ -252,11 +298,42 @@ def test_rules() -> None:
     assert refused(honest) == []
 
 
+# Questions that ask by a verb and its denial, and words that end with the sign of a denial.
+ASKED = ["能不能", "是不是", "会不会", "要不要", "该不该", "有没有", "有沒有", "會不會", "想不想", "来不来", "行不行"]
+ENDED = ["特别", "分别", "個別", "識別", "沉没", "埋沒"]
+FOLLOWING = ["打开这个阀门", "打開這個閥門", "在这里检查阀门", "进入这个房间"]
+
+
+def word_cut(rng: random.Random, text: Text) -> Made:
+    """A quote that begins or ends inside such a word."""
+    word, following = rng.choice(ASKED + ENDED), rng.choice(FOLLOWING)
+    chunk, before, after = plant(rng, text, f"他们{word}{following}")
+    inside = rng.randrange(1, len(word))
+    return Made(rng.choice([f"{word[inside:]}{following}{after}", f"{before}他们{word[:inside]}"]), chunk)
+
+
+def word_kept(rng: random.Random, text: Text) -> Made:
+    """A quote that begins or ends before such a word, or after it."""
+    word, following = rng.choice(ASKED + ENDED), rng.choice(FOLLOWING)
+    chunk, before, after = plant(rng, text, f"他们{word}{following}")
+    quotes = [f"{word}{following}{after}", f"{following}{after}", f"{before}他们{word}", f"{before}他们"]
+    return Made(rng.choice(quotes), chunk)
+
+
+def test_words_with_a_denial_inside() -> None:
+    """In every text, whatever its language: half a question says yes or no, half of 特别 says not to."""
+    altered, honest = cases(word_cut), cases(word_kept)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
 @pytest.mark.parametrize(
     "unit",
     [
         *("≥ ", "<a", "> ", "+ 5", "=", "/", "/a", "~/", "a://", "://.", "--a", "-a ", "--a a-- ", ".a", "a.B(", "*."),
-        *("a.b.C", "不", "未成", "ない", "5毫", "别 ", "特", "五千克", "ab.cd."),
+        *("a.b.C", "不", "未成", "ない", "5毫", "别 ", "特", "来不", "来 ", "≦．", "五千克", "ab.cd."),
     ],
 )
 def test_any_text_is_linear(unit: str) -> None:

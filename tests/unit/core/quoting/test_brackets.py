@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import PROSE, TEXTS, Made, Rule, Text, accepted, cases, is_broad, refused
+from tests.unit.core.quoting.corpus import PROSE, TEXTS, Made, Rule, Text, accepted, cases, is_broad, plant, refused
 
 from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.findings import QuotedChunk
@@ -209,6 +209,62 @@ def test_traps(quote: str) -> None:
     text = PROSE[0].text.replace("told the harbour master that it would", "told the harbour master that nobody would")
     finding = check_quote(quote, "own", [QuotedChunk.of("own", text)])
     assert finding.verdict == "not_found", finding
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("Elle a fermé la vanne avant la crue dans la ville.", "Elle [ne] a fermé la vanne avant la crue"),
+        ("La pompe a été ouverte au printemps par le maire.", "La pompe a [ne] été ouverte au printemps"),
+        ("La bomba de la casa arranca con la válvula abierta.", "La bomba de la casa [dos] arranca con la válvula"),
+        ("Pumpen i det gamle hus starter når ventilen er åben.", "Pumpen i det gamle hus [to] starter når ventilen"),
+        ("Pumpa i det gamle huset starter når ventilen er åpen.", "Pumpa i det gamle huset [ti] starter når ventilen"),
+        ("Eski evdeki pompa bugün vana açıkken güvenli olur.", "Eski evdeki pompa bugün [on] vana açıkken güvenli"),
+    ],
+)
+def test_a_pronoun_of_another_language_that_counts_here(text: str, quote: str) -> None:
+    """Whether its language can be told or not, a word that denies or counts in it is not put in."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("La vecchia pompa della casa è sua e lui la usa.", "La vecchia pompa della casa [ne] è sua e lui"),
+        ("A bomba da casa é dos homens que ele viu no porto.", "A bomba da casa é [dos] homens que ele viu"),
+        ("Stara pompa jest w domu i ona działa w tej dolinie.", "Stara pompa jest w domu i [to] działa w tej"),
+        ("The miller saw Mara Lind at dawn by the river.", "The miller saw [her] at dawn by the river"),
+    ],
+)
+def test_a_pronoun_that_counts_in_another_language(text: str, quote: str) -> None:
+    """In a text of its own language it is one."""
+    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "elided"
+
+
+# A number, a sign or a month, which no pronoun stands for.
+REPLACED = ["5", "7", "½", "№5", "Ⅳ", "≥", "±", "–", "+", "&", "%", "☠", "May", "the 5", "5 the", "×", "√", "°"]
+
+
+def counted_replaced(rng: random.Random, text: Text) -> Made:
+    """Brackets with a pronoun or an article, or with a sign beside one, for what is no word of the chunk's."""
+    replaced, new = rng.choice(REPLACED), rng.choice(["it", "the", "his", "she", "them", "the ≥", "it ±"])
+    chunk, before, after = plant(rng, text, f"saw in the house {replaced} of the men there")
+    return Made(f"{before}saw in the house [{new}] of the men there{after}", chunk)
+
+
+def sign_put_in(rng: random.Random, text: Text) -> Made:
+    """A sign in brackets, with a pronoun or an article, where the chunk has nothing."""
+    new = rng.choice(["the", "it", "his"]) + rng.choice([" ≥", " ±", " √", " °", " №", " ≠", " ¬", " 5", " ½"])
+    chunk, before, after = plant(rng, text, "saw in the house of the men there")
+    return Made(f"{before}saw in the house [{new}] of the men there{after}", chunk)
+
+
+@pytest.mark.parametrize("rule", [counted_replaced, sign_put_in])
+def test_no_number_or_sign_is_put_in_or_replaced(rule: Rule) -> None:
+    """A pronoun beside it does not make it a word; letters alone do."""
+    made = cases(rule)
+    assert is_broad(made)
+    assert accepted(made) == []
 
 
 # --- the word lists -----------------------------------------------------------------------------

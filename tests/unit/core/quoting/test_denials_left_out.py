@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
 
-from worker.core.citations.quoting import check_quote
+from worker.core.citations.quoting import check_quote, limits
 from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
     import random
@@ -90,6 +91,53 @@ def test_what_denies_is_said(before: str, gap: str, after: str) -> None:
 def test_what_does_not_deny_is_not(before: str, gap: str, after: str) -> None:
     """Ordinary words that deny in another language, and words that a denial is a part of."""
     assert not denies(before, gap, after)
+
+
+# Less common words that deny or limit.
+LESS_COMMON = {
+    "English": "doubts|a myth that|far from|disproved|retracted|in lieu of|apart from|purported|insufficient",
+    "German": "nimmer|bezweifelt|dementierte|widerlegt|weit davon entfernt|abgesehen von|sogenannte|aufgehoben",
+    "French": "aucunement|loin de|loin d’être|au lieu d’être|doute|réfute|soi-disant|faute de|à l’exception|prétendu",
+    "Spanish": "lejos de|en lugar de|duda|desmiente|presunto",
+    "Italian": "lontano da|invece di|dubita|smentisce|anziché",
+    "Portuguese": "longe de|duvida|desmente|suposto|improvável",
+    "Dutch": "nimmer|niks|amper|verre van|betwijfelt|in plaats van|mits|vermeende",
+    "Swedish": "långt ifrån|tvivlar|förnekar|istället|misslyckas|påstådd",
+    "Danish": "langt fra|tvivler|benægter|i stedet for|undgår",
+    "Norwegian": "langt fra|tviler|benekter|unngår|usannsynlig",
+    "Polish": "wątpi|zamiast|zabrania|rzekomy|z wyjątkiem",
+    "Czech": "nemůže|nikoli|pochybuje|namísto|údajný|dvaceti",
+    "Turkish": "yerine|şüphe|yalanladı|yasaklar",
+    "Hungarian": "kétli|helyett|megtagadja|állítólagos",
+    "Finnish": "kiistää|epäilee|sijaan|muka|lukuun ottamatta|kahden|kolmea|sadan",
+    "Vietnamese": "thay vì|nghi ngờ|phủ nhận|từ chối",
+    "Indonesian": "jauh dari|menyangkal|gagal|melarang|selain",
+    "Russian": "отнюдь|вовсе|сомневается|опровергает|вместо|за исключением|одиннадцати",
+    "Ukrainian": "ледве|аж ніяк|замість|відмовляється|двадцяти",
+    "Greek": "ουδέποτε|ουδόλως|αμφιβάλλει|διαψεύδει|αντί|τριών",
+    "Hebrew": "איננו|בקושי|מכחיש|במקום|לכאורה",
+    "Arabic": "يشك|باستثناء|بدلا من|على الأقل",
+    "Persian": "تکذیب|به جای|ندارد|غیر",
+    "Hindi": "संदेह|विफल|के बजाय|कथित",
+    "Chinese": "怀疑|謠言|据称|失败|很少|代替",
+    "Japanese": "決して|まったく|めったに|代わりに|疑わしく",
+    "Korean": "전혀|별로|대신|의심|이른바",
+    "Thai": "แทน|นอกจาก|สงสัย|ปลอม|หยุด",
+}
+
+
+@pytest.mark.parametrize("language", LESS_COMMON)
+def test_less_common_words_deny(language: str) -> None:
+    """In a chunk of that language or of any other, between words that say nothing of it."""
+    own = next(one for one in word_lists().languages if one.name == language)
+    between = LESS_COMMON[language].split("|")
+    assert [one for one in between if not limits.denies(one, [own]) and not limits.counts(one, [own])] == []
+    assert [one for one in between if not denies("The pump of the", f"mill {one} on", "the hill is to the")] == []
+
+
+def test_every_language_has_less_common_words() -> None:
+    """Whoever adds a language adds its words here."""
+    assert set(LESS_COMMON) == {language.name for language in word_lists().languages}
 
 
 @pytest.mark.parametrize("word", ["ei", "älä", "ikkje", "ledwo", "안", "nicht", "ikke", "не", "δεν", "không"])

@@ -40,7 +40,7 @@ IDENTIFIERS = [
     *("np.Array np.array", "userName username", "readMe readme", "N95 n95", "utf8 UTF8", "fooBar foobar", "k8s K8s"),
     *("mRNA MRNA", "Os.path os.path"),
 ]
-WORDS = ["us US", "it IT", "who WHO", "aids AIDS", "polish Polish", "march March", "may May", "turkey Turkey"]
+WORDS = ["us US", "it IT", "who WHO", "aids AIDS", "Co CO", "polish Polish", "march March", "may May", "turkey Turkey"]
 SHARP_S = ["in Maßen|in Massen", "die Buße|die Busse", "weißes Maß|weisses Mass", "die Floße|die Flosse"]
 SHARP_S += ["auf dem Fuße|auf dem Fusse", "eine große Muße|eine grosse Musse", "heißen|heissen", "Straße|Strasse"]
 DOTS = [

@@ -89,6 +89,35 @@ def test_columns_and_lines_that_stay_apart(text: str, quote: str, verdict: str) 
     assert check(quote, text) == verdict
 
 
+RANGES = ["12-{}34", "3.5-{}4.5", "2019–{}2021", "−5−{}10", "１２-{}３４", "٣-{}٥"]
+BREAKS = ["\n", "\r\n", " \n", "\n  "]
+
+
+def range_cut(rng: random.Random, text: Text) -> Made:
+    """A quote begins or ends at the line end that is inside a range."""
+    low, high = rng.choice(RANGES).split("{}")
+    chunk, before, after = plant(rng, text, f"from {low}{rng.choice(BREAKS)}{high} of them")
+    return Made(rng.choice([f"{high} of them{after}", f"{before}from {low[:-1]}"]), chunk)
+
+
+def range_kept(rng: random.Random, text: Text) -> Made:
+    """A quote of the range, in one line too, or of what stands beside it."""
+    low, high = rng.choice(RANGES).split("{}")
+    gap = rng.choice(BREAKS)
+    chunk, before, after = plant(rng, text, f"from {low}{gap}{high} of them")
+    quotes = [f"from {low}{gap}{high} of them", f"from {low}{high} of them", f"{before}from", f"of them{after}"]
+    return Made(rng.choice(quotes), chunk)
+
+
+def test_ranges_that_a_line_end_divides() -> None:
+    """Neither end of a range is quoted alone, wherever the line ends."""
+    altered, honest = cases(range_cut), cases(range_kept)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
 GROUPS = [("25", "000"), ("7", "350"), ("340", "120"), ("12 500", "000"), ("٢٥", "٠٠٠"), ("-4", "210")]
 DIVIDING = ["\t", "  ", " \t", "\n", "\r\n", "\n\n", "\n   ", "\n \n", "     "]
 

@@ -95,6 +95,9 @@ UNITS = both_ways(
         *((f"costs {n} {sign} or so", f"costs {n}{sign} or so") for sign in "€£" for n in ("5", "3,50", "1.200")),
         ("at 40\u202f°C or so", "at 40°C or so"),
         ("at 5\u00a0dB or so", "at 5dB or so"),
+        ("at 5 mCi or so", "at 5mCi or so"),
+        ("at 5 Å or so", "at 5Å or so"),
+        ("at 5 mEq or so", "at 5mEq or so"),
         ("at ٤٠ °C or so", "at ٤٠°C or so"),
     ]
 )

@@ -39,7 +39,7 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
 
 # --- signs before numbers -----------------------------------------------------------------------
 
-_SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?\.?[DF])")
+_SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?(?P<point>[.K]?)[DF])")
 _COMPARE = frozenset("<>!~")
 _LONGEST_TAG, _AROUND = 200, 8
 
@@ -48,6 +48,8 @@ def _signs(text: str, classes: str) -> Iterator[Held]:
     """Between a sign or a comparison and its number: ``≥ 18``, ``+ 6``; and inside a comparison: ``!= 7``."""
     for match in _SIGN_AND_GAP.finditer(classes):
         place = match.start()
+        if match["point"] == "K" and text[match.start("point")] != "．":
+            continue
         if text[place] == "=" and text[place - 1 : place] in _COMPARE:
             yield place, match.end()
         elif match["gap"] and _is_sign_of_number(text, place):
@@ -76,6 +78,12 @@ _WIDE_SIGN = re.compile(r"[＜＞＋]＝?(?P<gap>[^\S\n]*+(?:\n[^\S\n]*+)?+)(?=[
 
 def _wide_signs(text: str) -> Iterator[Held]:
     """Yield spans between full-width signs, which Chinese and Japanese have, and their numbers: ``＜ 5``, ``5％``."""
+    if "．" in text:
+        yield from (
+            (match.start() + 1, match.end())
+            for match in _WIDE_POINT.finditer(text)
+            if match[0][0] != "＞" or not _closes_title(text, match.start())
+        )
     for match in _WIDE_SIGN.finditer(text):
         place, before = match.start(), text[max(0, match.start() - _AROUND) : match.start()]
         if match[0] == "％":
@@ -86,6 +94,10 @@ def _wide_signs(text: str) -> Iterator[Held]:
             match[0][0] != "＋" or not match["gap"] or not (_BEFORE_PLUS.search(before) or _BEGINS_LINE.search(before))
         ):
             yield place + 1, match.end()
+
+
+# After a word it is a full stop.
+_WIDE_POINT = re.compile(r"(?:[<>=≤≥≦≧≪≫⩽⩾≲≳≈~±+＜＞＝＋\-−－$＄€￥¥£]{1,8}+|(?<![^\s（(「『]))．(?=\d)")
 
 
 def _closes_title(text: str, place: int) -> bool:
@@ -179,12 +191,17 @@ _HIRAGANA = re.compile("[ぁ-ゖ]")
 
 
 def _without_spaces(text: str) -> Iterator[Held]:
-    """Between a prefix or an ending that denies and its word, and inside a unit: 未|成年, でき|ません, 5毫|克."""
+    """Between a prefix or an ending that denies and its word: 未|成年, でき|ません; inside a unit: 5毫|克.
+
+    Also inside a word of which only a part denies: 能|不|能, 特|别.
+    """
     lists = word_lists()
     for match in lists.attached.finditer(text):
         if match["prefix"] and CLASSES[ord(text[match.end() : match.end() + 1] or " ")] in "CN":
             yield match.end("prefix"), match.end()
         elif match["ending"] and CLASSES[ord(text[match.start() - 1])] in "CN":
-            yield match.start(), match.start()
+            yield match.start(), match.end() - 1
+        elif match["whole"]:
+            yield match.start() + 1, match.end() - 1
     for match in lists.units.finditer(text):
         yield match.start("unit") + 1, match.end() - 1

@@ -184,7 +184,7 @@ def one_script(text: str) -> str:
     >>> one_script("мopе") == "море"
     True
     """
-    if not (_IS_CYRILLIC.search(text) or _IS_GREEK.search(text)):
+    if text.isascii() or not (_IS_CYRILLIC.search(text) or _IS_GREEK.search(text)):
         return text
     return _WORD.sub(lambda match: _word_in_one_script(match[0]), text)
 

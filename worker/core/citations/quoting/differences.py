@@ -70,8 +70,8 @@ def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
     formatted: list[int] = []
     for start, stop in _differing(quote, chunk):
         # Long passages repeat the same few differences.
-        pieces = quote.core(start, stop), chunk.core(start, stop), quote.tail(stop), chunk.tail(stop)
-        if quote.form.text[start] == " " and _joins_or_divides(quote.form.text, start, *pieces[:2]):
+        pieces = *quote.piece(start, stop), *chunk.piece(start, stop)
+        if quote.form.text[start] == " " and _joins_or_divides(quote.form.text, start, pieces[0], pieces[2]):
             return None
         kinds = known.get(pieces)
         if kinds is None:
@@ -124,7 +124,7 @@ def _is_among(marks: str, others: str) -> bool:
     return all(mark in rest for mark in marks)
 
 
-def _piece_kinds(one: str, other: str, tail: str, other_tail: str) -> Kinds | None:
+def _piece_kinds(one: str, tail: str, other: str, other_tail: str) -> Kinds | None:
     of_core = core_kinds(one, other)
     of_tail = tail_kinds(tail, other_tail)
     return None if of_core is None or of_tail is None else of_core | of_tail
@@ -134,14 +134,34 @@ def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
     """Yield the smallest pieces of the folded text that both have, and whose raw texts differ."""
     text, starts = quote.text, quote.form.starts
     other, other_starts = chunk.text, chunk.form.starts
-    start, length = 0, len(starts)
-    for stop in range(1, length):
-        if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
+    length = len(starts)
+    start, following = 0, 1
+    while following < length:
+        ahead = start + _AT_ONCE
+        if following == start + 1 and ahead < length and _is_same(quote, chunk, start, ahead):
+            start, following = ahead, ahead + 1
             continue
-        if text[starts[start] : starts[stop]] != other[other_starts[start] : other_starts[stop]]:
-            yield start, stop
-        start = stop
+        end = min(max(following, ahead) + 1, length)
+        for stop in range(following, end):
+            if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
+                continue
+            if text[starts[start] : starts[stop]] != other[other_starts[start] : other_starts[stop]]:
+                yield start, stop
+            start = stop
+        following = end
     yield start, length
+
+
+_AT_ONCE = 32
+"""Characters compared at once, since most are the same."""
+
+
+def _is_same(quote: Passage, chunk: Passage, start: int, stop: int) -> bool:
+    """Return whether two passages have the same raw text there, up to where a piece of both begins."""
+    starts, other_starts = quote.form.starts, chunk.form.starts
+    if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
+        return False
+    return quote.text[starts[start] : starts[stop]] == chunk.text[other_starts[start] : other_starts[stop]]
 
 
 # --- what folded to something -------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.letter_case import is_word_of_one_letter
@@ -46,7 +47,7 @@ def may_stand_between(text: str, replaced: str, chunk: Prepared, place: tuple[in
     """
     if is_note(text):
         return not replaced
-    if not _PLAIN.fullmatch(text):
+    if not _is_plain(text):
         return False
     return _Insertion(text, chunk, place).may_replace(replaced)
 
@@ -109,10 +110,18 @@ def _ends_plain(sign: str) -> bool:
 _BEYOND, _MOST_BEYOND, _SIGNS = 80, 3, 6
 _OPENING, _CLOSING = "([{«“„‘\"'—–-¿¡（「『", ")]}»”’\"'—–-.,;:!?…。，、；：！？）」』؟،؛।"
 _PARAGRAPH = re.compile(r"\n\s*\n")
-# Words with their marks, and between them white space, apostrophes, hyphens, the full stop of an abbreviation.
-_PLAIN = re.compile(
-    "(?:[^\\W\\d_]|[^\\w\\s\u0021-\u007e\u2010-\u206f\u3000-\u303f\uff00-\uffef]|\\s|['’.\\-\u2010\u2011\u200c])+"
-)
+_JOINTS = frozenset("'’.-\u2010\u2011\u00ad\u00b7\u05be\u05f3\u05f4\u200b\u200c\u200d")
+_MONTH = "May"
+
+
+def _is_plain(text: str, punctuation: str = "") -> bool:
+    """Return whether a text has nothing but words with their marks, and what joins them: no digit, no sign."""
+    joints = _JOINTS.union(punctuation)
+    return bool(text) and all(
+        c.isalpha() or c.isspace() or c in joints or unicodedata.category(c)[0] == "M" for c in text
+    )
+
+
 _APOSTROPHES = re.compile("['’]")
 
 
@@ -134,9 +143,11 @@ class _Insertion:
         old = _tokens(replaced)
         if self._changes_a_letter(replaced):
             return False
+        if replaced.strip() and (not _is_plain(replaced, ",;:") or _MONTH in replaced.split()):
+            return False
         if self.are_function(old):
             return self.is_function or self.is_name()
-        if not _PLAIN.fullmatch(replaced) or denies(replaced, self.languages) or counts(replaced, self.languages):
+        if not _is_plain(replaced) or denies(replaced, self.languages) or counts(replaced, self.languages):
             return False
         if self.is_function and self.has_pronoun:
             return self.has_name(replaced.split(), determined=self.is_common(old[0]))
@@ -163,8 +174,10 @@ class _Insertion:
     def are_function(self, tokens: Collection[str]) -> bool:
         """Return whether all of some words are pronouns and articles of one language.
 
-        In a text whose language can't be told none is that denies or counts in another one.
+        None is that denies, limits or counts in another one that the text may as well be in.
         """
+        if any(token in self._chunk.shared_words for token in tokens):
+            return False
         if not self._chunk.languages and any(denies(token) or counts(token) for token in tokens):
             return False
         return any(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.core.citations.quoting.forms import Passage
+    from worker.core.citations.quoting.searching import Span
 
 _LONGEST_UNIT = 4
 """Letters of a word that may be a unit, or the symbol of a quantity, where it stands beside a number."""
@@ -50,6 +51,24 @@ class _Word:
         return self.quoted[1:] == self.own[1:]
 
 
+class _Words:
+    """The words of quote and chunk, each read when it is first asked for."""
+
+    def __init__(self, quote: Passage, chunk: Passage, spans: Sequence[Span]) -> None:
+        self._quote, self._chunk, self._spans = quote, chunk, spans
+        self._read: dict[int, _Word] = {}
+
+    def __getitem__(self, i: int) -> _Word:
+        if i not in self._read:
+            span = self._spans[i]
+            self._read[i] = _Word(*span, self._quote.core(*span), self._chunk.core(*span))
+        return self._read[i]
+
+    def beside(self, i: int) -> list[_Word]:
+        """The words before and after one."""
+        return [self[j] for j in (i - 1, i + 1) if 0 <= j < len(self._spans)]
+
+
 def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Sequence[int]) -> bool:
     """Return whether letter case or typeface makes two passages of the same folded text say different things.
 
@@ -60,7 +79,7 @@ def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Se
         formatted: where they differ in a compatibility form.
     """
     spans = [match.span() for match in _WORD.finditer(quote.form.text)]
-    words = [_Word(*span, quote.core(*span), chunk.core(*span)) for span in spans]
+    words = _Words(quote, chunk, spans)
     if any(_is_symbol(words, i) for i in _touched(spans, formatted)):
         return True
     changed = {i for i in _touched(spans, cased) if _plain(words[i].quoted) != _plain(words[i].own)}
@@ -74,7 +93,7 @@ def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Se
 _WORD = re.compile(r"\w+")
 
 
-def _touched(spans: Sequence[tuple[int, int]], places: Sequence[int]) -> set[int]:
+def _touched(spans: Sequence[Span], places: Sequence[int]) -> set[int]:
     """Indices of the words that have one of some places, which rise."""
     return {i for i, (start, stop) in enumerate(spans) if places and _has(places, start, stop)}
 
@@ -86,6 +105,8 @@ def _has(places: Sequence[int], start: int, stop: int) -> bool:
 
 def _plain(text: str) -> str:
     """A word without what is hidden in it, formatted, or only looks like its letters."""
+    if text.isascii():
+        return text
     return letters_as_latin(normal_form("NFKC", INVISIBLE.sub("", text)))
 
 
@@ -116,7 +137,7 @@ def _is_lower(text: str) -> bool:
 # --- letter case --------------------------------------------------------------------------------
 
 
-def _tells(words: Sequence[_Word], i: int, chunk: Passage) -> bool:
+def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     """Return whether the case of a word is part of what it says."""
     word = words[i]
     quoted, own = _plain(word.quoted), _plain(word.own)
@@ -153,6 +174,8 @@ _ENDED = re.compile(r"[.!?:;…][\"'’”»)\]]*\s+[\"'‘“«(\[]*\Z")
 
 def _is_identifier(text: str) -> bool:
     """Return whether a word is a name in code, a key or the like: maxRetries, API_KEY, aB3dE9xQ."""
+    if text.isascii() and text[1:].islower() and text.isalpha():
+        return False  # most words
     inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
     return inner_capital or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
 
@@ -193,9 +216,9 @@ _TURKISH = 100
 """In Turkish and Azerbaijani more than one letter of so many is an ı or İ; a name in another text makes fewer."""
 
 
-def _is_in_capitals(words: Sequence[_Word], i: int) -> bool:
+def _is_in_capitals(words: _Words, i: int) -> bool:
     """Return whether the words beside one are in capitals too, in the quote or in the chunk: a heading."""
-    beside = [words[j] for j in (i - 1, i + 1) if 0 <= j < len(words)]
+    beside = words.beside(i)
     return any(
         all(text.isupper() and len(text) > 1 for text in texts)
         for texts in ([word.quoted for word in beside], [word.own for word in beside])
@@ -205,12 +228,12 @@ def _is_in_capitals(words: Sequence[_Word], i: int) -> bool:
 # --- typeface -----------------------------------------------------------------------------------
 
 
-def _is_symbol(words: Sequence[_Word], i: int) -> bool:
+def _is_symbol(words: _Words, i: int) -> bool:
     """Return whether a lone letter is in another typeface: ℝ is no R, a bold x no x; words in bold are words."""
     word = words[i]
     if len(word.quoted) >= _SHORTEST_WORD or _typefaces(word.quoted) == _typefaces(word.own):
         return False
-    return not any(_is_formatted_word(words[j]) for j in (i - 1, i + 1) if 0 <= j < len(words))
+    return not any(map(_is_formatted_word, words.beside(i)))
 
 
 def _is_formatted_word(word: _Word) -> bool:

@@ -74,11 +74,12 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
     >>> [[piece.text for part in parts for piece in part.pieces] for parts in readings("It may stay on … if it works")]
     [['It may stay on', 'if it works']]
     """
-    if not (_ANY_MARK.search(quote) or _INSERTION.search(quote)):
+    beginnings = (match.start() for match in _BEGINS_MARK.finditer(quote))
+    if not any(_ANY_MARK.match(quote, place) or _INSERTION.match(quote, place) for place in beginnings):
         return ()
     texts = dict.fromkeys([quote, quote if "sic" in own else without_sic(quote)])
     doubts = tuple(Insertion(match[0][1:-1], 0) for match in _SIC.finditer(quote))
-    splits = [(text, split) for text in texts for split in (*(_split(mark, text) for mark in _MARKS), *_glued(text))]
+    splits = [(text, split) for text in texts for split in _splits(text)]
     splits += [(text, _inner(text)) for text in texts]
 
     # Most splits share their parts.
@@ -95,7 +96,7 @@ def readings(quote: str, own: frozenset[str] = frozenset()) -> tuple[Reading, ..
         )
         for way in ways
         for whole, split in dict.fromkeys(splits)
-        if not _ORPHANED.fullmatch(split[0][0])
+        if not _is_orphaned(split[0][0])
     )
     return tuple(
         reading
@@ -128,8 +129,12 @@ def _says_something(text: str) -> bool:
 _UNSEEN = "\\s" + SOFT_HYPHEN + "".join(sorted(ZERO_WIDTH))
 _PUNCTUATION = re.compile(f"[{_UNSEEN}\"'‘’‚‹›“”„«»「」『』,.;:!?，。、；：！？]*+")
 
-# Nobody begins a quote with the end of a sentence and then leaves something out.
-_ORPHANED = re.compile(f"(?=.*[,;:!?，。、；：！？]){_PUNCTUATION.pattern}", re.DOTALL)
+_ENDS_SENTENCE = re.compile("[,;:!?，。、；：！？]")
+
+
+def _is_orphaned(text: str) -> bool:
+    """Return whether it is the end of a sentence: nobody begins a quote with that and then leaves something out."""
+    return not _says_something(text) and _ENDS_SENTENCE.search(text) is not None
 
 
 def _has_parts(reading: Reading) -> bool:
@@ -159,16 +164,22 @@ _BRACKETED = rf"[\[(［（]{_GAP}(?:{_SIGN}|{_DOTS}){_GAP}[\])］）]"
 _KINDS_OF_MARKS = (_BRACKETED, _SIGN, _DOTS)
 # No mark at all, marks of one kind, of two, of all three: the others are part of what is quoted.
 _MARKS = [
-    re.compile("|".join(f"({mark})" for mark in marks) or r"(?!)")
+    (kinds, re.compile("|".join(kinds) or r"(?!)"))
     for count in range(len(_KINDS_OF_MARKS) + 1)
-    for marks in itertools.combinations(_KINDS_OF_MARKS, count)
+    for kinds in itertools.combinations(_KINDS_OF_MARKS, count)
 ]
-_ANY_MARK = _MARKS[-1]
+_ANY_MARK = _MARKS[-1][1]
 _OPENING = "[(［（"
 
 
 _Split = tuple[tuple[str, str], ...]
 """Texts between marks, each with the mark before it."""
+
+
+def _splits(text: str) -> list[_Split]:
+    """Split at the marks that it has, of some kinds and of others."""
+    present = {kinds[0] for kinds, mark in _MARKS if len(kinds) == 1 and mark.search(text)}
+    return [*(_split(mark, text) for kinds, mark in _MARKS if present.issuperset(kinds)), *_glued(text)]
 
 
 def _split(mark: re.Pattern[str], text: str) -> _Split:
@@ -247,6 +258,7 @@ def _is_short(text: str) -> bool:
 
 _SIC = re.compile(r"[\[(［（]sic!?[\])］）]", re.IGNORECASE)
 _INSERTION = re.compile(f"{BRACKETS.pattern}|{_SIC.pattern}", re.IGNORECASE)
+_BEGINS_MARK = re.compile(r"[.．…⋯\[(［（]")
 
 
 def may_be_replaced(text: str) -> bool:

@@ -24,7 +24,7 @@ class Unmarked:
     links: tuple[tuple[int, str], ...]
 
 
-_ANY = re.compile(r"[*_`]|\]\(|<http")
+_ANY = ("*", "_", "`", "](", "<http")
 _CODE = re.compile(r"(?<![\w`\\=])(?:`([^`\s](?:[^`]{0,300}[^`\s])?)`|``([^`\s](?:[^`]|`(?!`)){0,300}+)``)(?![\w`])")
 _LINK = re.compile(
     r"(?<![\w\]\\!])\[([^\[\]\n]{1,300}+)\]\((?=[^\s()]*[/.#:])([^\s()]{1,500}+)\)|<(https?://[^\s<>]{1,500}+)>"
@@ -44,7 +44,7 @@ def without_markup(text: str) -> Unmarked | None:
     'the red x_1 of the lamp'
     >>> without_markup("2*3*4, *args, __init__, src/*")
     """
-    if not _ANY.search(text):
+    if not any(sign in text for sign in _ANY):
         return None
     hidden: list[tuple[int, int]] = []
     links: list[tuple[int, str]] = []

@@ -55,8 +55,9 @@ class AskedQuote:
     @cached_property
     def _stop(self) -> int | None:
         """The place of the full stop or comma at its end, which its writer may have added."""
-        match = _STOP.search(self.text.text)
-        return match and match.start()
+        stripped = self.text.text.rstrip()
+        ends = stripped[-1:] in _STOPS and stripped[-2:-1] not in _NEVER_STOPPED and not stripped[-2:-1].isspace()
+        return len(stripped) - 1 if ends else None
 
     @cached_property
     def _without_stop(self) -> AskedQuote:
@@ -85,8 +86,10 @@ class AskedQuote:
         """Return whether its beginning may stand there: cheaper than to look for all of it again without its stop."""
         if len(ways_to_normalise(chunk, self.text)) > 1:
             return True
-        firsts = [next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk)]
-        return any(one.core.text[:-_END].strip("-") in chunk.form.text for one in (self.text, *firsts))
+        if _beginning(self.text) in chunk.form.text:
+            return True
+        firsts = (next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk))
+        return any(_beginning(first) in chunk.form.text for first in firsts)
 
     def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Return its place in a chunk if a writer may end a sentence after it; a question may not be ended so."""
@@ -109,6 +112,10 @@ class AskedQuote:
         return None
 
 
+def _beginning(text: Prepared) -> str:
+    return text.core.text[:-_END].strip("-")
+
+
 def _find_whole(quote: Prepared, chunk: Prepared, find: Find) -> Match | None:
     """Find the first place of a whole quote where it does not begin right after a denial; after a few, none."""
     after = 0
@@ -127,7 +134,8 @@ def _goes_on(chunk: QuotedChunk, end: int) -> bool:
 
 
 _BOTH_SIGNS = re.compile("[CNM][CN]")
-_STOP = re.compile(r"(?<=[^\s.…⋯,，。、،।۔։።．｡])[.,，。、،।۔։።．｡]\s*\Z")
+_STOPS = frozenset(".,，。、،।۔։።．｡")
+_NEVER_STOPPED = _STOPS | {"", "…", "⋯"}
 # A Greek question ends with a semicolon.
 _ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\u03ff\u1f00-\u1fff])["'’”»)\]]{0,2};""")
 

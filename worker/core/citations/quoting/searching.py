@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from worker.core.citations.quoting.budget import spend
 from worker.core.citations.quoting.characters import DASHES
 from worker.core.citations.quoting.differences import SAME, Kinds, dash_kinds, kinds_needed, trimmed_kinds
-from worker.core.citations.quoting.forms import Passage, Prepared
+from worker.core.citations.quoting.forms import ONE_SCRIPT, UNMARKED, Passage, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,21 +80,18 @@ Find = Callable[[Prepared, Prepared, int, int], Match | None]
 
 def ways_to_normalise(chunk: Prepared, *quotes: Prepared) -> tuple[Find, ...]:
     """Return the ways to find quotes by normalising; look-alikes and Markdown only where there are any."""
-    look_alikes = chunk.one_script_form is not None
-    marked = chunk.unmarked is not None
+    other_forms = chunk.other_forms
     for quote in quotes:
-        look_alikes = look_alikes or quote.one_script_form is not None
-        marked = marked or quote.unmarked is not None
-    return _WAYS[look_alikes, marked]
+        other_forms |= quote.other_forms
+    return _WAYS[other_forms]
 
 
-_WAYS: dict[tuple[bool, bool], tuple[Find, ...]] = {
-    (False, False): (_find_normalised,),
-    (False, True): (_find_normalised, _find_unmarked),
-    (True, False): (_find_normalised, _find_look_alike),
-    (True, True): (_find_normalised, _find_look_alike, _find_unmarked),
+_WAYS: dict[int, tuple[Find, ...]] = {
+    0: (_find_normalised,),
+    UNMARKED: (_find_normalised, _find_unmarked),
+    ONE_SCRIPT: (_find_normalised, _find_look_alike),
+    ONE_SCRIPT | UNMARKED: (_find_normalised, _find_look_alike, _find_unmarked),
 }
-"""By whether there are look-alikes, and Markdown."""
 
 
 def _find_form(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:
@@ -126,7 +123,9 @@ def _with_dashes(match: Match, edges: tuple[str, str], chunk: Prepared) -> Match
 
 
 def _find_core(quote: Prepared, core: Form, chunk: Prepared, form: Form, within: Span) -> Match | None:
-    begin, end = form.position(within[0]), form.position(within[1])
+    after, before = within
+    begin = form.position(after) if after else 0
+    end = form.position(before) if before < len(chunk.text) else len(form.text)
     compared = 0
     for start in _occurrences(form.text, core.text, begin, end):
         stop = start + len(core.text)
@@ -167,7 +166,9 @@ def _outer_kinds(quote: str, core: Form, found: Passage) -> Kinds:
 
 def _occurrences(text: str, wanted: str, start: int, stop: int) -> Iterable[int]:
     """Return the places of a string in a part of a text, overlapping too, in linear time; an empty one has none."""
-    first = _find(text, wanted, start, stop) if wanted else -1
+    if not wanted:
+        return ()
+    first = _find(text, wanted, start, stop)
     return () if first < 0 else _occurrences_from(first, text, wanted, stop)
 
 

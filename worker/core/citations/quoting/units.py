@@ -69,5 +69,5 @@ def is_other_unit(one: str, other: str) -> bool:
 
 def _unit(text: str) -> str:
     """Return the unit that a word is, whatever is hidden in it or only looks like its letters."""
-    letters = letters_as_latin(normal_form("NFKC", text))
+    letters = text if text.isascii() else letters_as_latin(normal_form("NFKC", text))
     return _UNITS.get("".join(filter(str.isalpha, letters)), "")

@@ -101,7 +101,8 @@ class WordLists:
         languages: in the order of the data.
         denying, counting: the words of all languages.
         inside: what denies, limits or counts wherever it stands, and phrases; None of a text: it has none of these.
-        attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies; other matches say nothing.
+        attached: in scripts without spaces, a ``prefix`` or an ``ending`` that denies, or a ``whole`` word that has one
+            in it.
         leading: there, a ``denial`` of what follows, with what may stand after it; other matches say nothing.
         units: there, a ``unit`` after a number.
         told_apart_by_case: pairs of words.
@@ -144,7 +145,9 @@ class WordLists:
         times = Counter(words)
 
         def most(word: str, languages: list[int]) -> int:
-            own = times[word]
+            own = times.get(word, 0)
+            if not own:
+                return max(map(found.__getitem__, languages), default=-1)
             return max((found[i] - own * (word in self.languages[i].common) for i in languages), default=-1)
 
         return frozenset(
@@ -169,13 +172,16 @@ class WordLists:
 
     @functools.cached_property
     def _shared(self) -> dict[str, tuple[list[int], list[int]]]:
-        """For each shared word, in which languages it denies, limits or counts, and in which it is an ordinary one."""
-        every = enumerate(self.languages)
-        words = {word for language in self.languages for word in language.shared}
-        languages = list(every)
+        """For each shared word, in which languages it denies, limits or counts, and in which it is an ordinary one.
+
+        Also for those that are common words of another language only.
+        """
+        languages = list(enumerate(self.languages))
+        limiting = self.denying | self.counting
+        words = {word for language in self.languages for word in language.shared | (language.common & limiting)}
         return {
             word: (
-                [i for i, language in languages if word in language.shared],
+                [i for i, language in languages if word in language.shared | language.denying | language.counting],
                 [i for i, language in languages if word in language.ordinary | language.common],
             )
             for word in words
@@ -200,6 +206,10 @@ _SHARE, _OF_THE_MOST = 0.05, 0.6
 
 # A line that ends, a space before a Latin word or a number, emphasis.
 _BEFORE_DENIED = r"(?:[^\S\n]*+\n[^\S\n]*+|[ \u00a0](?=[A-Za-z\d]))?+[*_`]{0,3}+"
+
+
+# A verb and its denial: 能不能, 有没有. They ask, and deny nothing.
+_ASKED = r"(?P<verb>[一-鿿])\s*+[不没沒]\s*+(?P=verb)"
 
 
 def _any(words: list[str]) -> str:
@@ -241,7 +251,7 @@ def _word_lists(tables: Table) -> WordLists:
         return every(key)
 
     phrases = "|".join(
-        re.escape(phrase).replace(r"\ ", r"\s+")
+        re.escape(" ".join(phrase.split())).replace(r"\ ", r"\s+")
         for table in of_languages.values()
         for phrase in table.groups("phrases", "")
         if phrase
@@ -253,11 +263,11 @@ def _word_lists(tables: Table) -> WordLists:
         counting=frozenset(chain.from_iterable(language.counting for language in languages)),
         inside=re.compile("|".join([*map(re.escape, every("inside")), *patterns])),
         attached=re.compile(
-            rf"{_any(every('unattached'))}|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
+            rf"(?P<whole>{_ASKED}|{_any(every('unattached'))})|(?P<prefix>{_any(every('attached_prefixes'))})\s*+"
             rf"|(?<!^)(?P<ending>{_any(every('attached_endings'))})"
         ),
         leading=re.compile(
-            rf"{_any([*every('no_denials'), *every('unattached')])}"
+            rf"{_ASKED}|{_any([*every('no_denials'), *every('unattached')])}"
             rf"|(?P<denial>{_any(every('leading_denials'))}){_BEFORE_DENIED}"
         ),
         units=re.compile(rf"[\d{numerals}][ \u00a0\u3000]?(?P<unit>{_any(every('units'))})"),

@@ -356,15 +356,15 @@ class Client:
         self._app.close()
 
     def _outcome(self, task_id: str, timeout: float | None) -> tuple[bool, Any] | None:
-        """Wait for a job: whether it failed, and its result; None after the timeout.
-
-        An error raised here would keep Celery's result alive, and that complains when it outlives the interpreter.
-        """
+        """Wait for a job: whether it failed, and its result; None after the timeout."""
         result = self._result(task_id)
         try:
             with self._translated_errors(self._results_setting):
                 value = _wait(result, timeout)
         except CeleryTimeoutError:
+            # Celery would keep the result, and complain of it when the interpreter ends.
+            with contextlib.suppress(RedisError, OSError):
+                self._app.backend.remove_pending_result(result)
             return None
         return result.failed(), value
 

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from celery.result import AsyncResult
 from tests.waiting import wait_for
 
 from worker.cli import devstack
@@ -52,6 +53,16 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long(stack: Stack, store:
         with pytest.raises(TimedOut, match=r"no answer within 1\.5 s"):
             client.result("job", timeout=1.5)
         assert time.monotonic() - before >= 1.5
+
+
+def test_nothing_is_kept_of_an_answer_that_did_not_come(stack: Stack, store: redis.Redis) -> None:
+    """Celery would keep an object for each, and print a traceback for it when the interpreter ends."""
+    del store  # emptied
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client:
+        with pytest.raises(TimedOut):
+            client.result("job", timeout=0.1)
+        gc.collect()
+        assert [one for one in gc.get_objects() if isinstance(one, AsyncResult)] == []
 
 
 @pytest.mark.parametrize("number", [0, 3])

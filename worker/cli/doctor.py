@@ -340,7 +340,10 @@ def _reranker(settings: Settings) -> str:
 
 def _artifacts(settings: Settings) -> str:
     Artifacts(settings.artifacts).check()
-    return "files of runs can be kept"
+    url = settings.artifacts.url
+    if "://" in url or Path(url).is_absolute():
+        return f"files of runs are kept in {url}"
+    return f"files of runs are kept in {Path(url).absolute()}: artifacts.url is relative to where each process starts"
 
 
 def _default_searches(settings: Settings) -> Iterator[Finding]:

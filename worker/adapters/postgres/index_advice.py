@@ -90,8 +90,9 @@ def index_findings(
             yield Finding("advice", subject, _unclear(corpus))
         return
     known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
-    outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
-    yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
+    if known.rows > settings.search.exact_rows:
+        outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
+        yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
     missing = tables.keys() - {one.table for one in usable}
     if missing:
         yield from (Finding("advice", subject, _missing(known, table, found)) for table in sorted(missing))

@@ -56,7 +56,11 @@ def client_of(broker: str, backend: str) -> Client:
 
 
 def claims_of(caller: str) -> dict[str, Any]:
-    """Return the caller's claims from `--as`: the `user_id`, or a JSON object of claims."""
+    """Return the caller's claims from `--as`: the `user_id`, or a JSON object of claims.
+
+    >>> claims_of("alice"), claims_of('{"tenant_id": "t1"}')
+    ({'user_id': 'alice'}, {'tenant_id': 't1'})
+    """
     if not caller.startswith("{"):
         return {"user_id": caller}
     return json_claims(caller, "--as")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from worker.cli.doctor import examine
+from worker.errors import SettingsError
+
+from .asking import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import psycopg
 
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
@@ -44,6 +50,18 @@ def test_a_table_that_no_policy_opens_is_named(settings: Settings, admin: psycop
     admin.execute("CREATE POLICY of_another ON public.document_chunks FOR SELECT TO pg_monitor USING (true)")
     admin.execute("CREATE POLICY to_write ON public.document_chunks FOR INSERT WITH CHECK (true)")
     assert [one for one in said(settings, "corpus documents", "advice") if one.startswith(sentence)]
+
+
+def test_a_setting_that_a_policy_reads_and_no_claim_sets_is_named(
+    settings: Settings, admin: psycopg.Connection[Any], engine: Engine
+) -> None:
+    """By doctor, and by the error of each job if the policy does not let it be missing."""
+    assert not [one for one in said(settings, "corpus documents", "advice") if "reads the setting" in one]
+    admin.execute("CREATE POLICY slip ON public.document_chunks USING (current_setting('app.tenannt') = document_id)")
+    (advice,) = [one for one in said(settings, "corpus documents", "advice") if "reads the setting" in one]
+    assert advice.endswith("reads the setting app.tenannt, to which principal.settings maps no claim")
+    with pytest.raises(SettingsError, match=r"^a policy reads the setting app\.tenannt, which the worker does not set"):
+        ask(engine, question="What hums on channel 18?", searches=[{"corpus": "documents"}])
 
 
 def test_a_slip_in_the_extra_chunks_of_a_corpus_is_named(make_settings: Callable[..., Settings], database: str) -> None:

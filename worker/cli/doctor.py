@@ -47,6 +47,12 @@ SELECT relrowsecurity AND NOT EXISTS (
   FROM pg_class c WHERE oid = to_regclass(%s)
 """
 
+_READ_BY_POLICIES = r"""
+SELECT DISTINCT lower(found[1]) FROM pg_policy,
+       regexp_matches(pg_get_expr(polqual, polrelid), $$current_setting\('([A-Za-z_]\w*\.\w+)'$$, 'g') AS found
+ WHERE polrelid = to_regclass(%s) AND NOT starts_with(lower(found[1]), 'retrieval.') ORDER BY 1
+"""
+
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
 
 _RECORDS = """
@@ -187,6 +193,7 @@ def _corpus(
             f"no policy of {table} lets this role SELECT, so every answer is empty: CREATE POLICY … ON {table} FOR "
             "SELECT (docs/schema.md)",
         )
+    yield from _unmapped(connection, settings, subject, quoted, table)
     if not is_view:
         yield from _nullable(connection, subject, table, corpus, types)
     yield from index_findings(connection, settings, name, types)
@@ -199,6 +206,16 @@ def _corpus(
             subject,
             "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
+
+
+def _unmapped(
+    connection: psycopg.Connection[Any], settings: Settings, subject: str, quoted: str, table: str
+) -> Iterator[Finding]:
+    """Name the settings that a table's policies read and no claim sets: a slip shows nothing, or fails each job."""
+    for (name,) in connection.execute(_READ_BY_POLICIES, (quoted,)).fetchall():
+        if name not in settings.principal.settings.values():
+            said = f"a policy of {table} reads the setting {name}, to which principal.settings maps no claim"
+            yield Finding("advice", subject, said)
 
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,6 +46,13 @@ _OTHER_DIMENSIONS = (
 # checked values.
 _OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}
 """SQLSTATE → the problem with stored values or with the policies."""
+
+_UNKNOWN_SETTING = "42704"
+_SETTING_NAME = re.compile(r'"([a-z_]\w{0,62}\.\w{1,63})"', re.ASCII | re.IGNORECASE)
+_UNMAPPED = (
+    "a policy reads the setting {0}, which the worker does not set: map a claim to it in principal.settings, or let "
+    "the policy read current_setting('{0}', true)"
+)
 
 OWNER_SETTING = "retrieval.owner"
 """Setting with the owner whose records a transaction reads or writes; the policies in config/records.sql read it."""
@@ -333,10 +341,17 @@ def _translate(error: psycopg.Error) -> Exception:
     if state.startswith(_TRANSIENT_CLASSES):
         return Unavailable(f"Postgres is away (SQLSTATE {state})")
     if state.startswith(_SETTINGS_CLASSES):
-        return SettingsError(f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'")
+        return SettingsError(_denied(state, error.diag.message_primary or ""))
     if state in _OF_VALUES:
         return SettingsError(_OF_VALUES[state])
     return InternalError(f"Postgres failed (SQLSTATE {state})")
+
+
+def _denied(state: str, message: str) -> str:
+    named = _SETTING_NAME.search(message) if state == _UNKNOWN_SETTING else None
+    if named:
+        return _UNMAPPED.format(named[1])
+    return f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'"
 
 
 def _translate_from_the_driver(error: psycopg.Error) -> Exception:

@@ -41,6 +41,12 @@ _SCAN_BYTES = 340
 _BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_bytes(current_setting('work_mem'))"
 
 
+_INLINE_BYTES = 2000
+"""Postgres stores a value out of line if its row would be longer than about this."""
+
+_BYTES = {"vector": 4, "halfvec": 2}
+"""Type of an embedding → bytes of a dimension."""
+
 _OUT_OF_LINE = """
 SELECT attrelid FROM pg_attribute
  WHERE attrelid = ANY (%s::oid[]) AND atttypid = ANY (SELECT oid FROM pg_type WHERE typname IN ('vector', 'halfvec'))
@@ -90,7 +96,7 @@ def index_findings(
             yield Finding("advice", subject, _unclear(corpus))
         return
     known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
-    if known.rows > settings.search.exact_rows:
+    if corpus.dimensions * _BYTES[types.columns[corpus.columns.embedding].embedding] > _INLINE_BYTES:
         outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
         yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
     missing = tables.keys() - {one.table for one in usable}

@@ -59,7 +59,8 @@ def test_it_prints_what_the_worker_answers(
 ) -> None:
     """Twelve chunks in their order."""
     broker.flushall()
-    program = example().replace('Client("redis://localhost:6379/0")', f"Client(*{stack.redis.urls('producer')!r})")
+    shown = 'Client("redis://localhost:6379/0", "redis://localhost:6379/1")'
+    program = example().replace(shown, f"Client(*{stack.redis.urls('producer')!r})")
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -89,8 +89,7 @@ class Place:
         record = self.record(task_id)
         assert record is not None
         assert kind in {record["status"], (record["result"] or {}).get("exc_type")}
-        wait_for(lambda: self.broker.hlen(keys.UNACKED) == 0)
-        assert self.broker.llen("retrieval") == 0
+        wait_for(lambda: not self.broker.exists("retrieval", keys.UNACKED))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ MOST_REFUSED = 0.01
 
 def show(lines: list[Line], examples: int) -> None:
     """A table for each kind, and some of the quotes that were judged wrong or otherwise than expected."""
-    for kind, meaning in (("honest", "refused"), ("altered", "accepted")):
+    for kind, meaning in (("honest", "refused"), ("altered", "wrong")):
         table = Table(title=f"{kind.capitalize()} quotes")
         for heading in ("rule", "quotes", *VERDICTS, meaning):
             table.add_column(heading, justify="left" if heading == "rule" else "right")

@@ -32,14 +32,14 @@ up: $(INSTALLED)  ## keep Postgres, Redis, a worker and Flower running until Ctr
 	@$(BIN)/retrieval-worker up
 
 # Each process has servers of its own. The slowest files come first, in the order of their names. What `make test` leaves
-# out waits more than it computes (for workers, servers, time limits): it gets two processes a core.
+# out waits more than it computes (for workers, servers, time limits): it gets a process more than there are cores.
 PYTEST = $(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),$(1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(INSTALLED)  ## what to run after a change, real Postgres, Redis and workers included; TEST_PROCESSES=1
 	$(call PYTEST,logical) -m 'not full' --hypothesis-profile quick
 
 test-rest: $(INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, containers, examples
-	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2)) -m 'full or hypothesis'
+	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m 'full or hypothesis'
 
 test-all: test test-rest  ## everything, in an hour or so
 

@@ -32,10 +32,16 @@ import json, sys
 from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
-from worker.cli import devstack
-from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.loader import load, migrate
+try:
+    from worker.cli import devstack
+    from worker.adapters.providers.embedder import LexicalEmbedder
+    from worker.cli.corpus_files import SAMPLES, read
+    from worker.cli.loader import load, migrate
+except ImportError:  # where they stood before d07f303
+    from worker import devstack
+    from worker.adapters.embedder import LexicalEmbedder
+    from worker.corpus_files import SAMPLES, read
+    from worker.loader import load, migrate
 
 figures = Figures()
 queue, results = sys.argv[2:]

@@ -78,6 +78,19 @@ def test_it_prints_a_table_and_the_setting_and_the_same_again(
     assert not (tmp_path / "calibration.toml").exists()
 
 
+def test_json_has_the_measurements_and_the_setting(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    """One document on standard output, whether or not a file is written, something is measured or the goal is met."""
+    done = run(environment, *OWNERS, *QUICK, "--json", "--write")
+    told = json.loads(done.stdout)
+    assert (told["corpus"], told["queries"]) == ("documents", 20)
+    assert told["calibration"] == tomllib.loads((tmp_path / "calibration.toml").read_text())["calibration"]["documents"]
+    assert {one["caller"] for one in told["measurements"]} == {OWNERS[1], "owner-50"}
+    small = json.loads(run(environment, "--corpus", "docs", "--json").stdout)
+    assert (small["measurements"], small["calibration"]) == ([], None)
+    missed = run(environment, *OWNERS, "--queries", "30", "--mean", "1", "--worst", "1", "--steps", "15", "--json")
+    assert (missed.returncode, json.loads(missed.stdout)["measurements"][0]["reached"]) == (1, False)
+
+
 def test_it_writes_what_the_worker_reads(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     """Beside the settings file; those of other corpora stay."""
     file = tmp_path / "calibration.toml"
@@ -125,10 +138,12 @@ def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(
         (("--claims", "no JSON"), 2, "JSON object"),
         (("--as", "owner-50", "--corpus", "nothing"), 2, "expected one of documents, docs, examples"),
         (("--corpus", "docs"), 0, "always searched exactly"),
+        (("--corpus", "docs", "--claims", "no JSON"), 2, "JSON object"),
+        (("--corpus", "docs", "--vectors", "/dev/null"), 2, "expected .npy"),
         (("--as", "owner-50", "--steps", "15,many"), 2, "--steps"),
         (("--as", "owner-50", "--steps", "5"), 2, "--steps"),
         (("--as", "owner-50", "--vectors", "/no/such/file.npy"), 2, "No such file"),
-        (("--as", "owner-50", "--vectors", "/dev/null"), 1, "expected .npy"),
+        (("--as", "owner-50", "--vectors", "/dev/null"), 2, "expected .npy"),
     ],
 )
 def test_a_mistake_is_one_line(

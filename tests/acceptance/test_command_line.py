@@ -314,6 +314,9 @@ def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, 
     admin.execute("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY")
     bad = typed("doctor", **environment)
     assert bad.returncode == 1
+    told = typed("doctor", "--json", **environment)
+    assert told.returncode == 1
+    assert {"level": "ok", "subject": "Redis", "text": "it answers"} in json.loads(told.stdout)["findings"]
     assert "problem Postgres" in bad.stdout
     assert "ENABLE ROW LEVEL SECURITY" in bad.stdout
     del stack
@@ -367,12 +370,17 @@ def test_retrieve_cite_change_replay(
         cited = type_in("cite", *name, "--out", str(document))
         assert (cited.returncode, cited.stdout.count("exact")) == (0, 15), cited.stdout + cited.stderr
         assert "runs/song-1/r1/citations.json" in cited.stdout
+        document_again = json.loads(type_in("cite", *name, "--json").stdout)["citations"]
+        assert document_again["all_citations"] == json.loads(document.read_text())["all_citations"]
         same = type_in("replay", *name)
         assert (same.returncode, same.stdout.count("exact")) == (0, 15), same.stdout + same.stderr
         assert type_in("verify", "--as", "alice").returncode == 0
         edited = _edited_sample(tmp_path, first["chunk_id"], second["chunk_id"])
         assert type_in("load", str(edited)).returncode == 0
         changed = type_in("replay", *name, "--citations", str(document))
+        verdict_of = type_in("replay", *name, "--json")
+    assert verdict_of.returncode == 1
+    assert sorted({pin["verdict"] for pin in json.loads(verdict_of.stdout)["pins"]}) == ["edited", "exact", "missing"]
     assert changed.returncode == 1
     assert "entirely" in changed.stdout
     verdicts = ("exact", "edited", "missing")
@@ -412,6 +420,8 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(
     assert kept.stdout.endswith("/runs/song-1/r1/lyrics.json\n"), kept.stderr
     assert (tmp_path / "artifacts" / kept.stdout.strip()).read_text() == lyrics.read_text()
     assert typed("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
+    listed = typed("runs", "list", "--as", "alice", "--json", **environment).stdout
+    assert json.loads(listed) == {"subject_id": "song-1", "run_id": "r1"}
     done = typed("runs", "export", "song-1", "r1", "--as", "alice", "--out", str(exported), **environment)
     assert done.returncode == 0, done.stderr
     admin.execute("DELETE FROM retrieval.runs")
@@ -454,6 +464,8 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         f"{ENOUGH - 1} hybrid retrievals with a used chunk, {ENOUGH} are needed (runs of other tasks do not count)"
     )
     assert (few.returncode, few.stdout) == (0, f"too little feedback: {counted}\n")
+    told = json.loads(typed("tune", "--json", **environment).stdout)
+    assert (told["retrievals"], told["needed"], told["proposal"], told["setting"]) == (ENOUGH - 1, ENOUGH, None, None)
     noted = typed("runs", "used", "song-1", "r0", best, other, "--as", "alice", **environment)
     assert (noted.returncode, noted.stdout) == (0, ""), noted.stderr
     assert "2 noted" in noted.stderr
@@ -467,6 +479,9 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         proposed = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])["weights"]
         assert proposed["contextual"] > proposed["primary"]
         assert proposed["sparse"] == 0.4
+        told = json.loads(typed("tune", *caller, "--corpus", "docs", "--k", "3", "--json", **environment).stdout)
+        assert (told["method"], told["k"], told["setting"]) == ("weighted", 3, proposed)
+        assert told["proposal"]["after"]["ndcg"] > told["proposal"]["before"]["ndcg"]
     better = typed("tune", **environment, RETRIEVAL_WORKER_HYBRID__WEIGHTS=json.dumps(proposed))
     assert (better.returncode, better.stdout.endswith("no other weights are better\n")) == (0, True)
     assert typed("tune", "--as", "bob", **environment).stdout.startswith("too little feedback: 0 hybrid retrievals")

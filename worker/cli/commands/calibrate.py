@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from worker.cli.terminal import console, progress, screen, write_text
+from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
+from worker.cli.terminal import console, progress, screen, write_json, write_text
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import MEAN, WORST, Goal
 from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from worker.cli.calibration import Caller, CorpusCalibration, Line
+    from worker.cli.terminal import Terminal
     from worker.core.ranking.vectors import Vector
     from worker.settings import Settings
 
@@ -41,6 +44,7 @@ def calibrate(
     to_file: Annotated[
         bool, typer.Option("--write", help="Write calibration.toml beside the settings file; else print it.")
     ] = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Measure the ef_search that a corpus needs, on your own data, as the worker's role.
 
@@ -63,25 +67,37 @@ def calibrate(
     path = settings_module.calibration_file() if to_file else None
     known = settings.corpora.get(name)  # `CorpusCalibration` refuses an unknown one
     given = _vectors(vectors, known.dimensions) if vectors and known else None
+    named = _named_callers(settings, callers or [], claims or [])
     calibrating = CorpusCalibration(settings, name, timeout)
+    asked: list[Vector] = []
+    lines: list[Line] = []
     try:
-        if calibrating.always_exact:
-            console.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
-            return
-        asking = _shares(calibrating, _callers(settings, name, callers or [], claims or []))
-        asked = given or calibrating.sample(max(asking, key=lambda one: asking[one]), queries, seed)
-        lines = _measure(calibrating, asking, asked, widths, goal)
+        if not calibrating.always_exact:
+            asking = _shares(calibrating, named or [_everybody(settings, name)])
+            asked = given or calibrating.sample(max(asking, key=lambda one: asking[one]), queries, seed)
+            lines = _measure(calibrating, asking, asked, widths, goal)
     finally:
         calibrating.close()
-    console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(asked)} queries, recall@15", lines))
+    if as_json:
+        write_json(_document(name, calibrating.rows, len(asked), lines))
+    elif lines:
+        console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(asked)} queries, recall@15", lines))
     _refuse_missed(lines, widths[-1])
-    _keep(name, calibrating.rows, lines, path)
+    people = screen if as_json else console
+    if calibrating.always_exact:
+        people.print(f"{name}: {calibrating.rows:,} rows are always searched exactly: nothing to calibrate")
+    else:
+        _keep(name, calibrating.rows, lines, path, people)
+
+
+def _missed(lines: list[Line]) -> set[str]:
+    """Return the callers that do not reach the goal."""
+    return {line.caller for line in lines} - {line.caller for line in lines if line.enough}
 
 
 def _refuse_missed(lines: list[Line], widest: int) -> None:
     """End with exit code 1 where a caller does not reach the goal."""
-    short = {line.caller for line in lines} - {line.caller for line in lines if line.enough}
-    if short:
+    if short := _missed(lines):
         screen.print(
             f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widest}. Build the index with a "
             "higher ef_construction ('retrieval-worker doctor'), or ask for less (--mean, --worst)",
@@ -89,18 +105,32 @@ def _refuse_missed(lines: list[Line], widest: int) -> None:
         raise typer.Exit(1)
 
 
-def _keep(name: str, rows: int, lines: list[Line], path: Path | None) -> None:
-    """Write what was measured of a corpus to a file, or show it where no file is given."""
+def _document(name: str, rows: int, queries: int, lines: list[Line]) -> dict[str, Any]:
+    """Return what was measured of a corpus as plain JSON; no calibration where the goal is missed."""
+    from worker.cli.calibration import calibration
+
+    measured = None if _missed(lines) else calibration(rows, [line for line in lines if line.enough])
+    return {
+        "corpus": name,
+        "rows": rows,
+        "queries": queries,
+        "measurements": [asdict(line) for line in lines],
+        "calibration": measured and measured.model_dump(mode="json"),
+    }
+
+
+def _keep(name: str, rows: int, lines: list[Line], path: Path | None, people: Terminal) -> None:
+    """Write what was measured of a corpus to a file, or show it to people where no file is given."""
     from worker.cli.calibration import as_toml, calibration, write
     from worker.settings import calibrations
 
     measured = calibration(rows, [line for line in lines if line.enough])
     if measured is None:
-        console.print("exact search answers these callers: nothing to calibrate")
+        people.print("exact search answers these callers: nothing to calibrate")
     elif path:
         write(path, {**calibrations(path), name: measured})
-        console.print(f"written to {path}: restart the workers", soft_wrap=True)
-    else:
+        people.print(f"written to {path}: restart the workers", soft_wrap=True)
+    elif people is console:
         write_text(f"in calibration.toml beside the settings file (--write does it):\n\n{as_toml({name: measured})}")
 
 
@@ -120,36 +150,48 @@ def _vectors(file: Path, dimensions: int) -> list[Vector]:
     """Read query embeddings from a file.
 
     Raises:
-        WrongUsage: it can't be read.
-        InvalidJob: it does not hold embeddings.
+        WrongUsage: it can't be read, or does not hold embeddings.
     """
     import numpy as np
 
     from worker.core.ranking.vectors import decode
 
+    name = f"--vectors {file}"
     try:
         values = np.load(file, allow_pickle=False).tolist() if file.suffix == ".npy" else json.loads(file.read_bytes())
     except OSError as error:
-        raise WrongUsage(f"--vectors {file}: {error.strerror}") from None
-    except ValueError:
+        raise WrongUsage(f"{name}: {error.strerror}") from None
+    except (ValueError, EOFError, RecursionError):
         values = None
     if not isinstance(values, list) or not values:
-        raise InvalidJob("expected .npy of shape (n, dimensions), or a JSON list of embeddings", f"--vectors {file}")
-    return [decode(value, f"--vectors [{i}]", dimensions) for i, value in enumerate(values)]
+        raise WrongUsage(f"{name}: expected .npy of shape (n, dimensions), or a JSON list of embeddings")
+    try:
+        return [decode(value, f"{name}[{i}]", dimensions) for i, value in enumerate(values)]
+    except InvalidJob as error:
+        raise WrongUsage(error.message) from None
 
 
-def _callers(settings: Settings, corpus: str, names: list[str], claims: list[str]) -> list[Caller]:
+def _named_callers(settings: Settings, names: list[str], claims: list[str]) -> list[Caller]:
+    """Return the callers of --as and --claims."""
     from worker.cli.calibration import Caller
     from worker.cli.commands.runs import principal_of
-    from worker.jobs.corpora import anonymous
 
     found = [Caller(name, principal_of(settings, name, "")) for name in dict.fromkeys(names)]
-    found += [Caller(text, principal_of(settings, "", text)) for text in dict.fromkeys(claims)]
-    if found:
-        return found
+    return found + [Caller(text, principal_of(settings, "", text)) for text in dict.fromkeys(claims)]
+
+
+def _everybody(settings: Settings, corpus: str) -> Caller:
+    """Return the caller of a public corpus.
+
+    Raises:
+        typer.BadParameter: it is not public.
+    """
+    from worker.cli.calibration import Caller
+    from worker.jobs.corpora import anonymous
+
     if not settings.corpora[corpus].public:
         raise typer.BadParameter(f"the corpus {corpus} is not public: name the caller with --as or --claims")
-    return [Caller("everybody", anonymous(settings))]
+    return Caller("everybody", anonymous(settings))
 
 
 def _shares(calibrating: CorpusCalibration, callers: list[Caller]) -> dict[Caller, float]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.terminal import console, progress, styled
+from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
+from worker.cli.terminal import console, progress, styled, write_json
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _admin(dsn: str) -> Iterator[Any]:
         raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
 
 
-def doctor() -> None:
+def doctor(as_json: JsonDocument = False) -> None:
     """Check the settings, Postgres and Redis; change nothing.
 
     Exit code 1 if there is a problem: the worker would not start, or could answer no job now (a server is unavailable,
@@ -130,9 +132,12 @@ def doctor() -> None:
 
     findings = examine(settings.load())
     colours = {"ok": "green", "advice": "yellow", "problem": "red"}
-    for finding in findings:
-        mark = (f"{finding.level:7}", colours[finding.level])
-        console.print(styled(mark, f" {finding.subject}: {finding.text}"), soft_wrap=True)
+    if as_json:
+        write_json({"findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            mark = (f"{finding.level:7}", colours[finding.level])
+            console.print(styled(mark, f" {finding.subject}: {finding.text}"), soft_wrap=True)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 

@@ -40,6 +40,9 @@ Record = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as received.")]
 
+JsonDocument = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per run on standard output.")]
+
 
 def client_of(broker: str, backend: str) -> Client:
     """Create the client of a queue.
@@ -228,6 +231,7 @@ def cite(
     cited: Annotated[bool, typer.Option("--cited", help="Only what the run's answer cites.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
     timeout: Timeout = 30.0,
+    as_json: AsJson = False,
 ) -> None:
     """Cite a recorded run: check its chunks against the sources and store the run's citations.json.
 
@@ -244,9 +248,12 @@ def cite(
     job = parse_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
     answer = client_of(broker, backend).call(job, timeout=timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
-    console.print(answers.citations_table(f"{subject} / {run}, as {caller}", answer))
-    if answer.conflicts:
-        console.print(answers.conflicts_table(answer))
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+    else:
+        console.print(answers.citations_table(f"{subject} / {run}, as {caller}", answer))
+        if answer.conflicts:
+            console.print(answers.conflicts_table(answer))
     if out is not None:
         answers.write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
 
@@ -262,6 +269,7 @@ def replay(
         Path | None, typer.Option(help="The run's citations.json: shows the changed words of edited chunks.")
     ] = None,
     timeout: Timeout = 30.0,
+    as_json: AsJson = False,
 ) -> None:
     """Replay a recorded run and show the verdict of each chunk. Exit code 1 if any is edited or missing.
 
@@ -276,10 +284,13 @@ def replay(
     job = parse_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
     answer = client.call(job, timeout=timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
-    edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
-    now = client.call(PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout=timeout)
-    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
-    new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
-    console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+    else:
+        edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
+        now = client.call(PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout=timeout)
+        assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
+        new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
+        console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from worker.cli.commands.jobs import (
     Backend,
     Broker,
     CallerOrNone,
+    JsonDocument,
     Record,
     Timeout,
     claims_of,
@@ -19,7 +20,7 @@ from worker.cli.commands.jobs import (
     run_name,
 )
 from worker.cli.commands.runs import Claims, Run, Subject, name_of, opened_engine, principal_of
-from worker.cli.terminal import console, screen, styled, write_json_text
+from worker.cli.terminal import console, screen, styled, write_json, write_json_text
 
 if TYPE_CHECKING:
     from worker.client import Client
@@ -106,6 +107,7 @@ def trace(
     everything: Annotated[
         bool, typer.Option("--all", help="Show all dropped candidates, not only the first few.")
     ] = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Show the trace of a recorded answer: stages, candidates and scores after each, reasons of drops, costs.
 
@@ -113,11 +115,14 @@ def trace(
 
     Example: [bold]retrieval-worker trace desk r1 --as alice[/bold]
     """
-    from worker.cli.reports.trace import trace_report
+    from worker.cli.reports.trace import trace_as_json, trace_report
 
     with opened_engine() as (engine, settings):
         principal = principal_of(settings, caller, claims)
         found = engine.pipeline_jobs.told(name_of(subject, run, step), principal)
+    if as_json:
+        write_json({"traces": [trace_as_json(told) for told in found]})
+        return
     for told in found:
         title = " / ".join(part for part in (subject, run, told.step) if part)
         console.print(trace_report(f"{title}, as {principal.owner}", told, everything=everything))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from worker.cli.commands.jobs import json_claims
+from worker.cli.commands.jobs import JsonDocument, JsonLines, json_claims
 from worker.cli.terminal import (
     ID_COLUMN,
     console,
@@ -87,7 +88,7 @@ def verify(
     run: Annotated[str, typer.Argument(help="Only this run of it.")] = "",
     caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's permissions.")] = "",
     claims: Claims = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run on standard output.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Check recorded runs against the current corpora.
 
@@ -138,7 +139,11 @@ def _drift_table(drifted: list[Any], total: int) -> Table | str:
 
 
 @runs.command("list")
-def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only of this subject.")] = "") -> None:
+def list_runs(
+    caller: Caller,
+    subject: Annotated[str, typer.Argument(help="Only of this subject.")] = "",
+    as_json: JsonLines = False,
+) -> None:
     """List a user's runs.
 
     Example: [bold]retrieval-worker runs list --as alice[/bold]
@@ -146,7 +151,10 @@ def list_runs(caller: Caller, subject: Annotated[str, typer.Argument(help="Only 
     with opened_engine() as (engine, settings):
         owner = principal_of(settings, caller, "").owner
         for name in engine.exchange.names(owner, subject or None):
-            write_line(name.subject_id, name.run_id)
+            if as_json:
+                write_json({"subject_id": name.subject_id, "run_id": name.run_id})
+            else:
+                write_line(name.subject_id, name.run_id)
 
 
 @runs.command("export")
@@ -237,6 +245,7 @@ def tune(
     corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
     method: Annotated[str, typer.Option(help="Fusion method of the weights: weighted or rrf.")] = "weighted",
     k: Annotated[int, typer.Option(min=1, max=50, help="Number of results that a user reads.")] = 5,
+    as_json: JsonDocument = False,
 ) -> None:
     """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
 
@@ -253,6 +262,9 @@ def tune(
     with opened_engine() as (engine, settings):
         owner = principal_of(settings, caller, "").owner if caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
+    if as_json:
+        write_json({"method": method, "k": k, "needed": ENOUGH, **asdict(tuned)})
+        return
     if tuned.proposal is None:
         write_text(
             f"too little feedback: {tuned.retrievals} hybrid retrievals with a used chunk, {ENOUGH} are needed "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.bar import Bar
@@ -10,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
+from worker.jobs.pipeline.wire import as_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +38,22 @@ def trace_report(title: str, told: AnswerTrace, *, everything: bool = False) -> 
         everything: show all dropped candidates, not only the first few.
     """
     return Group(*_parts(title, told, everything))
+
+
+def trace_as_json(told: AnswerTrace) -> dict[str, Any]:
+    """Return a trace as plain JSON, in the contract's form where an answer has the same."""
+    request = told.package.request
+    answer = as_answer(replace(told.response, package=told.package))
+    return {
+        "step": told.step,
+        "question": request.question,
+        "mode": request.mode,
+        "profile": told.package.profile,
+        **{name: answer[name] for name in ("status", "degraded", "costs", "trace")},
+        "source_labels": answer["package"]["source_labels"],
+        "remote_sources": answer["package"]["remote_sources"],
+        "candidates": [asdict(one) for one in told.candidates],
+    }
 
 
 def _parts(title: str, told: AnswerTrace, everything: bool) -> Iterator[RenderableType]:

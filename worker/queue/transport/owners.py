@@ -8,6 +8,7 @@ counts as dead: its list and its deliveries are requeued. A job may run twice, b
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,30 @@ class DisconnectedOwner:
     queue: str
     unread: str = ""
     looks: int | None = LOOKS
+
+
+LOG_SECONDS = 10.0
+
+
+class RenewalLog:
+    """Log of failed renewals: the first of an outage, all so far every `LOG_SECONDS`, and its end."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._logged = 0.0
+
+    def failed(self, error: Exception, now: float) -> None:
+        """Count a failure, at a time of any monotonic clock in seconds."""
+        self._failures += 1
+        if self._failures == 1 or now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            log.warning("owner not renewed", error=type(error).__name__, failures=self._failures)
+
+    def renewed(self) -> None:
+        """End the outage, if there is one."""
+        if self._failures:
+            log.info("owner renewed again", failures=self._failures)
+            self._failures = 0
 
 
 class Heart:
@@ -148,14 +173,16 @@ class Heart:
             self._thread.join(BEAT_SECONDS)
 
     def _run(self) -> None:
-        pause = BEAT_SECONDS
+        pause, renewals = BEAT_SECONDS, RenewalLog()
         while not self._stopped.wait(pause):
             pause = BEAT_SECONDS
             try:
                 self.renew(self._client)
             except (redis.RedisError, OSError) as error:
-                log.warning("owner not renewed", error=type(error).__name__)
+                renewals.failed(error, time.monotonic())
                 pause = AGAIN_SECONDS
+            else:
+                renewals.renewed()
         self._client.connection_pool.disconnect()
 
     def _beat(self, client: redis.Redis, lists: dict[str, str]) -> None:

@@ -217,6 +217,8 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["up", "--postgres", "15"], 2),
         (["tune", "--method", "bogus"], 2),
         (["contract", "--check", "folder"], 1),
+        (["contract", "--check"], 2),
+        (["contract", "--check", "list.json"], 2),
         (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -239,6 +241,10 @@ def test_what_was_typed_is_told_from_what_is_set(
         (
             ["up", "--autoscale", "1,4"],
             "Invalid value for --autoscale: expected the maximum, a comma and the minimum, from 1: 4,1",
+        ),
+        (
+            ["contract", "--check"],
+            "docs/contract: no such folder: run this in a checkout, or name the folder of the files",
         ),
         (["replay", "s", "r", "--as", "a", "--citations", "nowhere"], "nowhere: No such file or directory"),
         (["replay", "s", "r", "--as", "a", "--citations", "list.json"], "list.json: citations: expected an object"),

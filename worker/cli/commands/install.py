@@ -12,6 +12,7 @@ import typer
 
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import console, progress, styled, write_json
+from worker.cli.usage import WrongUsage
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ def contract(
     from worker.cli.schemas import differing, write
 
     if check:
+        if not folder.is_dir():
+            raise WrongUsage(f"{folder}: no such folder: run this in a checkout, or name the folder of the files")
         stale = differing(folder)
         if stale:
             raise RetrievalError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")

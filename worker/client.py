@@ -275,7 +275,7 @@ class Client:
             raise ValueError(f"timeout: expected seconds from 0, or None to wait without limit, got {timeout:g}")
         outcome = self._outcome(task_id, timeout)
         if outcome is None:
-            raise self.no_answer(timeout)
+            raise self.no_answer(task_id, timeout)
         failed, value = outcome
         if failed or isinstance(value, BaseException):
             raise _as_error(value)
@@ -307,12 +307,13 @@ class Client:
             return Progress(state)
         return Progress(state, info.get("stage"), info.get("done"), info.get("total"))
 
-    def no_answer(self, timeout: float | None, queue: str = "") -> TimedOut:
+    def no_answer(self, task_id: str, timeout: float | None, queue: str = "") -> TimedOut:
         """Return the error for a missing answer, with the place of the results: workers may store them elsewhere."""
         serves = f"either no worker serves the queue {queue}" if queue else "either no worker has answered it"
         return TimedOut(
             f"no answer within {timeout:g} s in the results at {self.results_place}: {serves}, or the workers store "
-            "results elsewhere: compare this with their CELERY_RESULT_BACKEND (default: CELERY_BROKER_URL)"
+            "results elsewhere: compare this with their CELERY_RESULT_BACKEND (default: CELERY_BROKER_URL). "
+            f"A worker may still answer it, under the task id {task_id}"
         )
 
     @property

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.command_line import command_line
 
 from worker.cli.devstack import celery_worker
+from worker.queue.transport import dead_letters
+from worker.settings import QUEUES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +79,26 @@ def test_nobody_answers(broker: Any, worker_environment: Any, capsys: pytest.Cap
     assert done.returncode == 69
     assert done.stderr.startswith("retrieval-worker: no answer within 0.3 s in the results at ")
     assert "either no worker serves the queue pipeline, or the workers store results elsewhere" in done.stderr
+    (task_id,) = [envelope["headers"]["id"] for envelope in map(json.loads, broker.lrange("pipeline", 0, -1))]
+    assert done.stderr.endswith(f". A worker may still answer it, under the task id {task_id}\n")
+
+
+def test_an_outage_that_outlasts_the_wait_is_said(
+    broker: Any, worker_environment: Any, worker_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Postgres is away: no answer came, why not, that none will come, and the task to look for."""
+    broker.flushall()
+    environment = worker_environment()
+    away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/x"}
+    type_in = command_line(capsys, environment)
+    with celery_worker(away, worker_log, "--concurrency=1"):
+        for asked in (["query", QUESTION], ["search", QUESTION], ["ask", QUESTION], ["cite", "desk", "r1"]):
+            done = type_in(*asked, "--as", "alice", "--timeout", "5")
+            (letter,) = [one for queue in QUEUES for one in dead_letters.every(broker, queue)]
+            dead_letters.purge(broker, letter.queue, [letter.entry])
+            assert (done.returncode, done.stdout, letter.reason) == (1, "", "expired")
+            said = (
+                "Postgres, Redis or a provider was away, and the job expired before its next try: send it again later"
+            )
+            task = f"(task id {letter.task_id})"
+            assert done.stderr.splitlines()[-1] == f"retrieval-worker: no answer within 5 s: {said} {task}"

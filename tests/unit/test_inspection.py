@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import DelayedMessage, Delivery, Refusal, Rules, arguments, inspect
+from worker.queue.transport.inspection import (
+    OUTAGE_HEADER,
+    DelayedMessage,
+    Delivery,
+    Refusal,
+    Rules,
+    arguments,
+    inspect,
+)
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RULES = Rules(tasks=("retrieve_top_k",))
@@ -224,6 +232,14 @@ def test_what_expires_before_it_may_run_has_expired(seconds: int) -> None:
     found = inspect(envelope(headers), RULES, NOW)
     assert isinstance(found, Refusal)
     assert found.reason == "expired"
+
+
+def test_what_expires_before_its_next_try_says_that_it_was_tried() -> None:
+    """Its sender learns of the outage, not of a job that no worker ran."""
+    later = (NOW + timedelta(seconds=5)).isoformat()
+    found = inspect(envelope({"expires": later, "eta": later, OUTAGE_HEADER: 4.5}), RULES, NOW)
+    assert isinstance(found, Refusal)
+    assert "was away, and the job expired before its next try" in found.error.message
 
 
 def test_headers_that_celery_does_not_need_are_left_out() -> None:

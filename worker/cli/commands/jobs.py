@@ -11,10 +11,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import typer
 
 from worker.cli.terminal import console, write_json_text
-from worker.errors import SettingsError
+from worker.errors import DeadLettered, InternalError, SettingsError
 
 if TYPE_CHECKING:
-    from worker.client import Client
+    from worker.client import Client, TaskId
+    from worker.contract.base import AnsweredBy, AnswerT
 
 LONGEST_WAIT = 7 * 86_400
 
@@ -56,6 +57,25 @@ def client_of(broker: str, backend: str) -> Client:
     if backend:
         check_url(backend, "--backend (CELERY_RESULT_BACKEND)")
     return Client(broker, backend or None)
+
+
+def send(client: Client, job: AnsweredBy[AnswerT], timeout: float) -> AnswerT:
+    """Send a job that expires after the time, and wait for its answer; see `answer_to`."""
+    return answer_to(client, client.enqueue(job, expires=timeout), timeout)
+
+
+def answer_to(client: Client, task_id: TaskId[AnswerT], timeout: float) -> AnswerT:
+    """Wait for an answer.
+
+    Raises:
+        RetrievalError: as `Client.result`; it names the task where more is to be seen: a dead letter, a log.
+    """
+    try:
+        return client.result(task_id, timeout)
+    except DeadLettered as error:
+        raise DeadLettered(f"no answer within {timeout:g} s: {error.message} (task id {task_id})") from None
+    except InternalError as error:
+        raise InternalError(f"{error.message} (task id {task_id})") from None
 
 
 def claims_of(caller: str) -> dict[str, Any]:
@@ -154,7 +174,7 @@ def query(
         wanted["run"] = run_name(*record)
     job = parse_job(RetrieveTopK, wanted)
     start = time.perf_counter()
-    answer = client_of(broker, backend).call(job, timeout=timeout)
+    answer = send(client_of(broker, backend), job, timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -197,7 +217,7 @@ def search(
         wanted["legs"] = leg
     if record:
         wanted["run"] = run_name(*record)
-    answer = client_of(broker, backend).call(parse_job(RetrieveHybrid, wanted), timeout=timeout)
+    answer = send(client_of(broker, backend), parse_job(RetrieveHybrid, wanted), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -246,7 +266,7 @@ def cite(
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
     job = parse_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
-    answer = client_of(broker, backend).call(job, timeout=timeout)
+    answer = send(client_of(broker, backend), job, timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -282,13 +302,13 @@ def replay(
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
     client, principal = client_of(broker, backend), claims_of(caller)
     job = parse_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
-    answer = client.call(job, timeout=timeout)
+    answer = send(client, job, timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
         edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
-        now = client.call(PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout=timeout)
+        now = send(client, PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout)
         assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
         new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
         console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))

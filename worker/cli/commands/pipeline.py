@@ -15,6 +15,7 @@ from worker.cli.commands.jobs import (
     JsonDocument,
     Record,
     Timeout,
+    answer_to,
     claims_of,
     client_of,
     run_name,
@@ -89,11 +90,11 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
     with screen.status("waiting for a worker") as status:
         while (where := client.progress(task_id)).state not in _OVER:
             if time.monotonic() > deadline:
-                raise client.no_answer(timeout, "pipeline")
+                raise client.no_answer(task_id, timeout, "pipeline")
             if where.stage is not None:
                 status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
             time.sleep(POLL_SECONDS)
-        answer = client.result(task_id, timeout=timeout)
+        answer = answer_to(client, task_id, timeout)
     assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
     return answer
 

@@ -112,6 +112,10 @@ class DelayedMessage:
     due: float
 
 
+_NEVER_TRIED = "the job expired before a worker could run it"
+_TRIED = "Postgres, Redis or a provider was away, and the job expired before its next try: send it again later"
+
+
 class _ExpiredMessage(Exception):
     """Message that has expired, or will have before it is due."""
 
@@ -138,7 +142,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | DelayedMessag
     except InvalidJob as error:
         return Refusal("malformed", error, task_id, task)
     except _ExpiredMessage:
-        return Refusal("expired", DeadLettered("the job expired before a worker could run it"), task_id, task)
+        return Refusal("expired", DeadLettered(_TRIED if headers.get(OUTAGE_HEADER) else _NEVER_TRIED), task_id, task)
 
 
 _LONGEST_NAME = 64

@@ -91,14 +91,14 @@ def test_an_outage_that_outlasts_the_wait_is_said(
     environment = worker_environment()
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/x"}
     type_in = command_line(capsys, environment)
+    asked = (["query", QUESTION], ["search", QUESTION], ["ask", QUESTION], ["cite", "desk", "r1"])
     with celery_worker(away, worker_log, "--concurrency=1"):
-        for asked in (["query", QUESTION], ["search", QUESTION], ["ask", QUESTION], ["cite", "desk", "r1"]):
-            done = type_in(*asked, "--as", "alice", "--timeout", "5")
-            (letter,) = [one for queue in QUEUES for one in dead_letters.every(broker, queue)]
-            dead_letters.purge(broker, letter.queue, [letter.entry])
-            assert (done.returncode, done.stdout, letter.reason) == (1, "", "expired")
-            said = (
-                "Postgres, Redis or a provider was away, and the job expired before its next try: send it again later"
-            )
-            task = f"(task id {letter.task_id})"
-            assert done.stderr.splitlines()[-1] == f"retrieval-worker: no answer within 5 s: {said} {task}"
+        done = [type_in(*words, "--as", "alice", "--timeout", "5") for words in asked]
+    said = (
+        "retrieval-worker: no answer within 5 s: Postgres, Redis or a provider was away, and the job expired before "
+        "its next try: send it again later (task id {})\n"
+    )
+    letters = [one for queue in QUEUES for one in dead_letters.every(broker, queue)]
+    assert {letter.reason for letter in letters} == {"expired"}
+    assert {one.stderr for one in done} == {said.format(letter.task_id) for letter in letters}
+    assert [(one.returncode, one.stdout) for one in done] == [(1, "")] * len(asked)

@@ -235,6 +235,14 @@ MISTAKES = [
     *redis("database", "redis://worker:{password}@{redis}/99", "refuses its database 99"),
     *redis("name of a database", "redis://worker:{password}@{redis}/jobs", "the number of a database"),
     *redis("white space", "redis://worker:{password}@{redis}/1 ", "white space or the quotation marks"),
+    *redis("an option", "redis://worker:{password}@{redis}/1?foo=1", "behind its question mark is not supported"),
+    *redis("TLS of redis://", "redis://worker:{password}@{redis}/1?ssl_cert_reqs=required", "are of rediss:// only"),
+    Mistake(
+        "broker: an option of results",
+        "CELERY_BROKER_URL: ",
+        "behind its question mark is not supported",
+        {"CELERY_BROKER_URL": "redis://worker:{password}@{redis}/1?socket_timeout=5"},
+    ),
     *redis("a password with /", f"redis://worker:{SECRET}/x@{{redis}}/1", "percent-encoded"),
     *redis("a web server", "redis://worker:{password}@{web}/1", "is no Redis"),
     Mistake(

@@ -220,6 +220,8 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["contract", "--check"], 2),
         (["contract", "--check", "list.json"], 2),
         (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
+        (["query", "hum", "--as", "alice", "--broker", f"redis://{NOWHERE}/0?socket_timeout=5"], 78),
+        (["query", "hum", "--as", "alice", "--backend", f"redis://{NOWHERE}/0?socket_timeout=5"], 69),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -15,7 +15,7 @@ from redis.retry import Retry
 
 from worker.adapters.postgres.connections import LIMITS
 from worker.adapters.postgres.database import connected, translated_errors
-from worker.adapters.redis_refusals import refusal, url_problem
+from worker.adapters.redis_refusals import queue_url_problem, refusal, url_problem
 from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _problem(server: _Server) -> str | None:
         _NoAnswer: the server does not answer.
     """
     url = server.url.get_secret_value()
-    if problem := url_problem(url):
+    if problem := queue_url_problem(url) if server.subject == "Redis" else url_problem(url):
         return f"{server.variable}: {problem}"
     try:
         with _asked(server.url) as client:
@@ -158,9 +158,7 @@ def _problem(server: _Server) -> str | None:
     except (redis.RedisError, ValueError, TypeError) as error:
         if problem := refusal(error, url):
             return f"{server.variable}: {problem}"
-        # Its text may name the user; the class distinguishes the connection from the URL.
-        unknown = "its URL has an option that redis-py does not know"
-        raise _NoAnswer(unknown if isinstance(error, TypeError) else type(error).__name__) from None
+        raise _NoAnswer(type(error).__name__) from None  # its text may name the user
 
 
 def _asked(url: SecretStr) -> redis.Redis:

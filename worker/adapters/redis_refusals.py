@@ -33,6 +33,21 @@ def is_surrounded(url: str) -> bool:
     return url.strip(_AROUND) != url
 
 
+UNSUPPORTED = (
+    "an option behind its question mark is not supported: leave it out (those of TLS, ssl_…, are of rediss:// only)"
+)
+
+
+def queue_url_problem(url: str) -> str | None:
+    """Return the problem of a URL of queues, whose options Celery does not support, except those of TLS."""
+    return url_problem(url) or (None if has_tls_options_only(url) else UNSUPPORTED)
+
+
+def has_tls_options_only(url: str) -> bool:
+    """Return whether a URL has no options but those of TLS."""
+    return all(not option or option.startswith("ssl_") for option in urlsplit(url).query.split("&"))
+
+
 def url_problem(url: str) -> str | None:
     """Return the problem of a URL; the URL is not repeated, because it may hold a password."""
     problem = _form_problem(url)
@@ -75,6 +90,8 @@ def refusal(error: Exception, url: str) -> str | None:
             f"Redis refuses its database {number}: it has fewer (CONFIG GET databases), or the user may not SELECT it. "
             "Choose another number"
         )
+    if isinstance(error, TypeError):  # of the connection's class, which does not know the option
+        return UNSUPPORTED
     if isinstance(error, ValueError):
         if is_surrounded(url):
             return SURROUNDED

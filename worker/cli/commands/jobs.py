@@ -55,7 +55,7 @@ def client_of(broker: str, backend: str) -> Client:
 
     check_url(broker, "--broker (CELERY_BROKER_URL)")
     if backend:
-        check_url(backend, "--backend (CELERY_RESULT_BACKEND)")
+        check_url(backend, "--backend (CELERY_RESULT_BACKEND)", queue=False)
     return Client(broker, backend or None)
 
 
@@ -100,12 +100,19 @@ def json_claims(text: str, option: str) -> dict[str, Any]:
     return given
 
 
-def check_url(url: str, name: str) -> None:
+def check_url(url: str, name: str, *, queue: bool = True) -> None:
     """Check a Redis URL before libraries fail on it.
+
+    Args:
+        url: the URL.
+        name: its name for people.
+        queue: True: of queues; False: of results, which may have more options.
 
     Raises:
         SettingsError: it is wrong; the message does not repeat it, because it may hold a password.
     """
+    from worker.adapters.redis_refusals import UNSUPPORTED, has_tls_options_only
+
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")
@@ -115,11 +122,8 @@ def check_url(url: str, name: str) -> None:
         known = False
     if not known:
         raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
-    if not _has_known_options(url):
-        raise SettingsError(
-            f"{name}: the part after its question mark is no option of redis:// or rediss:// (those of TLS, "
-            "ssl_…, are of rediss:// only)"
-        )
+    if not _has_known_options(url) or (queue and not has_tls_options_only(url)):
+        raise SettingsError(f"{name}: {UNSUPPORTED}")
 
 
 _TLS_CHECKS = {"none", "optional", "required", "CERT_NONE", "CERT_OPTIONAL", "CERT_REQUIRED"}

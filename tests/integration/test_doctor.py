@@ -8,6 +8,7 @@ import pytest
 
 from worker.cli.doctor import examine
 from worker.errors import SettingsError
+from worker.settings import read_values
 
 from .asking import ask
 
@@ -68,6 +69,26 @@ def test_a_slip_in_the_extra_chunks_of_a_corpus_is_named(make_settings: Callable
     """It would have no effect silently."""
     slipped = make_settings(database, hybrid={"extra": {"dcos": 2}})
     assert "hybrid.extra: there is no corpus dcos: name yours, or remove it" in said(slipped, "hybrid", "advice")
+
+
+def test_a_field_of_metadata_that_no_row_has_is_named(
+    make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Citations show document ids then, and `temporal` finds no date. Rows that policies may hide are not judged."""
+    corpora = read_values()["corpora"]
+    public, hidden = corpora["docs"] | {"path_field": "page_nam"}, corpora["documents"] | {"path_field": "no such"}
+    slipped = make_settings(database, corpora=corpora | {"docs": public, "documents": hidden})
+    assert "path_field" not in str(said(slipped, "corpus documents", "advice"))
+    assert (
+        "path_field is page_nam, a field that the metadata of none of 111 rows has: name another one, or leave it out"
+    ) in said(slipped, "corpus docs", "advice")
+    columns = {name: column for name, column in corpora["docs"]["columns"].items() if name != "metadata"}
+    bare = public | {"columns": columns, "date": "day", "metadata_columns": {"page_nam": "page_name"}}
+    assert said(make_settings(database, corpora=corpora | {"docs": bare}), "corpus docs", "advice") == [
+        "date is day, a field that the metadata of no row has: name another one, or leave it out"
+    ]
+    admin.execute('UPDATE doc_embeddings SET metadata = metadata || \'{"page_nam": "x"}\'')
+    assert said(slipped, "corpus docs", "advice") == []
 
 
 def test_a_server_of_models_that_is_away_names_its_setting(make_settings: Callable[..., Settings]) -> None:

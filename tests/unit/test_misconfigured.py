@@ -89,6 +89,22 @@ WRONG = {
         "the setting search.over_fetch: expected at least 15 and at most 1000",
     ),
     "too little": (CORPUS + "[limits]\nmax_list = 1", "the setting limits.max_list: expected at least 768"),
+    "true for a number": (
+        CORPUS + "[search]\nover_fetch = true",
+        "the setting search.over_fetch: expected a number, not true or false",
+    ),
+    "true for one that may have a fraction": (
+        CORPUS + "[search]\nnarrow_factor = true",
+        "the setting search.narrow_factor: expected a number, not true or false",
+    ),
+    "true for the number of a table": (
+        MODE.replace("books = 5", "books = true"),
+        "the setting modes.mine.corpora: expected a number, not true or false",
+    ),
+    "true in a list of tables": (
+        PROFILE + 'legs = [{ kind = "dense", weight = true }]',
+        "the setting profiles.mine.legs.0.weight: expected a number, not true or false",
+    ),
     "no number": (CORPUS + "[search]\nnarrow_factor = nan", "the setting search.narrow_factor: expected at least 0"),
     "limits that do not nest": (
         CORPUS + "[worker]\nsoft_time_limit_seconds = 100",

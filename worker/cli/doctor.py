@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
 
 from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
@@ -28,8 +32,6 @@ from worker.jobs.principal import check_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import psycopg
-
     from worker.adapters.postgres.catalog import CorpusTypes
     from worker.settings import CorpusSettings, Settings
 
@@ -51,6 +53,13 @@ _READ_BY_POLICIES = r"""
 SELECT DISTINCT lower(found[1]) FROM pg_policy,
        regexp_matches(pg_get_expr(polqual, polrelid), $$current_setting\('([A-Za-z_]\w*\.\w+)'$$, 'g') AS found
  WHERE polrelid = to_regclass(%s) AND NOT starts_with(lower(found[1]), 'retrieval.') ORDER BY 1
+"""
+
+_JSON = ("json", "jsonb")
+
+_HAVING = """
+SELECT count(*), count(*) FILTER (WHERE metadata::jsonb ? %s)
+  FROM (SELECT {column} AS metadata FROM {table} LIMIT 1000) AS first
 """
 
 _RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
@@ -196,6 +205,7 @@ def _corpus(
     yield from _unmapped(connection, settings, subject, quoted, table)
     if not is_view:
         yield from _nullable(connection, subject, table, corpus, types)
+    yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, corpus, None if is_view else table)
     if corpus.columns.chunk_hash is None:
@@ -224,6 +234,26 @@ def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSetti
     if row and row[0]:
         return Finding("ok", subject, f"about {row[0]:,} rows")
     return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
+
+
+def _metadata_fields(
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Report fields of `metadata` in the settings that no row has; rows are looked at where policies hide none."""
+    column = corpus.columns.metadata
+    for setting in ("path_field", "date"):
+        field = getattr(corpus, setting)
+        if field is None or field in corpus.metadata_columns:
+            continue
+        rows, having = 0, 0
+        if corpus.public and column is not None and types.columns[column].name in _JSON:
+            names = {"column": sql.Identifier(column), "table": identifier(corpus.table)}
+            with contextlib.suppress(psycopg.Error):  # a policy that fails without a caller
+                rows, having = connection.execute(sql.SQL(_HAVING).format(**names), (field,)).fetchone() or (0, 0)
+        if column is None or (rows and not having):
+            which = f"none of {rows:,} rows" if rows else "no row"
+            said = f"{setting} is {field}, a field that the metadata of {which} has: name another one, or leave it out"
+            yield Finding("advice", subject, said)
 
 
 def _nullable(

@@ -53,19 +53,19 @@ def _field(model: type[BaseModel], location: Sequence[str | int]) -> FieldInfo |
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    for part in _parts(annotation):
+    for part in parts_of(annotation):
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield part
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
+def parts_of(annotation: Any) -> Iterator[Any]:
     """Yield a type and all that it is made of: members of unions, items of lists, annotations."""
     yield annotation
     for part in get_args(annotation):
-        yield from _parts(part)
+        yield from parts_of(part)
 
 
 def _bounds(field: FieldInfo) -> Iterator[tuple[str, Any]]:
-    for part in (field, *_parts(field.annotation)):
+    for part in (field, *parts_of(field.annotation)):
         for item in part.metadata if isinstance(part, FieldInfo) else ():
             yield from ((name, getattr(item, name)) for name in _LOWER | _UPPER if hasattr(item, name))

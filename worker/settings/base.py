@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from worker.contract.ranges import parts_of
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
@@ -35,3 +37,14 @@ class Section(BaseModel):
     """A table of the TOML file; frozen, without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse a boolean where pydantic would take it for 0 or 1."""
+        kinds = {*parts_of(cls.model_fields[info.field_name or ""].annotation)}
+        if kinds & {int, float} and bool not in kinds:
+            members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            if any(isinstance(member, bool) for member in members):
+                raise ValueError("expected a number, not true or false")
+        return value

@@ -156,6 +156,13 @@ def test_a_mistake_is_one_line(
     assert "Traceback" not in done.stderr
 
 
+def test_a_small_corpus_needs_no_index_to_be_told_so(run: Run, on: Stage, environment: dict[str, str]) -> None:
+    """Nothing to calibrate, with the index or without it."""
+    on.admin.execute("DROP INDEX IF EXISTS doc_embeddings_embedding_idx")
+    done = run(environment, "--corpus", "docs")
+    assert (done.returncode, "nothing to calibrate" in done.stdout) == (0, True), done.stderr
+
+
 def test_without_a_settings_file_of_ones_own_nothing_is_written(run: Run, environment: dict[str, str]) -> None:
     """Said before anything is measured."""
     del environment[CONFIG_VARIABLE]

@@ -437,10 +437,12 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(
         (["verify", "no", "--as", "alice"], "no such run"),
     ):
         wrong = typed(*arguments, **environment)
-        code = 2 if "--method" in arguments else 1
+        code = 2 if "import" in arguments else 1
         assert (wrong.returncode, wrong.stdout) == (code, ""), arguments
         assert said in wrong.stderr
         assert "Traceback" not in wrong.stderr
+    none = typed("runs", "list", "--as", "bob", **environment)
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", "no runs of this caller\n")
     nobody = typed("verify", **environment)
     assert (nobody.returncode, "verify.principal" in nobody.stderr) == (78, True)
 

@@ -118,5 +118,5 @@ def test_records_of_one_claim_are_found_as_before(
 def test_a_tenant_without_a_user_owns_nothing(engine: Engine, tenants: Settings) -> None:
     """All callers of a tenant without a user would share their runs."""
     caller = as_principal({"tenant_id": "A"}, tenants, "principal")
-    with pytest.raises(NotAuthorised, match="owner claim"):
+    with pytest.raises(NotAuthorised, match=r"owner claim \(user_id, or principal\.owner_claims\) has runs"):
         search(engine, caller)

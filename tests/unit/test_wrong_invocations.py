@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from worker.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 NOWHERE = "127.0.0.1:1"
@@ -219,6 +220,7 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["contract", "--check", "folder"], 1),
         (["contract", "--check"], 2),
         (["contract", "--check", "list.json"], 2),
+        (["query", " ", "--as", "alice"], 2),
         (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
         (["query", "hum", "--as", "alice", "--broker", f"redis://{NOWHERE}/0?socket_timeout=5"], 78),
         (["query", "hum", "--as", "alice", "--backend", f"redis://{NOWHERE}/0?socket_timeout=5"], 69),
@@ -233,6 +235,24 @@ def test_what_was_typed_is_told_from_what_is_set(
     assert main.run(COMMAND, arguments) == code, capfd.readouterr().err
 
 
+def test_files_of_the_contract_that_differ_are_named_with_the_command_that_writes_them(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In the folder that was given; a few of many."""
+    del place
+    assert main.run(COMMAND, ["contract", "folder"]) == 0
+    for name, said in (
+        ("message.json", "message.json differs"),
+        ("asyncapi.json", "asyncapi.json, message.json differ"),
+    ):
+        (Path("folder") / name).unlink()
+        assert main.run(COMMAND, ["contract", "--check", "folder"]) == 1
+        sentence = f"retrieval-worker: {said} from the types: run 'retrieval-worker contract folder'"
+        assert capfd.readouterr().err.splitlines()[-1] == sentence
+    assert main.run(COMMAND, ["contract", "--check", "."]) == 1
+    assert re.search(r": asyncapi\.json, (\S+, ){4}and \d+ more differ from", capfd.readouterr().err)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -244,6 +264,8 @@ def test_what_was_typed_is_told_from_what_is_set(
             ["up", "--autoscale", "1,4"],
             "Invalid value for --autoscale: expected the maximum, a comma and the minimum, from 1: 4,1",
         ),
+        (["query", "", "--as", "alice"], "Invalid value for question: expected at least one word"),
+        (["dead", "retry"], "Invalid value: give either entries or --all"),
         (
             ["contract", "--check"],
             "docs/contract: no such folder: run this in a checkout, or name the folder of the files",

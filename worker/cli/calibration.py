@@ -101,9 +101,10 @@ class CorpusCalibration:
         self._database = Database(settings.model_copy(update={"search": self._search}))
         try:
             self._types = self._database.types[corpus]
-            self._check_index(settings)
             self._searches = self._at(STEPS[-1])
             self.rows = self._size()
+            if not self.always_exact:
+                self._check_index(settings)
         except BaseException:
             self.close()
             raise

@@ -402,6 +402,13 @@ def _default_searches(settings: Settings) -> Iterator[Finding]:
             "no mode of yours, and none of the shipped ones is for your corpora: each run_pipeline job fails. Write "
             "[modes.NAME] in modes.toml beside the settings file (docs/pipeline.md)",
         )
+    if not settings.hybrid.searches:
+        yield Finding(
+            "advice",
+            "hybrid",
+            "hybrid.searches is empty: each retrieve_hybrid job without searches of its own fails. Name your corpora "
+            "there",
+        )
     missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
     if missing:
         yield Finding(

@@ -128,7 +128,7 @@ def owner_of(caller: Principal | None) -> str:
         NotAuthorised: there is no caller, or none with the owner claim.
     """
     if caller is None or not caller.owner:
-        raise NotAuthorised("run: only a caller with the owner claim of the settings has runs")
+        raise NotAuthorised("run: only a caller with the owner claim (user_id, or principal.owner_claims) has runs")
     return caller.owner
 
 

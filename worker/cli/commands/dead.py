@@ -25,7 +25,7 @@ dead = typer.Typer(
     "No content of a job is shown: only the reason, the time, and the names of its fields.",
 )
 
-Entries = Annotated[list[str] | None, typer.Argument(metavar="[ENTRY]...", help="Entries, as 'dead list' shows them.")]
+Entries = Annotated[list[str] | None, typer.Argument(metavar="ENTRY", help="Entries, as 'dead list' shows them.")]
 Queue = Annotated[str, typer.Option(help="Only of this queue; default all.")]
 Reason = Annotated[str, typer.Option(help="Only these: malformed, unknown_task, expired, max_deliveries, …")]
 Every = Annotated[bool, typer.Option("--all", help="All of them (of --queue, with --reason), not single entries.")]

@@ -143,6 +143,10 @@ def doctor(as_json: JsonDocument = False) -> None:
         raise typer.Exit(1)
 
 
+_NAMED = 5
+"""Most files that are named."""
+
+
 def contract(
     folder: Annotated[Path, typer.Argument(help="Output folder.")] = Path("docs/contract"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the files differ.")] = False,
@@ -158,7 +162,11 @@ def contract(
             raise WrongUsage(f"{folder}: no such folder: run this in a checkout, or name the folder of the files")
         stale = differing(folder)
         if stale:
-            raise RetrievalError(f"{', '.join(stale)} differ from the types: run 'retrieval-worker contract'")
+            more = [f"and {len(stale) - _NAMED} more"] if len(stale) > _NAMED else []
+            differ = "differ" if len(stale) > 1 else "differs"
+            raise RetrievalError(
+                f"{', '.join(stale[:_NAMED] + more)} {differ} from the types: run 'retrieval-worker contract {folder}'"
+            )
         console.print("the contract's files match the types")
     else:
         console.print(f"{len(write(folder))} files written to {folder}")

@@ -26,6 +26,12 @@ def _seconds(given: float) -> float:
     return given
 
 
+def _words(given: str) -> str:
+    if not given.strip():  # an embedder would make a vector of it
+        raise typer.BadParameter("expected at least one word", param_hint="question")
+    return given
+
+
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
 Caller = Annotated[
@@ -146,7 +152,7 @@ def _has_known_options(url: str) -> bool:
 
 
 def query(
-    question: Annotated[str, typer.Argument(help="The query; embedded as the settings say.")],
+    question: Annotated[str, typer.Argument(help="The query; embedded as the settings say.", callback=_words)],
     broker: Broker,
     caller: Caller,
     backend: Backend = "",

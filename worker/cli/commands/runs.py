@@ -150,7 +150,10 @@ def list_runs(
     """
     with opened_engine() as (engine, settings):
         owner = principal_of(settings, caller, "").owner
-        for name in engine.exchange.names(owner, subject or None):
+        found = engine.exchange.names(owner, subject or None)
+        if not found:
+            screen.print("no runs of this caller")
+        for name in found:
             if as_json:
                 write_json({"subject_id": name.subject_id, "run_id": name.run_id})
             else:
@@ -191,7 +194,11 @@ def import_run(
     """
     content = _read(file)
     with opened_engine() as (engine, settings):
-        name = engine.exchange.restore(principal_of(settings, caller, "").owner, content)
+        owner = principal_of(settings, caller, "").owner
+        try:
+            name = engine.exchange.restore(owner, content)
+        except InvalidJob as error:
+            raise WrongUsage(f"{file}: {error.message}") from None
     screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s")
 
 

@@ -127,7 +127,7 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
     """
     wanted = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
     if not wanted:
-        raise InvalidJob("expected this field: the settings name no searches", "searches")
+        raise InvalidJob("expected this field: the worker's setting hybrid.searches is empty", "searches")
     queries = []
     for i, search in enumerate(wanted):
         if not job.searches and corpora.find(search.corpus) is None:

@@ -323,7 +323,8 @@ def request_of(job: RunPipeline) -> QueryRequest:
 def _owner(caller: Principal, field: str) -> str:
     if not caller.owner:
         raise NotAuthorised(
-            f"{field}: only a caller with the owner claim of the settings has conversations and packages"
+            f"{field}: only a caller with the owner claim (user_id, or principal.owner_claims) has conversations and "
+            "packages"
         )
     return caller.owner
 

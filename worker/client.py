@@ -432,7 +432,7 @@ def _failure(error: BaseException, setting: str) -> RetrievalError:
             f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
             "in config/redis/users.acl (docs/redis.md)"
         )
-    return Unavailable("Redis is away")
+    return Unavailable(f"{setting}: Redis is away")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

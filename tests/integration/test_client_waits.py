@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 from worker.cli import devstack
 from worker.client import Client, RetrieveTopK
-from worker.errors import InvalidJob, SettingsError, TimedOut
+from worker.errors import InvalidJob, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,19 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long(stack: Stack, store:
         with pytest.raises(TimedOut, match=r"no answer within 1\.5 s"):
             client.result("job", timeout=1.5)
         assert time.monotonic() - before >= 1.5
+
+
+def test_the_redis_that_is_away_is_named(stack: Stack) -> None:
+    """Of the queues or of the results: a backend has two addresses to look at."""
+    away, job = "redis://127.0.0.1:1/0", RetrieveTopK(query_embedding=[0.0] * 767 + [1.0])
+    for urls, name in (
+        (("", away), "result_backend (CELERY_RESULT_BACKEND)"),
+        ((away, ""), "broker_url (CELERY_BROKER_URL)"),
+    ):
+        broker, results = (url or stack.redis.url(number) for number, url in enumerate(urls))
+        with contextlib.closing(Client(broker, results)) as client, pytest.raises(Unavailable) as raised:
+            client.enqueue(job)
+        assert raised.value.message == f"{name}: Redis is away"
 
 
 def test_nothing_is_kept_of_an_answer_that_did_not_come(stack: Stack, store: redis.Redis) -> None:

@@ -117,8 +117,10 @@ def check_url(url: str, name: str, *, queue: bool = True) -> None:
     Raises:
         SettingsError: it is wrong; the message does not repeat it, because it may hold a password.
     """
-    from worker.adapters.redis_refusals import UNSUPPORTED, has_tls_options_only
+    from worker.adapters.redis_refusals import SURROUNDED, UNSUPPORTED, has_tls_options_only, is_surrounded
 
+    if is_surrounded(url):
+        raise SettingsError(f"{name}: {SURROUNDED}")
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")

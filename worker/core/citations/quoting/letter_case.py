@@ -14,7 +14,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, letters_as_latin
+from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, VANISHING, letters_as_latin
 from worker.core.citations.quoting.units import is_other_unit
 from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.text.normal_forms import normal_form
@@ -148,6 +148,8 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
     if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
         return True
+    if _is_code_of_letters(words, i) or (not begins and _is_key(words, i, before, after)):
+        return True
     # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
     if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
         return True
@@ -177,20 +179,63 @@ def _is_identifier(text: str) -> bool:
     if text.isascii() and text[1:].islower() and text.isalpha():
         return False  # most words
     inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
-    return inner_capital or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
+    several = text[-1:] == "s" and len(text) > _FEWEST_CAPITALS and text[:-1].isupper()
+    return inner_capital or several or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
 
 
+def _is_key(words: _Words, i: int, before: str, after: str) -> bool:
+    """Return whether a word is a key of parts, X-Request-ID or AB-12, or part of a path: /etc/hosts.
+
+    Parts that only begin with capitals may be of a title, if the case of a word beside them was changed too.
+    """
+    pair = _plain(words[i].quoted), _plain(words[i].own)
+    alone = all(_plain(word.quoted) == _plain(word.own) for word in words.beside(i))
+    numbered = _NUMBER_AFTER.match(after) or (_NUMBER_BEFORE.search(before) and len(pair[1]) <= _LONGEST_UNIT)
+    if numbered and any(sum(map(str.isupper, text)) >= _FEWEST_CAPITALS for text in pair):
+        return True
+    if before[-1:] == "/" and alone:
+        return True
+    mixed = [
+        parts for parts in map(_HYPHEN.split, pair) if _begin_with_capitals(parts) and not all(map(_is_upper, parts))
+    ]
+    if any(len(part) > 1 and _is_upper(part) for parts in mixed for part in parts):
+        return True
+    return bool(mixed) and alone and not any(map(_is_upper, pair))
+
+
+def _begin_with_capitals(parts: Sequence[str]) -> bool:
+    return sum(any(map(str.isupper, part)) for part in parts) >= _FEWEST_CAPITALS
+
+
+_FEWEST_CAPITALS = 2
+_HYPHEN = re.compile(f"[{re.escape(VANISHING)}]\\s*")
+_NUMBER_BEFORE, _NUMBER_AFTER = re.compile(rf"\d{_HYPHEN.pattern}\Z"), re.compile(rf"{_HYPHEN.pattern}\d")
+
+
+def _is_code_of_letters(words: _Words, i: int) -> bool:
+    """Return whether a short word loses its capitals beside another that keeps them: NO in "DE, NO"; no heading."""
+    own = words[i].own
+    if not (own.isupper() and 1 < len(own) <= _LONGEST_CODE) or words[i].quoted.isupper():
+        return False
+    beside = [word for word in words.beside(i) if word.own.isupper() and word.own.isalpha()]
+    return any(1 < len(word.own) <= _LONGEST_CODE and word.quoted == word.own for word in beside) and all(
+        len(word.own) <= _LONGEST_CODE for word in beside
+    )
+
+
+_LONGEST_CODE = 3
 _LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 
 
 def _is_code(before: str, after: str) -> bool:
-    """Return whether a word is an option (``-r``), or joined to others by full stops (``os.path``)."""
+    """Return whether a word is an option (``-r``), has a sign before it (``@Override``) or full stops inside."""
     option = _OPTION.search(before)
     if option and option[1] not in LONG_DASHES:
         return True
-    return _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
+    return before[-1:] in _SIGILS or _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
 
 
+_SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
 _DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")
 

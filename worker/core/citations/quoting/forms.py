@@ -348,7 +348,7 @@ _WHOLE = re.compile(
 _HELD = re.compile(
     r"""
     (?<=D)[sn]*+x[sn]*+(?=D) | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
-  | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<zeros>[.,]s*+n[sn]*+)(?=DDD(?!D))
+  | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<point>[.,]s*+n[sn]*+)(?=D)
   | (?<=D)[sn](?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,

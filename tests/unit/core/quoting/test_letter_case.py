@@ -131,6 +131,46 @@ def test_all_in_one_case(change: str) -> None:
     assert refused(made) == []
 
 
+PRONOUNS = [
+    "and I wrote it there",
+    "that I may not",
+    "if I am late",
+    "so I can measure it",
+    "; I bought one",
+    "when I was there",
+]
+SYMBOLS = [
+    "the I of it",
+    "when I is here",
+    "a current I may flow",
+    "with I and n there",
+    "if I = n then",
+    "where I exceeds it",
+]
+
+
+def in_small_letters(phrases: list[str]) -> Rule:
+    """A rule: a passage in small letters but for an I, all of it quoted in small letters."""
+
+    def rule(rng: random.Random, text: Text) -> Made | None:
+        phrase = rng.choice(phrases)
+        lower = Text(text.name, text.language, re.sub(r"(?<!\w)[^\W\d_](?!\w)|[\d_]", "", text.text).lower())
+        chunk, before, after = plant(rng, lower, phrase)
+        quote = (before + phrase + after).lower()
+        return Made(quote, chunk) if quote == quote.lower() and text.language != "Turkish" else None
+
+    return rule
+
+
+def test_the_pronoun_in_small_letters() -> None:
+    """Of a quote in small letters an i is the chunk's I if that is the English pronoun, but not if it is a variable."""
+    honest, altered = cases(in_small_letters(PRONOUNS)), cases(in_small_letters(SYMBOLS))
+    assert is_broad(honest)
+    assert is_broad(altered)
+    assert refused(honest) == []
+    assert accepted(altered) == []
+
+
 def other_word(rng: random.Random, text: Text) -> Made | None:
     """One word in capitals, capitalised or in small letters, as a writer stresses it or begins a sentence with it."""
     words = [match for match in re.finditer(r"(?<!\S)[^\W\d_]{5,}(?!\S)", text.text) if match[0].islower()]

@@ -86,6 +86,7 @@ def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Se
     telling = {i for i in changed if _tells(words, i, chunk)}
     if not telling:
         return False
+    telling -= {i for i in telling if _is_pronoun(words[i], chunk)}
     others = [words[i] for i in changed - telling]
     return not _is_uniform(quote.text, chunk, others, [words[i] for i in telling])
 
@@ -170,6 +171,23 @@ def _letters_of(text: str) -> frozenset[str]:
     return word_lists().letters_of(text)
 
 
+def _is_pronoun(word: _Word, chunk: Passage) -> bool:
+    """Return whether a word is the English I: at the beginning of a clause, with a verb that has no -s after it."""
+    if word.own != "I":
+        return False
+    start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
+    before, after = chunk.text[max(0, start - _CLAUSE) : start], chunk.text[stop : stop + _CLAUSE]
+    return _BEFORE_PRONOUN.search(before) is not None and _AFTER_PRONOUN.match(after) is not None
+
+
+_CLAUSE = 20
+_BEFORE_PRONOUN = re.compile(
+    r"(?:[,;:.!?—–(“\"\n]\s*|\b(?:and|as|because|before|but|if|or|since|so|than|that|though|until|what|when|where|which|"
+    r"while|who|why)\s+)\Z"
+)
+_AFTER_PRONOUN = re.compile(
+    r"['’](?:m|ve|ll|d)\b|\s+(?!(?:and|as|at|by|for|in|of|on|or|over|to)\b)(?:was|[a-z]++(?<!s))\b"
+)
 _AROUND = 6
 _ENDED = re.compile(r"[.!?:;…][\"'’”»)\]]*\s+[\"'‘“«(\[]*\Z")
 

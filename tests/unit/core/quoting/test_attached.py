@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 AGE = "Age ≥ 18 years, dose < 5 mg, gain + 6 dB, x ≠ 7 here, − 5 °C"
 
 SIGNS = [
+    ("run if !ready && open or not", "ready && open or not"),
+    ("run while (!done || late) here", "done || late) here"),
+    ("so ¬p holds for all q here", "p holds for all q"),
+    ("so ¬ p holds for all q here", "p holds for all q"),
+    ("so q holds and ¬p does not", "so q holds and ¬"),
     *((AGE, quote) for quote in ("18 years, dose", "5 mg", "6 dB", "7 here", "5 °C", "Age ≥", "gain +")),
     ("if x != 7 of them", "7 of them"),
     ("if x != 7 of them", "= 7 of them"),
@@ -50,6 +55,11 @@ SIGNS = [
     ("用量 ≤ 5 毫克每日", "5 毫克每日"),
 ]
 NO_SIGNS = [
+    ("run if !ready && open or not", "!ready && open"),
+    ("so ¬p holds for all q here", "¬p holds for all q"),
+    ("Stop! The lamp is on here", "The lamp is on"),
+    ("Stop!The lamp is on here", "The lamp is on"),
+    ("see ![red lamp](a.png) there", "red lamp"),
     *((AGE, quote) for quote in ("≥ 18 years", "< 5 mg", "+ 6 dB", "≠ 7 here", "− 5 °C", "Age", "gain", "years, dose")),
     ("so 3 + 5 is 8", "5 is 8"),
     ("it costs US$5 or so", "US$5 or so"),

@@ -105,6 +105,33 @@ def test_the_same_words_in_their_own_case(name: str) -> None:
     assert refused(made) == []
 
 
+IN_BRACKETS = [tuple(pair.split()) for pair in [*KEYS[:6], *IDENTIFIERS, *WORDS] if pair[0] not in "/~@#$1"]
+SAME_IN_BRACKETS = [
+    "so they went|so [They] went",
+    "the wheel turns|[The] wheel turns",
+    "it turns well|it [turned] well",
+]
+
+
+def in_brackets(rng: random.Random, text: Text) -> Made:
+    """A unit, a key or a word in another case stands in brackets for the chunk's, or a pronoun for a code."""
+    one, other = rng.choice(both_ways(IN_BRACKETS))
+    chunk, before, after = plant(rng, text, f"a {one} or 5 mW")
+    changed = [f"a [{other}] or 5 mW", f"a {one} or 5 [MW]", f"a {one} or [MW]"]
+    if one in {"IT", "US", "WHO"}:
+        changed.append("a [they] or 5 mW")
+    return Made(before + rng.choice(changed) + after, chunk)
+
+
+def test_another_case_in_brackets() -> None:
+    """Brackets allow a plain word in another case, and no other word by its case."""
+    altered, honest = cases(in_brackets), cases(swap_planted([tuple(pair.split("|")) for pair in SAME_IN_BRACKETS]))
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert [case for case, _ in refused(honest) if case.language == "English"] == []
+
+
 def uniform(change: str) -> Rule:
     """A rule: a passage with a unit, an option or an identifier, all of it in one case."""
 

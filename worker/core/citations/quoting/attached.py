@@ -25,6 +25,8 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
     """
     if "+" in classes:
         yield from _signs(text, classes)
+    if "!" in text or "¬" in text:
+        yield from ((match.start() + 1, match.end()) for match in _DENIED.finditer(text))
     if "/" in classes:
         yield from _paths(text)
     if "-" in classes:
@@ -112,6 +114,9 @@ _BEGINS_LINE = re.compile(r"(?:\A(?=.{0,7}\Z)|[\n\r])[ \t>]*\Z")
 _TAG = re.compile(r"<[A-Za-z/!][^<>\n]*")
 # A term of a sum, a variable too; or a sign that the word before ends with: C++, K+.
 _BEFORE_PLUS = re.compile(r"(?:[\w)\]²³⁰-⁹%°'\"+]|(?:[\d)\]²³⁰-⁹½]|(?<![^\W\d_])[^\W\d_])\s{1,4})\Z")
+
+# In code and logic: !ready, ¬p.
+_DENIED = re.compile(r"(?<![^\s(!&|=,])!(?=[\w(])|¬[^\S\n]?(?=[\w(])")
 
 # --- names in code ------------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     """Return whether the case of a word is part of what it says."""
     word = words[i]
     quoted, own = _plain(word.quoted), _plain(word.own)
-    if is_other_unit(quoted, own) or _is_identifier(quoted) or _is_identifier(own):
+    if _are_other_names(quoted, own):
         return True
     start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
     before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
@@ -157,8 +157,33 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     if len(own) == 1:
         is_word = begins and is_word_of_one_letter(INVISIBLE.sub("", word.own), chunk.text)
         return not is_word and not _is_in_capitals(words, i)
-    is_word_too = frozenset((quoted, own)) in word_lists().told_apart_by_case
-    return is_word_too and not begins and not _is_in_capitals(words, i)
+    return _are_other_words(quoted, own) and not begins and not _is_in_capitals(words, i)
+
+
+def are_told_apart(one: str, other: str) -> bool:
+    """Return whether two words are equal but for letter case, and this makes two units, names or words of them.
+
+    >>> are_told_apart("MW", "mW"), are_told_apart("US", "us"), are_told_apart("The", "the"), are_told_apart("a", "b")
+    (True, True, False, False)
+    """
+    if one == other or one.casefold() != other.casefold():
+        return False
+    parts = [_HYPHEN.split(text) for text in (one, other)]
+    named = _are_other_names(one, other) or _SIGN_OF_CODE.search(one) is not None
+    return named or _are_other_words(one, other) or any(map(_begin_with_capitals, parts))
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word in capitals is another one in small letters: US, IT."""
+    return word.isupper() and len(word) > 1 and _are_other_words(word, word.lower())
+
+
+def _are_other_names(one: str, other: str) -> bool:
+    return is_other_unit(one, other) or _is_identifier(one) or _is_identifier(other)
+
+
+def _are_other_words(one: str, other: str) -> bool:
+    return frozenset((one, other)) in word_lists().told_apart_by_case
 
 
 def is_word_of_one_letter(letter: str, text: str) -> bool:
@@ -253,6 +278,7 @@ def _is_code(before: str, after: str) -> bool:
     return before[-1:] in _SIGILS or _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
 
 
+_SIGN_OF_CODE = re.compile(r"[./\\@#$]\w")
 _SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
 _DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")

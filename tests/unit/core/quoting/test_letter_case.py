@@ -45,6 +45,7 @@ KEYS = [
     *("AB-12 ab-12", "PX-20-Cd PX-20-CD", "ISO-8859-1 Iso-8859-1", "X-Frame-Options X-frame-Options", "12-AB 12-Ab"),
     *("SKU-Blue-XL SKU-Blue-Xl", "Сеть-ИД Сеть-Ид", "Κωδ-ΑΒ Κωδ-Αβ", "IDs IDS", "PCs Pcs", "URLs urls"),
     *("/etc/Hosts /etc/hosts", "~/Notes/Daily ~/Notes/daily", "@Override @override", "$HOME $Home", "#Urgent #urgent"),
+    *("Foo:Bar:Baz Foo:bar:Baz", "foo::Lamp foo::lamp", "proxy=Lamp proxy=lamp", "Lamp(Room) Lamp(room)"),
 ]
 CODES = ["codes DE, NO and|codes DE, No and", "in SE or NO FI|in SE or No FI", "the EU US pact|the EU us pact"]
 CODES += ["call GET PUT here|call GET Put here", "EUR, CHF, SEK or|EUR, Chf, SEK or", "from IS IN NO|from IS in NO"]

@@ -281,7 +281,7 @@ def _is_code(before: str, after: str) -> bool:
 _SIGN_OF_CODE = re.compile(r"[./\\@#$]\w")
 _SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
-_DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")
+_DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"(?:\w\w\.|\w(?:::?|[(=]))\Z"), re.compile(r"\.[^\W\d_]{2}")
 
 
 def _is_beside_number(word: str, before: str, after: str) -> bool:

@@ -45,7 +45,7 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
 
 _SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?(?P<point>[.K]?)[DF])")
 # Na+, A+.
-_PLUS_AFTER = re.compile(r"(?<=[^\W\d_])\+(?=[\s,;:.!?)\]]|\Z)")
+_PLUS_AFTER = re.compile(r"\+(?<=[^\W\d_]\+)(?=[\s,;:.!?)\]]|\Z)")
 _COMPARE = frozenset("<>!~")
 _LONGEST_TAG, _AROUND = 200, 8
 
@@ -122,9 +122,9 @@ _BEFORE_PLUS = re.compile(r"(?:[\w)\]²³⁰-⁹%°'\"+]|(?:[\d)\]²³⁰-⁹½]
 
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 # **un**safe, (s)he, **5**.5.
-_IN_WORD = re.compile(rf"(?<={_LETTER})(?:[)\]`]|\*{{1,3}})(?=(?![A-Z]){_LETTER})|(?<=\d)(?:\*{{1,3}}|`)(?=[.,]?\d)")
+_IN_WORD = re.compile(rf"[)\]`*](?:(?<={_LETTER}.)\*{{0,2}}(?=(?![A-Z]){_LETTER})|(?<=\d[*`])\*{{0,2}}(?=[.,]?\d))")
 # In code and logic: !ready, ¬p.
-_DENIED = re.compile(r"(?<![^\s(!&|=,])!(?=[\w(])|¬[^\S\n]?(?=[\w(])")
+_DENIED = re.compile(r"!(?<![^\s(!&|=,]!)(?=[\w(])|¬[^\S\n]?(?=[\w(])")
 
 # --- names in code ------------------------------------------------------------------------------
 

@@ -347,9 +347,10 @@ _WHOLE = re.compile(
 # a character and its marks; also 3 x 10⁵ with a letter.
 _HELD = re.compile(
     r"""
-    (?<=D)[sn]*+x[sn]*+(?=D) | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
-  | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<point>[.,]s*+n[sn]*+)(?=D)
-  | (?<=D)[sn](?=F|D{1,3}/D) | (?<=D)(?P<times>s?+[UL]s?+)(?=DD[P*]) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
+    (?<=D)(?: [sn]*+x[sn]*+(?=D) | (?P<times>s?+[UL]s?+)(?=DD[P*]) | (?<!DDDD)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D))
+            | (?P<point>[.,]s*+n[sn]*+)(?=D) | [sn](?=F|D{1,3}/D) | (?=[CN]) )
+  | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
+  | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,
 )

@@ -13,9 +13,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.letter_case import are_told_apart, is_code, is_word_of_one_letter
+from worker.core.citations.quoting.letter_case import are_told_apart, is_abbreviation, is_word_of_one_letter
 from worker.core.citations.quoting.limits import counts, denies
-from worker.core.citations.quoting.word_lists import word_lists, words_of
+from worker.core.citations.quoting.word_lists import MONTH, word_lists, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -113,7 +113,6 @@ _BEYOND, _MOST_BEYOND, _SIGNS = 80, 3, 6
 _OPENING, _CLOSING = "([{«“„‘\"'—–-¿¡（「『", ")]}»”’\"'—–-.,;:!?…。，、；：！？）」』؟،؛।"
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _JOINTS = frozenset("'’.-\u2010\u2011\u00ad\u00b7\u05be\u05f3\u05f4\u200b\u200c\u200d")
-_MONTH = "May"
 
 
 def _is_plain(text: str, punctuation: str = "") -> bool:
@@ -143,9 +142,9 @@ class _Insertion:
     def may_replace(self, replaced: str) -> bool:
         """Return whether they may stand for these words of the chunk, or be added where there are none."""
         old = _tokens(replaced)
-        if self.changes_case(replaced) or any(map(is_code, _WORD.findall(replaced))):
+        if self.changes_case(replaced) or any(map(is_abbreviation, _WORD.findall(replaced))):
             return False
-        if replaced.strip() and (not _is_plain(replaced, ",;:") or _MONTH in replaced.split()):
+        if replaced.strip() and (not _is_plain(replaced, ",;:") or MONTH in replaced.split()):
             return False
         if self.are_function(old):
             return self.is_function or self.is_name()

@@ -149,7 +149,7 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
     if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
         return True
-    if _is_code_of_letters(words, i) or (not begins and _is_key(words, i, before, after)):
+    if _is_listed_abbreviation(words, i) or (not begins and _is_key(words, i, before, after)):
         return True
     # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
     if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
@@ -173,7 +173,7 @@ def are_told_apart(one: str, other: str) -> bool:
     return named or _are_other_words(one, other) or any(map(_begin_with_capitals, parts))
 
 
-def is_code(word: str) -> bool:
+def is_abbreviation(word: str) -> bool:
     """Return whether a word in capitals is another one in small letters: US, IT."""
     return word.isupper() and len(word) > 1 and _are_other_words(word, word.lower())
 
@@ -255,33 +255,33 @@ _HYPHEN = re.compile(f"[{re.escape(VANISHING)}]\\s*")
 _NUMBER_BEFORE, _NUMBER_AFTER = re.compile(rf"\d{_HYPHEN.pattern}\Z"), re.compile(rf"{_HYPHEN.pattern}\d")
 
 
-def _is_code_of_letters(words: _Words, i: int) -> bool:
+def _is_listed_abbreviation(words: _Words, i: int) -> bool:
     """Return whether a short word loses its capitals beside another that keeps them: NO in "DE, NO"; no heading."""
     own = words[i].own
-    if not (own.isupper() and 1 < len(own) <= _LONGEST_CODE) or words[i].quoted.isupper():
+    if not (own.isupper() and 1 < len(own) <= _LONGEST_LISTED) or words[i].quoted.isupper():
         return False
     beside = [word for word in words.beside(i) if word.own.isupper() and word.own.isalpha()]
-    return any(1 < len(word.own) <= _LONGEST_CODE and word.quoted == word.own for word in beside) and all(
-        len(word.own) <= _LONGEST_CODE for word in beside
+    return any(1 < len(word.own) <= _LONGEST_LISTED and word.quoted == word.own for word in beside) and all(
+        len(word.own) <= _LONGEST_LISTED for word in beside
     )
 
 
-_LONGEST_CODE = 3
+_LONGEST_LISTED = 3
 _LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 
 
 def _is_code(before: str, after: str) -> bool:
-    """Return whether a word is an option (``-r``), has a sign before it (``@Override``) or full stops inside."""
+    """Return whether a word is an option (``-r``), has a sign before it (``@Override``) or is joined: ``os.path``."""
     option = _OPTION.search(before)
     if option and option[1] not in LONG_DASHES:
         return True
-    return before[-1:] in _SIGILS or _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
+    return before[-1:] in _SIGILS or _JOINED_BEFORE.search(before) is not None or _JOINED_AFTER.match(after) is not None
 
 
 _SIGN_OF_CODE = re.compile(r"[./\\@#$]\w")
 _SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
-_DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"(?:\w\w\.|\w(?:::?|[(=]))\Z"), re.compile(r"\.[^\W\d_]{2}")
+_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"(?:\w\w\.|\w(?:::?|[(=]))\Z"), re.compile(r"\.[^\W\d_]{2}")
 
 
 def _is_beside_number(word: str, before: str, after: str) -> bool:

@@ -28,7 +28,7 @@ from worker.core.citations.quoting.marks import (
 from worker.core.citations.quoting.searching import find_verbatim, ways_to_normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from worker.core.citations.quoting.findings import QuotedChunk, Verdict
     from worker.core.citations.quoting.searching import Find, Match, Span
@@ -128,8 +128,11 @@ class AskedQuote:
 def _also_normalised(place: Place, kind: str) -> Place:
     """The place with one kind more that had to be normalised."""
     how: Verdict = "normalised" if place.how == "verbatim" else place.how
-    kinds = {*place.normalised, kind}
-    return replace(place, how=how, normalised=tuple(one for one in KINDS if one in kinds))
+    return replace(place, how=how, normalised=_in_order({*place.normalised, kind}))
+
+
+def _in_order(kinds: Collection[str]) -> tuple[str, ...]:
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def _beginning(text: Prepared) -> str:
@@ -169,7 +172,7 @@ _ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\
 def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
     kinds = frozenset[str]().union(*(match.kinds for match in matches))
     spans = tuple(match.span for match in matches)
-    return Place(i, chunk.chunk_hash, how, spans, tuple(kind for kind in KINDS if kind in kinds))
+    return Place(i, chunk.chunk_hash, how, spans, _in_order(kinds))
 
 
 def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[Sequence[Match]]) -> Place:

@@ -25,6 +25,7 @@ def test_each_file_is_where_its_package_finds_it() -> None:
         "disagreement/units.toml",
         "disagreement/vocabulary.toml",
         "label_words.toml",
+        "quoting/names.toml",
         "quoting/units.toml",
         "quoting/word_lists.toml",
     ]

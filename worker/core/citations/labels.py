@@ -255,7 +255,7 @@ _EXAMPLE = "|".join(re.escape(word).replace(r"\.", r"\.\ ?") for word in EXAMPLE
 _TOKEN = re.compile(
     rf"""
     (?P<label>     {_S}(?P<gap>{_GAP})(?P<digits>\d++){_ENDS} )
-  | (?P<near>      {_S}\d++[\w.]*+ )
+  | (?P<near>      {_S}_?\d++[\w.]*+ )
   | (?P<left_out>  [.．]{{2,}}+ | […⋯] )
   | (?P<instance>  (?:{_EXAMPLE})\b\.? )
   | (?P<separator> [,;:，；：、؛،/／|｜+&＆•{_DASHES}] )
@@ -278,7 +278,7 @@ _TO = re.compile(
 _LIST = re.compile(rf"(?:[\s,;]*+S\d++(?:[{_DASHES}]S\d++)?+)++[\s,;]*+")
 _LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
 _S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
-    re.compile(rf"{_S}{_GAP}\d"),
+    re.compile(rf"{_S}(?:{_GAP}|_)\d"),
     re.compile(f"(?i:{_any_of(SOURCE)})"),
     re.compile(r"\d"),
 )
@@ -352,6 +352,8 @@ def _judged(answer: str, bracket: Bracket, content: _Content, numbers: Sequence[
     whole = content.whole and not bracket.interrupted
     glued = _is_glued(answer, bracket.start)
     doubtful = [*content.beside]
+    if any(map(_has_index, doubtful)) and (bracket.kind != SQUARE or _is_in_maths(answer, *span)):
+        doubtful = [label for label in doubtful if not _has_index(label)]
     labels = content.labels
     if bracket.kind == SQUARE:
         if glued:
@@ -374,6 +376,31 @@ def _is_glued(answer: str, start: int) -> bool:
 
 
 _GLUE = re.compile(r"[A-Za-z0-9_]")
+
+
+def _has_index(label: Label) -> bool:
+    """Return whether a label is written as TeX writes a variable with an index: S_1."""
+    return label.name[1] == "_"
+
+
+def _is_in_maths(answer: str, start: int, end: int) -> bool:
+    """Return whether a bracket stands in TeX: between dollars or escaped brackets, or as the option of a command."""
+    first = max(0, start - _LONGEST_FORMULA)
+    formulas = _FORMULA.finditer(answer, first, end + _LONGEST_FORMULA)
+    return any(one.start() < start and end < one.end() for one in formulas) or (
+        _COMMAND.search(answer[first:start]) is not None
+    )
+
+
+_LONGEST_FORMULA = 300
+_FORMULA = re.compile(
+    r"""
+    \$\$[^$]++\$\$ | \$(?![\s$])(?:[^$\\\n]|\\.)++(?<!\s)\$(?!\d)
+  | \\\((?:[^\\]|\\(?![()]))*+\\\) | \\\[(?:[^\\]|\\(?![\[\]]))*+\\\]
+    """,
+    re.VERBOSE,
+)
+_COMMAND = re.compile(r"\\[A-Za-z]{1,20}\Z")
 
 
 def _counts(label: Label, numbers: Sequence[int]) -> bool:
@@ -487,7 +514,7 @@ class _Reader:
         return Label(name, number, number, start, match.end(), form)
 
     def _near(self, token: re.Match[str]) -> Label:
-        digits = _DIGITS.match(token[0], 1)
+        digits = _DIGITS.search(token[0])
         number = _value(digits[0]) if digits else None
         return Label(token[0], number, number, *token.span(), "apart")
 

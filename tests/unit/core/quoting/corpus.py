@@ -359,12 +359,13 @@ class Planted(NamedTuple):
 def plant(rng: random.Random, text: Text, phrase: str) -> Planted:
     """Put a phrase between two words of a text; ``before`` and ``after`` are a few of the words around it.
 
-    Not beside a number, a sign or a bracket, with which the phrase would be one; nor does it end between a sign and its
-    number.
+    Not beside a number, a sign or a bracket, with which the phrase would be one; nor does it begin inside code, or end
+    between a sign and its number.
     """
     places = [match.start() for match in re.finditer(r"(?<=[^\W\d_]{2}) (?=[^\W\d_]{2})", text.text)]
     place = rng.choice(places or [len(text.text)])
-    start = rng.choice([match.end() for match in re.finditer(r"\A|\s+(?=[^\W\d_]{2})", text.text[:place])][-6:])
+    starts = [match.end() for match in re.finditer(r"\A|\s+(?=[^\W\d_]{2})", text.text[:place])]
+    start = rng.choice([place for place in starts if text.text.count("`", 0, place) % 2 == 0][-6:])
     stops = [match.start() + place for match in re.finditer(r"(?<![<>≤≥≈≠])\s|\Z", text.text[place:])]
     stop = rng.choice(stops[1:6] or stops)
     before, after = text.text[start:place] + " ", text.text[place:stop]

@@ -118,6 +118,66 @@ def test_ranges_that_a_line_end_divides() -> None:
     assert refused(honest) == []
 
 
+DECIMALS = [
+    "3.{}5 dB",
+    "3,{}5 dB",
+    "−0.{}25",
+    "0,{}5",
+    "12.{}05",
+    "3.{}5 %",
+    "１.{}５kg",
+    "٣.{}٥ kg",
+    "€ 3,{}50 €",
+    "3.{}5毫克",
+]
+NO_DECIMALS = [
+    "in 2019.{}12 people",
+    "on page 3.{}5 people",
+    "1, 2,{}5 and 7",
+    "at 3.{}5. Turn",
+    "in 2019,{}5 kg",
+    "7.{}\n5 kg",
+]
+
+
+def decimal_cut(rng: random.Random, text: Text) -> Made:
+    """A quote has one half of a number that a line end divides at its point, or divides a whole number there."""
+    number = rng.choice(DECIMALS)
+    cut = number.replace("{}", rng.choice(BREAKS))
+    chunk, before, after = plant(rng, text, f"about {cut} of them")
+    whole, _, _ = plant(rng, text, f"about {number.replace('{}', '')} of them")
+    head, tail = number.split("{}")
+    return rng.choice([
+        Made(f"{tail} of them{after}", chunk),
+        Made(f"{before}about {head}", chunk),
+        Made(f"{before}about {head[:-1]}", chunk),
+        Made(f"about {cut} of them{after}", whole),
+    ])  # fmt: skip
+
+
+def decimal_kept(rng: random.Random, text: Text) -> Made:
+    """A quote has both halves, or begins and ends beside a full stop or comma between two numbers."""
+    if rng.random() < 0.5:
+        chunk, before, after = plant(
+            rng, text, f"about {rng.choice(DECIMALS).replace('{}', rng.choice(BREAKS))} of them"
+        )
+        return Made(
+            chunk[chunk.index("about ") :][: chunk[chunk.index("about ") :].index("of them")] + "of them", chunk
+        )
+    head, tail = rng.choice(NO_DECIMALS).split("{}")
+    chunk, before, after = plant(rng, text, f"about {head}{rng.choice(BREAKS)}{tail} of them")
+    return Made(rng.choice([f"{before}about {head}", f"{tail.strip()} of them{after}"]), chunk)
+
+
+def test_decimals_that_a_line_end_divides() -> None:
+    """Neither half is quoted alone where zeros or a unit show that it is one number, and no whole number is divided."""
+    altered, honest = cases(decimal_cut), cases(decimal_kept)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
 GROUPS = [("25", "000"), ("7", "350"), ("340", "120"), ("12 500", "000"), ("٢٥", "٠٠٠"), ("-4", "210")]
 DIVIDING = ["\t", "  ", " \t", "\n", "\r\n", "\n\n", "\n   ", "\n \n", "     "]
 

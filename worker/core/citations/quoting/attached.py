@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.characters import CLASSES, compatible
+from worker.core.citations.quoting.characters import CLASSES, UNSPACED, compatible
 from worker.core.citations.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
     """
     if "+" in classes:
         yield from _signs(text, classes)
+    if any(sign in text for sign in ")]*`"):
+        yield from ((match.start(), match.end()) for match in _IN_WORD.finditer(text))
+    if "!" in text or "¬" in text:
+        yield from ((match.start() + 1, match.end()) for match in _DENIED.finditer(text))
     if "/" in classes:
         yield from _paths(text)
     if "-" in classes:
@@ -40,12 +44,15 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
 # --- signs before numbers -----------------------------------------------------------------------
 
 _SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?(?P<point>[.K]?)[DF])")
+# Na+, A+.
+_PLUS_AFTER = re.compile(r"\+(?<=[^\W\d_]\+)(?=[\s,;:.!?)\]]|\Z)")
 _COMPARE = frozenset("<>!~")
 _LONGEST_TAG, _AROUND = 200, 8
 
 
 def _signs(text: str, classes: str) -> Iterator[Held]:
     """Between a sign or a comparison and its number: ``≥ 18``, ``+ 6``; and inside a comparison: ``!= 7``."""
+    yield from ((match.start(), match.start()) for match in _PLUS_AFTER.finditer(text))
     for match in _SIGN_AND_GAP.finditer(classes):
         place = match.start()
         if match["point"] == "K" and text[match.start("point")] != "．":
@@ -112,6 +119,12 @@ _BEGINS_LINE = re.compile(r"(?:\A(?=.{0,7}\Z)|[\n\r])[ \t>]*\Z")
 _TAG = re.compile(r"<[A-Za-z/!][^<>\n]*")
 # A term of a sum, a variable too; or a sign that the word before ends with: C++, K+.
 _BEFORE_PLUS = re.compile(r"(?:[\w)\]²³⁰-⁹%°'\"+]|(?:[\d)\]²³⁰-⁹½]|(?<![^\W\d_])[^\W\d_])\s{1,4})\Z")
+
+_LETTER = rf"[^\W\d_{UNSPACED}]"
+# **un**safe, (s)he, **5**.5.
+_IN_WORD = re.compile(rf"[)\]`*](?:(?<={_LETTER}.)\*{{0,2}}(?=(?![A-Z]){_LETTER})|(?<=\d[*`])\*{{0,2}}(?=[.,]?\d))")
+# In code and logic: !ready, ¬p.
+_DENIED = re.compile(r"!(?<![^\s(!&|=,]!)(?=[\w(])|¬[^\S\n]?(?=[\w(])")
 
 # --- names in code ------------------------------------------------------------------------------
 

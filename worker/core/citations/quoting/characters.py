@@ -213,7 +213,7 @@ _SIGNS = {
     **dict.fromkeys("/\\", "/"),
     **dict.fromkeys("^*&@", "*"),
     **dict.fromkeys("×·⋅÷", "x"),
-    **dict.fromkeys("+±∓<>≤≥=≠~≈√≦≧≪≫⩽⩾≲≳∼≃≅≉≮≯≰≱", "+"),
+    **dict.fromkeys("+±∓<>≤≥=≠~≈√∛∜〜≦≧≪≫⩽⩾≲≳∼≃≅≉≮≯≰≱", "+"),
     **dict.fromkeys("%‰‱°′″℃℉\u066a", "%"),
     **dict.fromkeys("#♯♭", "#"),
     "_": "L",
@@ -228,6 +228,10 @@ _HAN = re.compile("[\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U
 _WIDE_PUNCTUATION = re.compile("[\u3001-\u3003\u3008-\u3011\u3014-\u301b\uff01-\uff0c\uff0e\uff1a-\uff1f]")
 # Vowels and finals of Hangul that was taken apart, skin tones of emoji.
 _MARKS_TOO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff\U0001f3fb-\U0001f3ff]")
+
+
+UNSPACED = r"\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff가-힣"
+"""Inside a set of characters: those that may stand beside a number or a word of others, Hangul too."""
 
 
 class _Classes(dict[int, str]):

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from worker.core.citations.quoting.characters import LINE_BREAKS
+from worker.core.citations.quoting.units import AFTER_NUMBERS
 
 
 class Columns:
@@ -20,19 +21,19 @@ class Columns:
         self._text = text
 
     def is_one_number(self, start: int, stop: int) -> bool:
-        """Return whether the digits before ``start`` go on with the three at ``stop``.
+        """Return whether the digits before ``start`` go on with those at ``stop``.
 
-        A group of three may have come to stand in the next line. A tab divides columns, and so does a space in a table
-        of which a row can't be one number.
+        A group of three, or decimals, may have come to stand in the next line. A tab divides columns, and so does a
+        space in a table of which a row can't be one number.
         """
         gap = self._text[start:stop]
         if gap == "\t":
             return False
-        if self._text[stop].isdecimal() and int(self._text[stop]) == 0:
+        if _GROUP_AFTER.match(self._text, stop) and int(self._text[stop]) == 0:
             return True  # no number begins with a zero
         if gap[0] in ".,":
-            return False
-        breaks = sum(c in LINE_BREAKS for c in gap.replace("\r\n", "\n"))
+            return _count_breaks(gap) == 1 and self._are_decimals(start, stop)
+        breaks = _count_breaks(gap)
         if breaks:
             return breaks == 1 and not self._is_list_item(stop) and not _within(self._columns, start, stop)
         return not (gap == " " and _within(self._tables, start, stop))
@@ -40,6 +41,12 @@ class Columns:
     def _is_list_item(self, place: int) -> bool:
         """Return whether the number at a place counts the items of a list: ``101. Turn left``."""
         return _ITEM.match(self._text, place) is not None
+
+    def _are_decimals(self, start: int, stop: int) -> bool:
+        """Return whether a full stop or comma before the end of a line is a decimal one: zeros show it, or a unit."""
+        before = _WHOLE_BEFORE.search(self._text[max(0, start - _AROUND) : start])
+        after = _DECIMALS.match(self._text, stop)
+        return bool(before and after and (int(before[0]) == 0 or int(after[0][0]) == 0 or after["unit"]))
 
     @cached_property
     def _columns(self) -> list[tuple[int, int]]:
@@ -61,6 +68,10 @@ class Columns:
         return tables
 
 
+def _count_breaks(gap: str) -> int:
+    return sum(c in LINE_BREAKS for c in gap.replace("\r\n", "\n"))
+
+
 def may_stand_for(gap: str, own: str) -> bool:
     r"""Return whether white space of a quote between two groups of digits may stand for that of the chunk.
 
@@ -80,8 +91,7 @@ _SAME_GAPS = frozenset({("space", "spaces"), ("space", "line"), ("spaces", "tab"
 
 
 def _gap_kind(gap: str) -> str:
-    breaks = sum(c in LINE_BREAKS for c in gap.replace("\r\n", "\n"))
-    if breaks:
+    if breaks := _count_breaks(gap):
         return "line" if breaks == 1 and "\u2029" not in gap else "paragraph"
     if "\t" in gap:
         return "tab"
@@ -104,6 +114,10 @@ _GROUP = 3
 _GROUP_AFTER, _FRACTION_AFTER = re.compile(r"\d{3}(?!\d)"), re.compile(r" ?\d{1,3}/\d")
 # Decimals are grouped in threes as well.
 _GROUP_BEFORE = re.compile(r"(?:(?<!\d)(?<!\d[.,])|(?<=\d[.,])(?=\d{3}))\d{1,3}\Z")
+_AROUND = 8
+# Not the end of a list, a date or a year; nor the number of an item, a time or a date.
+_WHOLE_BEFORE = re.compile(r"(?<!\d)(?<!\d[.,:])(?<!\d[,;] )\d{1,3}\Z")
+_DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s?(?:[%‰°぀-ヿ一-鿿]|(?:{AFTER_NUMBERS})(?!\w)))?")
 _ITEM = re.compile(r"\d+[.)]\s")
 _NUMBER = r"[-−+]?\d++(?:[.,]\d++)*+%?"
 _LINES_OF_NUMBERS = re.compile(rf"(?m)(?:^[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++\n){{1,}}[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++$")

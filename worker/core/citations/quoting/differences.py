@@ -102,7 +102,14 @@ def _joins_or_divides(text: str, place: int, gap: str, own: str) -> bool:
 def _are_letters_by_accent(quote: Passage, chunk: Passage) -> bool:
     """Return whether the language is one in which a capital without its accent is another letter."""
     start, stop = chunk.span
-    return bool(LETTERS_BY_ACCENT.search(quote.text) or LETTERS_BY_ACCENT.search(chunk.text[start:stop]))
+    if LETTERS_BY_ACCENT.search(quote.text) or LETTERS_BY_ACCENT.search(chunk.text[start:stop]):
+        return True
+    around = chunk.text[max(0, start - _AROUND) : stop + _AROUND]
+    return len(LETTERS_BY_ACCENT.findall(around)) >= _FEWEST_LETTERS
+
+
+_AROUND, _FEWEST_LETTERS = 200, 3
+"""Characters around a passage in which so many letters are of such a language, and of no name."""
 
 
 def _are_read_otherwise(quote: Passage, chunk: Passage) -> bool:

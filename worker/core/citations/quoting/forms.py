@@ -330,10 +330,10 @@ AFTER_DENIAL = 2
 # glued to the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
 _WHOLE = re.compile(
     r"""
-    (?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[UL]) )?+
+    (?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[ULD]) | m(?=[UL]) )?+
     [ULDMPBF]++
     (?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF]) | (?<=U)\$(?=D)
-          | (?<=[ULM])-s*+n[sn]*+(?=[UL]) )
+          | (?<=[ULM])-s*+n[sn]*+(?=[UL]) | (?<=D)e(?=D) )
         [ULDMPBF]++
       | (?<=[DPF])[%$+]{1,3}+[ULDMPBF]*+
       | (?<=[ULD])(?: \# | \+\+ )
@@ -344,12 +344,13 @@ _WHOLE = re.compile(
 
 # Where nothing may be cut off although words end there: 3 × 10⁵, a range that a line end divides, a minus sign and its
 # number (but not in x − 2), 1 000 (at the end of a line too), 1 1/2, a number and its Chinese unit, a Chinese number,
-# a character and its marks.
+# a character and its marks; also 3 x 10⁵ with a letter.
 _HELD = re.compile(
     r"""
-    (?<=D)[sn]*+x[sn]*+(?=D) | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<![DPFBo]sm)(?<![^ULM][UL]sm)(?<=m)[sn]++(?=D)
-  | (?<!DDDD)(?<=D)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D)) | (?<=D)(?P<zeros>[.,]s*+n[sn]*+)(?=DDD(?!D))
-  | (?<=D)[sn](?=D{1,3}/D) | (?<=D)(?=[CN]) | (?<=N)(?=N) | (?<![sn])(?=M)
+    (?<=D)(?: [sn]*+x[sn]*+(?=D) | (?P<times>s?+[UL]s?+)(?=DD[P*]) | (?<!DDDD)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D))
+            | (?P<point>[.,]s*+n[sn]*+)(?=D) | [sn](?=F|D{1,3}/D) | (?=[CN]) )
+  | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
+  | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,
 )
@@ -367,7 +368,10 @@ def _cuts(text: str, classes: str) -> bytearray:
     columns = Columns(text)
     for match in _HELD.finditer(classes):
         start, end = match.span()
-        if match.lastgroup and not columns.is_one_number(start, end):
+        if match.lastgroup == "times":
+            if text[start:end].strip() not in "xX":
+                continue
+        elif match.lastgroup and not columns.is_one_number(start, end):
             continue
         cuts[start : end + 1] = bytes(end + 1 - start)
     for start, end in held_together(text, classes):

@@ -13,9 +13,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.letter_case import is_word_of_one_letter
+from worker.core.citations.quoting.letter_case import are_told_apart, is_abbreviation, is_word_of_one_letter
 from worker.core.citations.quoting.limits import counts, denies
-from worker.core.citations.quoting.word_lists import word_lists, words_of
+from worker.core.citations.quoting.word_lists import MONTH, word_lists, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -67,6 +67,8 @@ def may_stand_at_edge(text: str, outside: Sequence[str], chunk: Prepared, place:
         return may_stand_between(text, "", chunk, place)
     kind = _Insertion(text, chunk, place)
     nearest = outside[0]
+    if kind.changes_case(nearest):
+        return False
     if kind.is_function and may_stand_between(text, "", chunk, place) and not kind.limits(nearest):
         return not any(map(kind.limits_strictly, outside[1:]))
     for count in range(1, len(outside) + 1):
@@ -111,7 +113,6 @@ _BEYOND, _MOST_BEYOND, _SIGNS = 80, 3, 6
 _OPENING, _CLOSING = "([{«“„‘\"'—–-¿¡（「『", ")]}»”’\"'—–-.,;:!?…。，、；：！？）」』؟،؛।"
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _JOINTS = frozenset("'’.-\u2010\u2011\u00ad\u00b7\u05be\u05f3\u05f4\u200b\u200c\u200d")
-_MONTH = "May"
 
 
 def _is_plain(text: str, punctuation: str = "") -> bool:
@@ -141,9 +142,9 @@ class _Insertion:
     def may_replace(self, replaced: str) -> bool:
         """Return whether they may stand for these words of the chunk, or be added where there are none."""
         old = _tokens(replaced)
-        if self._changes_a_letter(replaced):
+        if self.changes_case(replaced) or any(map(is_abbreviation, _WORD.findall(replaced))):
             return False
-        if replaced.strip() and (not _is_plain(replaced, ",;:") or _MONTH in replaced.split()):
+        if replaced.strip() and (not _is_plain(replaced, ",;:") or MONTH in replaced.split()):
             return False
         if self.are_function(old):
             return self.is_function or self.is_name()
@@ -153,13 +154,17 @@ class _Insertion:
             return self.has_name(replaced.split(), determined=self.is_common(old[0]))
         return self.is_inflection_of(old) or (self.is_name() and self.shares_name_with(old))
 
-    def _changes_a_letter(self, replaced: str) -> bool:
-        """Return whether a single letter stands for itself in another case: N is not n."""
-        letters = {word for word in replaced.split() if len(word) == 1}
-        return any(
-            word.swapcase() in letters - {word} and not is_word_of_one_letter(word, self._chunk.text)
+    def changes_case(self, replaced: str) -> bool:
+        """Return whether a word stands for itself in a case that says something else: N is not n, nor US us."""
+        pairs = [
+            (word, own)
             for word in self._words
-            if len(word) == 1
+            for own in (one.strip(_OPENING + _CLOSING) for one in replaced.split())
+            if word != own and word.casefold() == own.casefold()
+        ]
+        return any(
+            not is_word_of_one_letter(word, self._chunk.text) if len(word) == 1 else are_told_apart(word, own)
+            for word, own in pairs
         )
 
     @property

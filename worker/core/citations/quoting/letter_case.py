@@ -14,7 +14,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, letters_as_latin
+from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, VANISHING, letters_as_latin
 from worker.core.citations.quoting.units import is_other_unit
 from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.text.normal_forms import normal_form
@@ -86,6 +86,7 @@ def is_meant(quote: Passage, chunk: Passage, cased: Sequence[int], formatted: Se
     telling = {i for i in changed if _tells(words, i, chunk)}
     if not telling:
         return False
+    telling -= {i for i in telling if _is_pronoun(words[i], chunk)}
     others = [words[i] for i in changed - telling]
     return not _is_uniform(quote.text, chunk, others, [words[i] for i in telling])
 
@@ -141,12 +142,14 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     """Return whether the case of a word is part of what it says."""
     word = words[i]
     quoted, own = _plain(word.quoted), _plain(word.own)
-    if is_other_unit(quoted, own) or _is_identifier(quoted) or _is_identifier(own):
+    if _are_other_names(quoted, own):
         return True
     start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
     before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
     if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
+        return True
+    if _is_listed_abbreviation(words, i) or (not begins and _is_key(words, i, before, after)):
         return True
     # A quote may begin with a word that the chunk has after a number: "Desk measured" of "the Calder 32 desk measured".
     if _is_beside_number(own, before, after) and not (begins and len(own) >= _SHORTEST_WORD):
@@ -154,8 +157,33 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     if len(own) == 1:
         is_word = begins and is_word_of_one_letter(INVISIBLE.sub("", word.own), chunk.text)
         return not is_word and not _is_in_capitals(words, i)
-    is_word_too = frozenset((quoted, own)) in word_lists().told_apart_by_case
-    return is_word_too and not begins and not _is_in_capitals(words, i)
+    return _are_other_words(quoted, own) and not begins and not _is_in_capitals(words, i)
+
+
+def are_told_apart(one: str, other: str) -> bool:
+    """Return whether two words are equal but for letter case, and this makes two units, names or words of them.
+
+    >>> are_told_apart("MW", "mW"), are_told_apart("US", "us"), are_told_apart("The", "the"), are_told_apart("a", "b")
+    (True, True, False, False)
+    """
+    if one == other or one.casefold() != other.casefold():
+        return False
+    parts = [_HYPHEN.split(text) for text in (one, other)]
+    named = _are_other_names(one, other) or _SIGN_OF_CODE.search(one) is not None
+    return named or _are_other_words(one, other) or any(map(_begin_with_capitals, parts))
+
+
+def is_abbreviation(word: str) -> bool:
+    """Return whether a word in capitals is another one in small letters: US, IT."""
+    return word.isupper() and len(word) > 1 and _are_other_words(word, word.lower())
+
+
+def _are_other_names(one: str, other: str) -> bool:
+    return is_other_unit(one, other) or _is_identifier(one) or _is_identifier(other)
+
+
+def _are_other_words(one: str, other: str) -> bool:
+    return frozenset((one, other)) in word_lists().told_apart_by_case
 
 
 def is_word_of_one_letter(letter: str, text: str) -> bool:
@@ -168,6 +196,23 @@ def _letters_of(text: str) -> frozenset[str]:
     return word_lists().letters_of(text)
 
 
+def _is_pronoun(word: _Word, chunk: Passage) -> bool:
+    """Return whether a word is the English I: at the beginning of a clause, with a verb that has no -s after it."""
+    if word.own != "I":
+        return False
+    start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
+    before, after = chunk.text[max(0, start - _CLAUSE) : start], chunk.text[stop : stop + _CLAUSE]
+    return _BEFORE_PRONOUN.search(before) is not None and _AFTER_PRONOUN.match(after) is not None
+
+
+_CLAUSE = 20
+_BEFORE_PRONOUN = re.compile(
+    r"(?:[,;:.!?—–(“\"\n]\s*|\b(?:and|as|because|before|but|if|or|since|so|than|that|though|until|what|when|where|which|"
+    r"while|who|why)\s+)\Z"
+)
+_AFTER_PRONOUN = re.compile(
+    r"['’](?:m|ve|ll|d)\b|\s+(?!(?:and|as|at|by|for|in|of|on|or|over|to)\b)(?:was|[a-z]++(?<!s))\b"
+)
 _AROUND = 6
 _ENDED = re.compile(r"[.!?:;…][\"'’”»)\]]*\s+[\"'‘“«(\[]*\Z")
 
@@ -177,22 +222,66 @@ def _is_identifier(text: str) -> bool:
     if text.isascii() and text[1:].islower() and text.isalpha():
         return False  # most words
     inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
-    return inner_capital or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
+    several = text[-1:] == "s" and len(text) > _FEWEST_CAPITALS and text[:-1].isupper()
+    return inner_capital or several or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
 
 
+def _is_key(words: _Words, i: int, before: str, after: str) -> bool:
+    """Return whether a word is a key of parts, X-Request-ID or AB-12, or part of a path: /etc/hosts.
+
+    Parts that only begin with capitals may be of a title, if the case of a word beside them was changed too.
+    """
+    pair = _plain(words[i].quoted), _plain(words[i].own)
+    alone = all(_plain(word.quoted) == _plain(word.own) for word in words.beside(i))
+    numbered = _NUMBER_AFTER.match(after) or (_NUMBER_BEFORE.search(before) and len(pair[1]) <= _LONGEST_UNIT)
+    if numbered and any(sum(map(str.isupper, text)) >= _FEWEST_CAPITALS for text in pair):
+        return True
+    if before[-1:] == "/" and alone:
+        return True
+    mixed = [
+        parts for parts in map(_HYPHEN.split, pair) if _begin_with_capitals(parts) and not all(map(_is_upper, parts))
+    ]
+    if any(len(part) > 1 and _is_upper(part) for parts in mixed for part in parts):
+        return True
+    return bool(mixed) and alone and not any(map(_is_upper, pair))
+
+
+def _begin_with_capitals(parts: Sequence[str]) -> bool:
+    return sum(any(map(str.isupper, part)) for part in parts) >= _FEWEST_CAPITALS
+
+
+_FEWEST_CAPITALS = 2
+_HYPHEN = re.compile(f"[{re.escape(VANISHING)}]\\s*")
+_NUMBER_BEFORE, _NUMBER_AFTER = re.compile(rf"\d{_HYPHEN.pattern}\Z"), re.compile(rf"{_HYPHEN.pattern}\d")
+
+
+def _is_listed_abbreviation(words: _Words, i: int) -> bool:
+    """Return whether a short word loses its capitals beside another that keeps them: NO in "DE, NO"; no heading."""
+    own = words[i].own
+    if not (own.isupper() and 1 < len(own) <= _LONGEST_LISTED) or words[i].quoted.isupper():
+        return False
+    beside = [word for word in words.beside(i) if word.own.isupper() and word.own.isalpha()]
+    return any(1 < len(word.own) <= _LONGEST_LISTED and word.quoted == word.own for word in beside) and all(
+        len(word.own) <= _LONGEST_LISTED for word in beside
+    )
+
+
+_LONGEST_LISTED = 3
 _LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 
 
 def _is_code(before: str, after: str) -> bool:
-    """Return whether a word is an option (``-r``), or joined to others by full stops (``os.path``)."""
+    """Return whether a word is an option (``-r``), has a sign before it (``@Override``) or is joined: ``os.path``."""
     option = _OPTION.search(before)
     if option and option[1] not in LONG_DASHES:
         return True
-    return _DOTTED_BEFORE.search(before) is not None or _DOTTED_AFTER.match(after) is not None
+    return before[-1:] in _SIGILS or _JOINED_BEFORE.search(before) is not None or _JOINED_AFTER.match(after) is not None
 
 
+_SIGN_OF_CODE = re.compile(r"[./\\@#$]\w")
+_SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
-_DOTTED_BEFORE, _DOTTED_AFTER = re.compile(r"\w\w\.\Z"), re.compile(r"\.[^\W\d_]{2}")
+_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"(?:\w\w\.|\w(?:::?|[(=]))\Z"), re.compile(r"\.[^\W\d_]{2}")
 
 
 def _is_beside_number(word: str, before: str, after: str) -> bool:

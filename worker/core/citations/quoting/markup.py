@@ -1,12 +1,18 @@
-"""A text without its Markdown: emphasis, code ticks and links, as a reader of the page sees it."""
+"""A text without its Markdown: emphasis, code ticks, links and rows of numbers, as a reader of the page sees it."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import CLASSES
+from worker.core.citations.quoting.units import AFTER_NUMBERS
+from worker.core.citations.tables import read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +23,20 @@ class Unmarked:
         text: what is left.
         places: where each of its characters stands in the text with markup.
         links: where each link stands there, and where it leads.
+        pipes: where each pipe of a row of numbers stands there; in ``text`` it is a tab.
     """
 
     text: str
     places: array[int]
     links: tuple[tuple[int, str], ...]
+    pipes: tuple[int, ...]
+
+    def count_pipes(self, start: int, stop: int) -> int:
+        """Return how many pipes of rows stand between two places of ``text``."""
+        return sum(self.places[start] < place < self.places[stop - 1] for place in self.pipes)
 
 
-_ANY = ("*", "_", "`", "](", "<http")
+_ANY = ("*", "_", "`", "](", "<http", "|")
 _CODE = re.compile(r"(?<![\w`\\=])(?:`([^`\s](?:[^`]{0,300}[^`\s])?)`|``([^`\s](?:[^`]|`(?!`)){0,300}+)``)(?![\w`])")
 _LINK = re.compile(
     r"(?<![\w\]\\!])\[([^\[\]\n]{1,300}+)\]\((?=[^\s()]*[/.#:])([^\s()]{1,500}+)\)|<(https?://[^\s<>]{1,500}+)>"
@@ -36,7 +48,7 @@ _LONGEST, _DEEPEST = 3, 8
 
 
 def without_markup(text: str) -> Unmarked | None:
-    """A text without its emphasis, code ticks and links; None if it has none.
+    """A text without its emphasis, code ticks and links, and with tabs in rows of numbers; None if it has none.
 
     What is no markup stays: ``2*3*4``, ``*args``, ``__init__``, ``a[i](x)``; and so does what was struck out.
 
@@ -62,13 +74,31 @@ def without_markup(text: str) -> Unmarked | None:
             if match[2]:
                 links.append((start, match[2]))
     hidden += _emphasis(text, code)
-    if not hidden:
+    pipes = [place for place in _pipes(text) if not code[place]] if "|" in text else []
+    if not (hidden or pipes):
         return None
     gone = bytearray(len(text))
     for start, end in hidden:
         gone[start:end] = b"\1" * (end - start)
     places = array("l", (i for i, is_gone in enumerate(gone) if not is_gone))
-    return Unmarked("".join([text[i] for i in places]), places, tuple(links))
+    seen = list(text)
+    for place in pipes:
+        seen[place] = "\t"
+    return Unmarked("".join([seen[i] for i in places]), places, tuple(links), tuple(pipes))
+
+
+def _pipes(text: str) -> Iterator[int]:
+    """Yield the places of the pipes in rows of a name and numbers: a tab divides numbers as well as they do."""
+    for row in _ROW.finditer(text):
+        if _ENDS_NAME.search(row["name"]):
+            yield from (match.start() for match in _PIPE.finditer(text, *row.span()))
+
+
+_PIPE = re.compile(r"\|")
+_SPACE = r"[^\S\n]*+"
+_NUMBER = rf"[-−+]?(?:[$€£¥] ?)?\d++(?:[.,]\d++)*+(?:[ \u00a0\u202f]?(?:[%‰°]|{AFTER_NUMBERS}))?"
+_ROW = re.compile(rf"(?m)^{_SPACE}\|(?P<name>[^|\n]*+)\|(?:{_SPACE}(?:{_NUMBER}){_SPACE}\|)++{_SPACE}$")
+_ENDS_NAME = re.compile(r"[\w)*`%°]\s*\Z")
 
 
 def _emphasis(text: str, code: bytearray) -> list[tuple[int, int]]:
@@ -106,10 +136,15 @@ def _is_name(run: str, inside: str) -> bool:
     """Return whether lines are part of a name: ``__init__``, ``_x1_``."""
     if run[0] != "_":
         return False
-    return _NAME.fullmatch(inside) is not None if len(run) > 1 else _WORDS.fullmatch(inside) is None
+    if len(run) > 1:
+        return inside in _NAMES or _PARTS.fullmatch(inside) is not None
+    return _WORDS.fullmatch(inside) is None
 
 
-_NAME, _WORDS = re.compile(r"[a-z0-9_]+"), re.compile(r"[^\d_]*|.*\s.*", re.DOTALL)
+_PARTS, _WORDS = re.compile(r"[a-z]*[0-9_][a-z0-9_]*"), re.compile(r"[^\d_]*|.*\s.*", re.DOTALL)
+_TABLES = read_tables(__package__, "names.toml")
+_NAMES = frozenset(_TABLES.words("between_lines"))
+_TABLES.close()
 
 
 def _may_open(text: str, start: int, end: int) -> bool:

@@ -28,7 +28,7 @@ from worker.core.citations.quoting.marks import (
 from worker.core.citations.quoting.searching import find_verbatim, ways_to_normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from worker.core.citations.quoting.findings import QuotedChunk, Verdict
     from worker.core.citations.quoting.searching import Find, Match, Span
@@ -60,6 +60,14 @@ class AskedQuote:
         return len(stripped) - 1 if ends else None
 
     @cached_property
+    def _inside_marks(self) -> AskedQuote | None:
+        """What stands inside the one pair of quotation marks around all of it; a full stop may follow these."""
+        text = self.text.text[: self._stop].strip()
+        if _IN_MARKS.fullmatch(text) is None:
+            return None
+        return AskedQuote(text[1:-1].strip() + ("" if self._stop is None else self.text.text[self._stop]))
+
+    @cached_property
     def _without_stop(self) -> AskedQuote:
         return AskedQuote(self.text.text[: self._stop])
 
@@ -76,11 +84,12 @@ class AskedQuote:
 
     def place(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Return its place in a chunk."""
-        if place := self._place(i, chunk):
-            return place
-        if self._stop is None or not self._begins_in(chunk.text):
-            return None
-        return self._without_stop.place_before_stop(i, chunk)
+        place = self._place(i, chunk)
+        if place is None and self._stop is not None and self._begins_in(chunk.text):
+            place = self._without_stop.place_before_stop(i, chunk)
+        if place is None and self._inside_marks is not None:
+            place = self._inside_marks.place_inside_marks(i, chunk)
+        return place
 
     def _begins_in(self, chunk: Prepared) -> bool:
         """Return whether its beginning may stand there: cheaper than to look for all of it again without its stop."""
@@ -91,13 +100,17 @@ class AskedQuote:
         firsts = (next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk))
         return any(_beginning(first) in chunk.form.text for first in firsts)
 
+    def place_inside_marks(self, i: int, chunk: QuotedChunk) -> Place | None:
+        """Return its place in a chunk if a writer may put quotation marks around it."""
+        place = self.place(i, chunk) if self._long_enough and self._begins_in(chunk.text) else None
+        return place and _also_normalised(place, "quotes")
+
     def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
         """Return its place in a chunk if a writer may end a sentence after it; a question may not be ended so."""
         place = self._place(i, chunk) if self._long_enough else None
         if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]) or _goes_on(chunk, place.spans[-1][1]):
             return None
-        how: Verdict = "normalised" if place.how == "verbatim" else place.how
-        return replace(place, how=how, normalised=(*place.normalised, FINAL_STOP))
+        return _also_normalised(place, FINAL_STOP)
 
     def _place(self, i: int, chunk: QuotedChunk) -> Place | None:
         if verbatim := _find_whole(self.text, chunk.text, find_verbatim):
@@ -110,6 +123,16 @@ class AskedQuote:
             if parts := _find_parts(reading, chunk.text):
                 return _elided_place(i, chunk, reading, parts)
         return None
+
+
+def _also_normalised(place: Place, kind: str) -> Place:
+    """The place with one kind more that had to be normalised."""
+    how: Verdict = "normalised" if place.how == "verbatim" else place.how
+    return replace(place, how=how, normalised=_in_order({*place.normalised, kind}))
+
+
+def _in_order(kinds: Collection[str]) -> tuple[str, ...]:
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def _beginning(text: Prepared) -> str:
@@ -134,6 +157,12 @@ def _goes_on(chunk: QuotedChunk, end: int) -> bool:
 
 
 _BOTH_SIGNS = re.compile("[CNM][CN]")
+_IN_MARKS = re.compile(
+    "|".join(
+        f"{opening}[^{opening}{closing}]+{closing}"
+        for opening, closing in ("“”", "„“", "„”", "””", "«»", "»«", "「」", "『』", '""')
+    )
+)
 _STOPS = frozenset(".,，。、،।۔։።．｡")
 _NEVER_STOPPED = _STOPS | {"", "…", "⋯"}
 # A Greek question ends with a semicolon.
@@ -143,7 +172,7 @@ _ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\
 def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
     kinds = frozenset[str]().union(*(match.kinds for match in matches))
     spans = tuple(match.span for match in matches)
-    return Place(i, chunk.chunk_hash, how, spans, tuple(kind for kind in KINDS if kind in kinds))
+    return Place(i, chunk.chunk_hash, how, spans, _in_order(kinds))
 
 
 def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[Sequence[Match]]) -> Place:

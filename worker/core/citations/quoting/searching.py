@@ -62,12 +62,13 @@ def _find_unmarked(quote: Prepared, chunk: Prepared, after: int, before: int) ->
     """The first place without the Markdown of both; a link of the quote leads where the chunk's does."""
     asked, wanted = quote.unmarked or (quote, None)
     plain, unmarked = chunk.unmarked or (chunk, None)
+    pipes = wanted.count_pipes(asked.core.starts[0], asked.core.ends[-1]) if wanted and wanted.pipes else 0
     if unmarked is None:
-        match = _find_normalised(asked, plain, after, before)
+        match = None if pipes else _find_normalised(asked, plain, after, before)
         return match and Match(match.span, match.kinds | {"markup"})
     places = unmarked.places
     match = _find_normalised(asked, plain, bisect_left(places, after), bisect_left(places, before))
-    if match is None:
+    if match is None or pipes > unmarked.count_pipes(*match.span):
         return None
     start, stop = places[match.span[0]], places[match.span[1] - 1] + 1
     own = [target for place, target in unmarked.links if start <= place < stop]

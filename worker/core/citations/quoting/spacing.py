@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from worker.core.citations.quoting.characters import UNSPACED
 from worker.core.citations.quoting.units import AFTER_NUMBERS, CURRENCIES
 
-# Not of the scripts without spaces, nor Hangul: those may stand beside a number.
-_LETTER = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff가-힣]"
+_LETTER = rf"[^\W_{UNSPACED}]"
 # After a number: a unit, whole, in whatever case; a per cent sign; a Korean counter. "1990s" is no measure.
 _GLUED_UNIT = re.compile(
     rf"""

@@ -14,7 +14,8 @@ from worker.core.text.normal_forms import normal_form
 # Of Hebrew, Arabic and Indian words: to a regular expression they are no letters.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0e31-\u0e3a\u0e47-\u0e4e"
 _WORD = re.compile(rf"(?:[^\W\d_]|'(?=\w)|[{_MARKS}])+")
-_MONTH = "May"
+MONTH = "May"
+"""With a capital it is a month, and limits nothing."""
 
 
 def words_of(text: str) -> list[str]:
@@ -24,7 +25,7 @@ def words_of(text: str) -> list[str]:
     ['in', "it's", 'not', 'so']
     """
     words = _WORD.findall(normal_form("NFC", text.replace("’", "'")))
-    return [word.casefold() for word in words if word != _MONTH]
+    return [word.casefold() for word in words if word != MONTH]
 
 
 @dataclass(frozen=True)

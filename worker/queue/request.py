@@ -6,6 +6,7 @@ of any message it can't run. Here all of these show the names of a job's fields 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -97,6 +98,7 @@ class QuietRequest(Request):
         # A sender's time limits are refused by the task; until then they must have no effect.
         self.time_limits = (None, None)
         self._request_dict["shadow"] = None
+        self.may_be_bundled = not self._message.properties.get("alone", True)
         if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's clock
             self._expires -= timedelta(seconds=self._message.properties.get("clock_ahead", 0.0))
 
@@ -178,7 +180,8 @@ class QuietRequest(Request):
             return None
         logger.error("process lost: the job is requeued", extra={"task_id": self.id})
         if state.should_stop is None and not state.should_terminate:
-            self._tell_transport("blame")
+            job = self._apply_result() if self._apply_result is not None else None
+            self._tell_transport("set_apart" if getattr(job, "was_in_bundle", False) else "blame")
         return self.reject(requeue=True)
 
     def _on_terminated(self, error: Terminated) -> Any:
@@ -296,7 +299,20 @@ class QuietConsumer(Consumer):
             connection.transport.answer = self.app.backend.answer
             connection.transport.is_answered = self.app.backend.is_answered
             connection.transport.deliveries = self._deliveries
+            self._connect_pool(connection.transport)
         return connection
+
+    def _connect_pool(self, transport: Any) -> None:
+        """Let the transport claim as many jobs as the pool can begin, and settle together what ends together."""
+        pool: Any = getattr(self.pool, "_pool", None)
+        if hasattr(pool, "settle_together"):
+            transport.pool = pool
+
+            def settle_together() -> Any:
+                deliveries = transport.deliveries
+                return contextlib.nullcontext() if deliveries is None else deliveries.together()
+
+            pool.settle_together = settle_together
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Watch the event loop; again after each connection, because its timers end with the connection."""

@@ -26,8 +26,10 @@ from worker.jobs.context import JobContext
 from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.principal import identify
 from worker.queue import time_limit
+from worker.queue.bundles import Bundles
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
 from worker.queue.request import summarise
+from worker.queue.together import AnsweredTogether
 from worker.queue.transport.inspection import OUTAGE_HEADER
 
 if TYPE_CHECKING:
@@ -96,8 +98,12 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         metrics: counts jobs, if the settings enable it.
     """
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
+    together = AnsweredTogether(settings, engine)
+    rules = settings.worker
+    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together.accepts, together.answer)
     for task in TASKS:
-        _define(app, task.name, task.job, partial(_answer, engine, _MODULES[task.name]), settings, run)
+        answer = together.first(partial(_answer, engine, _MODULES[task.name]))
+        _define(app, task.name, task.job, answer, settings, run)
     if settings.verify.every_minutes:
         check = drift.scheduled(settings)
         _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine().verifying), settings, run)

@@ -133,6 +133,7 @@ class _Pool(asynpool.AsynPool):
         self._left: dict[int, int] = {}
         self._job_seconds = 0.0
         self._are_written_later = False
+        self.writes = self.written = 0
         self.settle_together: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         super().__init__(*args, **options)
         self._timeout_handler.read = self.process_flush_queues
@@ -179,9 +180,19 @@ class _Pool(asynpool.AsynPool):
     def _write_waiting(self) -> None:
         """Write waiting jobs to the idle processes, an equal share to each."""
         idle = sorted(self._idle())
+        if idle:
+            self._drop_ended()
         while idle and self.outbound_buffer:
             share = -(-len(self.outbound_buffer) // len(idle))
             self._write_bundle(idle.pop(0), min(share, self._size()))
+
+    def _drop_ended(self) -> None:
+        """Drop jobs that expired or were revoked while they waited for a process; their requests store that."""
+        for job in [*self.outbound_buffer]:
+            request = _request_of(job)
+            if request is not None and request.has_waited and request.revoked():
+                self.outbound_buffer.remove(job)
+                job.discard()
 
     def _write_bundle(self, fd: int, most: int) -> None:
         """Write the next job to a process, and those after it that may be in one bundle with it."""
@@ -203,6 +214,8 @@ class _Pool(asynpool.AsynPool):
         for job in (first, *others):
             job.was_in_bundle = bool(others)
         self._left[fd] = 1 + len(others)
+        self.writes += 1
+        self.written += 1 + len(others)
         self._written[fd] = _Written(time.monotonic(), 1 + len(others), _may_be_bundled(first))
 
     def on_several(self, pid: int, messages: Sequence[Any]) -> None:
@@ -351,8 +364,8 @@ class _Pool(asynpool.AsynPool):
             """Queue a job that has not begun for a process again."""
             _write_alone(job)
             put_back(job)
-            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
-            if job in self.outbound_buffer and hasattr(request, "wait_for_process"):
+            request = _request_of(job)
+            if job in self.outbound_buffer and request is not None:
                 request.wait_for_process()
 
         def on_poll_start() -> None:
@@ -373,9 +386,15 @@ def was_in_bundle(job: Any) -> bool:
     return getattr(job, "was_in_bundle", False)
 
 
-def _may_be_bundled(job: Any) -> bool:
+def _request_of(job: Any) -> Any:
+    """Return the request of a job of the pool, `worker.queue.request.QuietRequest`; None if it has none."""
     request = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
-    return bool(getattr(request, "may_be_bundled", False))
+    return request if hasattr(request, "may_be_bundled") else None
+
+
+def _may_be_bundled(job: Any) -> bool:
+    request = _request_of(job)
+    return request is not None and request.may_be_bundled
 
 
 def _that_fit(waiting: Any, most: int) -> list[Any]:
@@ -405,3 +424,8 @@ class TaskPool(prefork.TaskPool):
 
     Pool = _Pool
     uses_semaphore = False  # it would let only one job of a bundle into the pool; the transport claims no more than fit
+
+    def _get_info(self) -> dict[str, Any]:
+        """Return what `inspect stats` shows of the pool."""
+        jobs = {"written": self._pool.written, "writes": self._pool.writes, "largest bundle": self._pool.bundle}
+        return {**super()._get_info(), "jobs": jobs}

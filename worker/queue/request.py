@@ -125,6 +125,11 @@ class QuietRequest(Request):
         super().on_accepted(pid, time_accepted)
 
     @property
+    def has_waited(self) -> bool:
+        """True if no process was idle for the job: it may have expired meanwhile."""
+        return self._is_waiting
+
+    @property
     def is_handed_over(self) -> bool:
         """True if a process has the job; also for pools without processes of their own."""
         job = self._apply_result() if self._apply_result is not None else None

@@ -438,8 +438,8 @@ class Channel(kombu_redis.Channel):
         ahead = (self._clock.read(client) - _now()).total_seconds()
         pool = self.connection.pool
         is_bundled = pool is not None and pool.accepts(found.headers["task"], found.content)
-        taken.claim.stretch = min(2 * taken.claim.stretch, AT_A_STRETCH) if is_bundled else 1
         alone = not is_bundled or taken.alone or taken.count > 1
+        taken.claim.stretch = 1 if alone else min(2 * taken.claim.stretch, AT_A_STRETCH)
         delivery = payload(found, claimed, taken.tag, taken.count, ahead, alone=alone)
         try:
             self.connection._deliver(delivery, claimed.queue)  # noqa: SLF001 -- kombu's own way

@@ -185,6 +185,10 @@ class _Pool(asynpool.AsynPool):
         while idle and self.outbound_buffer:
             share = -(-len(self.outbound_buffer) // len(idle))
             self._write_bundle(idle.pop(0), min(share, self._size()))
+        for job in self.outbound_buffer:
+            request = _request_of(job)
+            if request is not None and not request.has_waited:
+                request.wait_for_process()
 
     def _drop_ended(self) -> None:
         """Drop jobs that expired or were revoked while they waited for a process; their requests store that."""

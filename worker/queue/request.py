@@ -44,8 +44,6 @@ from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from worker.queue.transport.qos import QoS
 
 _LONGEST_ID = 64
@@ -128,12 +126,6 @@ class QuietRequest(Request):
     def has_waited(self) -> bool:
         """True if no process was idle for the job: it may have expired meanwhile."""
         return self._is_waiting
-
-    @property
-    def is_handed_over(self) -> bool:
-        """True if a process has the job; also for pools without processes of their own."""
-        job = self._apply_result() if self._apply_result is not None else None
-        return job is None or getattr(job, "_write_to", job) is not None
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Handle an exceeded time limit; at the hard one the process was ended, and this one reports to the caller."""
@@ -286,14 +278,6 @@ class QuietConsumer(Consumer):
 
     _flush_at = float("-inf")
     _deliveries: QoS | None = None
-
-    def __init__(self, on_task_request: Callable[[QuietRequest], Any], *args: Any, **options: Any) -> None:
-        def handle(request: QuietRequest) -> None:
-            """Hand a job to the pool; mark it as waiting if no process could take it."""
-            if on_task_request(request) is False or not request.is_handed_over:
-                request.wait_for_process()
-
-        super().__init__(handle, *args, **options)
 
     def connect(self) -> Any:
         """Connect, and let the transport report refused messages to their senders through the result backend."""

@@ -57,6 +57,7 @@ class Bundles:
         seconds: longest time that a bundle may take, by the time that jobs took so far.
         accepts: returns whether a job may be in a bundle, by its task and arguments.
         answer: answers jobs together, for the tasks that run next; returns the ids of those answered.
+        spent: returns the seconds that answering a job took already, by its id.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class Bundles:
         seconds: float,
         accepts: Callable[[str, Any], bool],
         answer: Callable[[Sequence[BundledJob]], Collection[str]],
+        spent: Callable[[str], float],
     ) -> None:
         self.greatest = greatest
         self.seconds = seconds
         self.accepts = accepts
         self.answer = answer
+        self.spent = spent
 
 
 class Jobs:

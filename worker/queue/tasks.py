@@ -100,7 +100,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
     together = AnsweredTogether(settings, engine)
     rules = settings.worker
-    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together.accepts, together.answer)
+    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together.accepts, together.answer, together.spent)
     for task in TASKS:
         answer = together.first(partial(_answer, engine, _MODULES[task.name]))
         _define(app, task.name, task.job, answer, settings, run)
@@ -119,7 +119,8 @@ def _define(
 ) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run(self, args, kwargs, model, answer, settings)
+        started = time.perf_counter() - self.app.bundles.spent(self.request.id)
+        return run(self, args, kwargs, model, answer, settings, started)
 
 
 def _answer(engine: Callable[[], Engine], module: Any, job: Job, context: JobContext) -> dict[str, Any]:
@@ -135,15 +136,24 @@ def run_job(
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
+    started: float,
 ) -> JobResult:
     """Check and answer one delivered job, and write one log line.
+
+    Args:
+        task: its task, with the delivery's request.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        model: the type of job.
+        answer: answers a checked job.
+        settings: the worker's settings.
+        started: when it began, by `time.perf_counter`.
 
     Raises:
         RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
         celery.exceptions.Retry: Postgres or Redis is unavailable, for less than the longest outage so far.
         celery.exceptions.Reject: so is the broker's Redis: the message is requeued unchanged.
     """
-    started = time.perf_counter()
     run: dict[str, str] = {}
     try:
         with time_limit.Interruptible():
@@ -186,9 +196,9 @@ def run_counted(
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
+    started: float,
 ) -> JobResult:
     """Run a job with `run_job`, and add it to the metrics."""
-    started = time.perf_counter()
     outcome = "interrupted"
     answered: dict[str, Any] | None = None
 
@@ -198,7 +208,7 @@ def run_counted(
         return answered
 
     try:
-        done = run_job(task, args, kwargs, model, keeping, settings)
+        done = run_job(task, args, kwargs, model, keeping, settings, started)
         outcome = "ok"
     except (Retry, Reject):
         outcome = "delayed"

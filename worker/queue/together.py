@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from worker.adapters import logs
@@ -45,6 +46,7 @@ class AnsweredTogether:
         self._settings = settings
         self._engine = engine
         self._answers: dict[str, dict[str, Any]] = {}
+        self._each = 0.0
 
     def accepts(self, task: str, content: Any) -> bool:
         """Return whether a job may be in a bundle, by its task and its message's content."""
@@ -56,6 +58,7 @@ class AnsweredTogether:
 
     def answer(self, jobs: Sequence[BundledJob]) -> Collection[str]:
         """Answer jobs together; return the ids of those that were answered."""
+        started = time.perf_counter()
         self._answers.clear()
         retrieval = self._engine().retrieval
         prepared = {job.id: one for job in jobs if (one := self._prepare(job)) is not None}
@@ -63,7 +66,12 @@ class AnsweredTogether:
             seconds = _PATIENCE * self._settings.worker.bundle_ms / 1000
             answers = retrieval.answer_each([*prepared.values()], seconds)
             self._answers |= {task_id: one for task_id, one in zip(prepared, answers, strict=True) if one is not None}
+        self._each = (time.perf_counter() - started) / len(jobs)
         return self._answers.keys()
+
+    def spent(self, task_id: str) -> float:
+        """Return the share of time that was spent on a job already, in seconds."""
+        return self._each if task_id in self._answers else 0.0
 
     def _prepare(self, job: BundledJob) -> PreparedSearch | None:
         """Check a job as `worker.queue.tasks.run_job` does; None: it has an error, which that finds again."""

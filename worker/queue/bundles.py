@@ -160,7 +160,7 @@ class Jobs:
         if any(kind == READY for kind, _ in messages) and not self._is_leaving and self._is_spent():
             self._is_leaving = True
             messages = [(LEAVING, (os.getpid(),)), *messages]
-        self._put(messages[0] if len(messages) == 1 else (SEVERAL, (os.getpid(), messages)))
+        self._put(messages[0] if len(messages) == 1 else (SEVERAL, messages))
 
     def _is_spent(self) -> bool:
         # Peak memory: too much now is too much later.

@@ -124,7 +124,7 @@ class _Pool(asynpool.AsynPool):
     _put_back: Any
     _pool: list[Any]
     _cache: dict[int, Any]
-    _on_ready_counters: dict[int, Any]
+    _on_ready_counters: dict[int | None, Any]
     _processes: int
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -222,17 +222,29 @@ class _Pool(asynpool.AsynPool):
         self.written += 1 + len(others)
         self._written[fd] = _Written(time.monotonic(), 1 + len(others), _may_be_bundled(first))
 
-    def on_several(self, pid: int, messages: Sequence[Any]) -> None:
+    def on_several(self, *messages: Any) -> None:
         """Handle a process's messages together."""
         handlers = self._result_handler.state_handlers
-        counter = self._on_ready_counters.get(pid)
-        counted = 0 if counter is None else counter.value
         with self.settle_together():
             for kind, arguments in messages:
                 handlers[kind](*arguments)
-        if counter is not None:  # billiard counts one job at a time; the process waits for the sum before it exits
-            with counter.get_lock():
-                counter.value = counted + sum(kind == READY for kind, _ in messages)
+
+    def _counting(self, on_ready: Callable[..., None]) -> Callable[..., None]:
+        """Wrap billiard's handler of outcomes, which counts only one of several jobs that a process began together.
+
+        A process waits for the count of its jobs before it exits.
+        """
+
+        def on_ready_counted(job: int, i: Any, obj: Any, fd: int) -> None:
+            process = self._fileno_to_inq.get(fd)
+            counter = self._on_ready_counters.get(getattr(process, "pid", None))
+            before = 0 if counter is None else counter.value
+            on_ready(job, i, obj, fd)
+            if counter is not None and counter.value == before:
+                with counter.get_lock():
+                    counter.value += 1
+
+        return on_ready_counted
 
     def _note_seconds(self, fd: int) -> None:
         """Note how long a job takes, where it may be in a bundle."""
@@ -247,6 +259,7 @@ class _Pool(asynpool.AsynPool):
         handler = super().create_result_handler()
         handler.state_handlers[LEAVING] = self.on_process_leaving
         handler.state_handlers[SEVERAL] = self.on_several
+        handler.state_handlers[READY] = self._counting(handler.state_handlers[READY])
         return handler
 
     def on_process_leaving(self, pid: int) -> None:

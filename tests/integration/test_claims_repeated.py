@@ -32,15 +32,15 @@ def test_a_delivery_that_is_written_down_twice_is_there_once(broker: redis.Redis
     """A client that missed the answer sends the whole again: the job is still held, and counted once."""
     broker.lpush(PLACE, MESSAGE)
     for _ in range(2):
-        assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 1
+        assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE).number == 1
     assert held(broker) == {b"me:1": unacked.pack("retrieval", MESSAGE)}
     assert broker.zcard(keys.UNACKED_INDEX) == 1
-    assert broker.llen(PLACE) == 0
+    assert broker.llen(PLACE).number == 0
 
 
 def test_what_was_taken_back_is_not_written_down(broker: redis.Redis) -> None:
     """Its owner counted as dead: the message is on its queue again, and somebody else's."""
-    assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE) == 0
+    assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE).number == 0
     assert not held(broker)
     assert not broker.exists(keys.deliveries("retrieval"))
 

@@ -130,7 +130,7 @@ def test_a_failure_counts_under_its_name_on_the_wire(
     task = app.task(answer, base=RetrievalTask, name="retrieve_top_k", shared=False)
     job = {"query_embedding": [0.5] * 768}
     with pytest.raises((RetrievalError, SystemExit)):
-        run_counted(start(), task, (job,), {}, RetrieveTopK, answer, make_settings())
+        run_counted(start(), task, (job,), {}, RetrieveTopK, answer, make_settings(), 0.0)
     assert f'retrieval_jobs_total{{outcome="{outcome}",task="retrieve_top_k"}} 1.0' in text(tmp_path)
 
 

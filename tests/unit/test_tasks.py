@@ -58,7 +58,7 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
 
         @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
         def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-            return run_job(self, args, kwargs, RetrieveTopK, held.answer, settings)
+            return run_job(self, args, kwargs, RetrieveTopK, held.answer, settings, 0.0)
 
         return task.apply(args, kwargs)
 
@@ -181,7 +181,7 @@ def test_a_job_is_tried_for_as_long_as_an_outage_may_last(
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, engine.answer, settings)
+        return run_job(self, args, kwargs, RetrieveTopK, engine.answer, settings, 0.0)
 
     waited = [0.0]
     headers: dict[str, Any] | None = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
@@ -202,7 +202,7 @@ def test_a_sender_can_only_shorten_how_long_its_job_is_tried(make_settings: Call
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings)
+        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings, 0.0)
 
     sent = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
     assert put_off(app, {**sent, "outage_seconds": 86_400}) is None
@@ -221,7 +221,7 @@ def test_a_job_that_can_not_be_put_off_goes_back_as_it_is(make_settings: Callabl
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings)
+        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings, 0.0)
 
     request = {"id": "2", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
     done = trace_task(task, "2", (JOB,), {}, request, app=app)
@@ -243,7 +243,7 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, fail, settings)
+        return run_job(self, args, kwargs, RetrieveTopK, fail, settings, 0.0)
 
     def run() -> int:
         request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from worker.adapters.postgres.search import VectorSearch, search_each
 from worker.contract.base import SCHEMA_VERSION
 from worker.core.ranking import vectors
 from worker.core.ranking.total_order import within_distance
@@ -33,12 +35,40 @@ _AT_ONCE = 16
 """Queries of a batch per round trip: more would gain little, and take longer to reply."""
 
 
+_NOT_BUNDLED = {"exact", "run", "query_embeddings"}
+"""Fields of jobs that take long by nature, or write."""
+
+
 class _CutAnswer(NamedTuple):
     """Answer, its fields besides chunks and trace, and its candidates."""
 
     answer: dict[str, Any]
     header: dict[str, Any]
     kept: list[Candidate]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedSearch:
+    """Job of one query, checked, whose caller is known.
+
+    Attributes:
+        job: the job.
+        corpus: the corpus to search.
+        filters: the filters of the search.
+        query: unit vector, shape (dimensions of the corpus,).
+        caller: the caller.
+    """
+
+    job: RetrieveTopK
+    corpus: Corpus
+    filters: FilterSet
+    query: vectors.Vector
+    caller: Principal
+
+    @property
+    def search(self) -> VectorSearch:
+        """The search."""
+        return VectorSearch(self.corpus, self.query, self.job.clamped_k, self.filters, exact=self.job.exact)
 
 
 class Retrieval:
@@ -84,6 +114,30 @@ class Retrieval:
             make=lambda: _made(self._one(job, corpus, filters, query, caller), query),
             replay=lambda record: self._from_record(record, caller),
         )
+
+    def prepare(self, job: RetrieveTopK, context: JobContext) -> PreparedSearch:
+        """Check a job of one query, to be answered together with others; raises as `top_k` does."""
+        corpus = self._corpora.get(job.corpus)
+        query = vectors.decode(job.query_embedding, dimensions=corpus.settings.dimensions)
+        return PreparedSearch(job, corpus, filter_set(job.filters), query, self._corpora.caller_of(corpus, context))
+
+    def answer_each(self, prepared: Sequence[PreparedSearch], timeout_seconds: float) -> list[dict[str, Any] | None]:
+        """Answer jobs of several callers in one round trip; each trace gets an equal share of the search time.
+
+        Args:
+            prepared: the jobs.
+            timeout_seconds: time limit of each search.
+
+        Returns:
+            The answers; None for a job that `top_k` must answer, see `search_each`.
+        """
+        started = self._clock()
+        found = search_each(self._searched, [(one.caller, one.search) for one in prepared], timeout_seconds)
+        each = (self._clock() - started) / len(prepared)
+        return [
+            None if result is None else self._cut(one.job, one.corpus, one.filters, result, each).answer
+            for one, result in zip(prepared, found, strict=True)
+        ]
 
     def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, caller: Principal) -> dict[str, Any]:
         tracer = Tracer(self._clock)
@@ -189,6 +243,11 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
     if kept < found:
         return "max_distance"
     return "filters" if filters.given else "visible_rows"
+
+
+def may_be_bundled(raw: Any) -> bool:
+    """Return whether a job, as sent, may be answered together with others: one query, by index, not recorded."""
+    return isinstance(raw, dict) and "query_embedding" in raw and not _NOT_BUNDLED & raw.keys()
 
 
 class _Engine(Protocol):

@@ -18,14 +18,14 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ),
     ("pool", "celery.concurrency.asynpool:ResultHandler"): "_make_process_result",
     ("pool", "celery.concurrency.asynpool:Worker"): "on_loop_start",
-    ("pool", "celery.concurrency.prefork:TaskPool"): "Pool",
+    ("pool", "celery.concurrency.prefork:TaskPool"): "Pool _get_info uses_semaphore",
     ("remote_control", "celery.app.control:Control"): "Mailbox",
     ("remote_control", "kombu.pidbox:Mailbox"): "node_cls",
     ("remote_control", "kombu.pidbox:Node"): "handle_message",
     ("request", "celery.app.events:Events"): "dispatcher_cls",
     ("request", "celery.events.dispatcher:EventDispatcher"): "_publish",
     ("request", "celery.worker.consumer.consumer:Consumer"): (
-        "__init__ connect on_close on_connection_error_after_connected on_decode_error on_invalid_task "
+        "connect on_close on_connection_error_after_connected on_decode_error on_invalid_task "
         "on_send_event_buffered on_unknown_message on_unknown_task register_with_event_loop"
     ),
     ("request", "celery.worker.request:Request"): (
@@ -57,10 +57,13 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
 
 USED = (
     "billiard.common:TERM_SIGNAME",
+    "billiard.common:pickle_loads",
     "billiard.compat:mem_rss",
+    "billiard.einfo:ExceptionInfo",
     "billiard.einfo:ExceptionWithTraceback",
     "billiard.exceptions:RestartFreqExceeded",
     "billiard.pool:ACK",
+    "billiard.pool:EX_RECYCLE",
     "billiard.pool:READY",
     "billiard.pool:SIG_SOFT_TIMEOUT",
     "billiard.process:current_process",
@@ -82,5 +85,6 @@ USED = (
     "kombu.transport.virtual:QoS.ack",
     "kombu.transport.virtual:QoS.append",
     "kombu.utils.json:dumps",
+    "psycopg:Pipeline._enqueue_sync",
 )
-"""Imported or called names that are undocumented as well."""
+"""Imported or called names that are undocumented as well; psycopg's in `worker.adapters.postgres.database`."""

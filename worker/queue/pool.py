@@ -1,7 +1,10 @@
-"""Celery's prefork pool, with less overhead per job and no jobs for processes that are about to exit.
+"""Celery's prefork pool, with less overhead per job, bundles, and no jobs for processes that are about to exit.
 
 The event loop runs several times per job, and each time stock Celery registers again what is registered already. Here a
 job goes to an idle process at once, not in a later iteration, and unchanged registrations are left alone.
+
+Jobs that wait are written to a process in one message (see `worker.queue.bundles`). Each is still a job of its own
+here, with its own result, time limits and callbacks.
 
 A process reports that a job begins before it begins. So a job whose process died without that report has not begun and
 goes to another process. A process that will exit, because it was asked to stop or has reached a limit, reports that and
@@ -13,24 +16,29 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import signal
-from typing import TYPE_CHECKING, Any
+import struct
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from billiard import pool
-from billiard.compat import mem_rss
 from billiard.exceptions import RestartFreqExceeded
-from billiard.pool import ACK, READY
+from billiard.pool import READY
 from celery.concurrency import asynpool, prefork
 
 from worker.queue import time_limit
+from worker.queue.bundles import BUNDLE, LEAVING, SEVERAL, Jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 logger = logging.getLogger("worker.prefork")
 
-LEAVING = 16
-"""Message type from a pool process to the main one, besides billiard's and Celery's: its current job is its last."""
+_SHARE = 0.2
+"""Share of the last bundle in the mean time of a job."""
 
 _KILLED_SECONDS = 1.0
 """Time that the main process waits for the exit of a process that it killed."""
@@ -55,40 +63,13 @@ class _ResultHandler(asynpool.ResultHandler):
         return super()._make_process_result(_Readers(hub))
 
 
-class _Reports:
-    """Messages from a pool process to the main one; adds `LEAVING` before the outcome of the last job.
-
-    Args:
-        queue: queue to the main process.
-        pid: id of this process.
-        most_jobs: number of jobs after which it exits; None: no limit.
-        most_memory: KiB of memory beyond which it exits after its job; None: no limit.
-    """
-
-    def __init__(self, queue: Any, pid: int, most_jobs: int | None, most_memory: int | None) -> None:
-        self._put: Callable[[Any], None] = queue.put
-        self._pid = pid
-        self._most_jobs = most_jobs
-        self._most_memory = most_memory
-        self._begun = 0
-
-    def put(self, message: Any) -> None:
-        self._begun += message[0] == ACK
-        if message[0] == READY and self._is_leaving():
-            self._put((LEAVING, (self._pid,)))
-        self._put(message)
-
-    def _is_leaving(self) -> bool:
-        """Return whether billiard will end this process after its job; it checks the same a moment later."""
-        done_enough = bool(self._most_jobs) and self._begun >= (self._most_jobs or 0)
-        # Peak memory: too much now is too much a moment later.
-        return done_enough or (bool(self._most_memory) and mem_rss() > (self._most_memory or 0))
-
-
 class _Worker(asynpool.Worker):
     """Pool process that reports when it will exit, and in which the soft time limit interrupts only job code."""
 
     outq: Any
+    wait_for_job: Any
+    synqW_fd: Any  # noqa: N815 -- billiard's name
+    initargs: Any
     maxtasks: Any
     max_memory_per_child: Any
 
@@ -98,8 +79,18 @@ class _Worker(asynpool.Worker):
 
     def on_loop_start(self, pid: int) -> None:
         super().on_loop_start(pid)
-        if self.maxtasks or self.max_memory_per_child:
-            self.outq = _Reports(self.outq, pid, self.maxtasks, self.max_memory_per_child)
+        limits = self.maxtasks, self.max_memory_per_child
+        self.maxtasks = self.max_memory_per_child = None  # billiard would exit within a bundle; `Jobs` does so after it
+        jobs = Jobs(self.wait_for_job, self.outq.put, self.initargs[0], limits, self.synqW_fd)
+        self.wait_for_job, self.outq = jobs.next, jobs
+
+
+class _Written(NamedTuple):
+    """Jobs that a process has: when they were written, their number, and whether they may be in bundles."""
+
+    at: float
+    jobs: int
+    are_bundled: bool
 
 
 class _TimeLimits(pool.TimeoutHandler):
@@ -112,12 +103,14 @@ class _TimeLimits(pool.TimeoutHandler):
     read: Callable[[Any], None]
 
     def on_hard_timeout(self, job: Any) -> None:
+        """End the job's process; jobs of a bundle are lost with it, and then run alone: one of them took too long."""
         process, _ = self._process_by_pid(job._worker_pid)  # noqa: SLF001 -- no public API
         if process is not None and not job.ready():
             self._trywaitkill(process)
             process._popen.wait(timeout=_KILLED_SECONDS)  # noqa: SLF001 -- `join` has no time limit
             self.read(process)
-        super().on_hard_timeout(job)
+        if not was_in_bundle(job):
+            super().on_hard_timeout(job)
 
 
 class _Pool(asynpool.AsynPool):
@@ -131,16 +124,142 @@ class _Pool(asynpool.AsynPool):
     _put_back: Any
     _pool: list[Any]
     _cache: dict[int, Any]
+    _on_ready_counters: dict[int | None, Any]
+    _processes: int
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        self._bundles: Any = getattr(options.get("initargs", (None,))[0], "bundles", None)
+        self._written: dict[int, _Written] = {}
+        self._left: dict[int, int] = {}
+        self._job_seconds = 0.0
+        self._are_written_later = False
+        self.writes = self.written = 0
+        self.settle_together: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         super().__init__(*args, **options)
         self._timeout_handler.read = self.process_flush_queues
+
+    # --- bundles ------------------------------------------------------------------------------------
+
+    @property
+    def processes(self) -> int:
+        """Number of processes."""
+        return self._processes
+
+    @property
+    def bundle(self) -> int:
+        """Largest number of jobs in a bundle."""
+        return 1 if self._bundles is None else self._bundles.greatest
+
+    def accepts(self, task: str, content: Any) -> bool:
+        """Return whether a job may be in a bundle, by its task and its message's content."""
+        return self.bundle > 1 and self._bundles.accepts(task, content)
+
+    def room(self) -> int:
+        """Return the number of further jobs that idle processes can begin."""
+        return len(self._idle()) * self._size() - len(self.outbound_buffer)
+
+    def _idle(self) -> set[int]:
+        return self._all_inqueues - self._active_writes - self._busy_workers  # type: ignore[no-any-return] # no types
+
+    def _size(self) -> int:
+        """Return how many jobs fit into the longest time of a bundle."""
+        if self.bundle == 1 or not self._job_seconds:
+            return self.bundle
+        return max(1, min(self.bundle, int(self._bundles.seconds / self._job_seconds)))
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Give processes, in bundles, the jobs that are delivered meanwhile."""
+        self._are_written_later = True
+        try:
+            yield
+        finally:
+            self._are_written_later = False
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write waiting jobs to the idle processes, an equal share to each."""
+        idle = sorted(self._idle())
+        if idle:
+            self._drop_ended()
+        while idle and self.outbound_buffer:
+            share = -(-len(self.outbound_buffer) // len(idle))
+            self._write_bundle(idle.pop(0), min(share, self._size()))
+        for job in self.outbound_buffer:
+            request = _request_of(job)
+            if request is not None and not request.has_waited:
+                request.wait_for_process()
+
+    def _drop_ended(self) -> None:
+        """Drop jobs that expired or were revoked while they waited for a process; their requests store that."""
+        for job in [*self.outbound_buffer]:
+            request = _request_of(job)
+            if request is not None and request.has_waited and request.revoked():
+                self.outbound_buffer.remove(job)
+                job.discard()
+
+    def _write_bundle(self, fd: int, most: int) -> None:
+        """Write the next job to a process, and those after it that may be in one bundle with it."""
+        first, *others = _that_fit(self.outbound_buffer, most)
+        for _ in others:
+            del self.outbound_buffer[1]
+        if others:
+            first.own_payload = first._payload  # noqa: SLF001 -- no public API
+            first._payload = _frame([first, *others])  # noqa: SLF001 -- the same
+        self._write([fd])
+        process = first._write_to  # noqa: SLF001 -- the same
+        if process is None:  # it is gone
+            for job in reversed(others):
+                self.outbound_buffer.appendleft(job)
+            _write_alone(first)
+            return
+        for job in others:
+            job._write_to = job._scheduled_for = process  # noqa: SLF001 -- the same
+        for job in (first, *others):
+            job.was_in_bundle = bool(others)
+        self._left[fd] = 1 + len(others)
+        self.writes += 1
+        self.written += 1 + len(others)
+        self._written[fd] = _Written(time.monotonic(), 1 + len(others), _may_be_bundled(first))
+
+    def on_several(self, *messages: Any) -> None:
+        """Handle a process's messages together."""
+        handlers = self._result_handler.state_handlers
+        with self.settle_together():
+            for kind, arguments in messages:
+                handlers[kind](*arguments)
+
+    def _counting(self, on_ready: Callable[..., None]) -> Callable[..., None]:
+        """Wrap billiard's handler of outcomes, which counts only one of several jobs that a process began together.
+
+        A process waits for the count of its jobs before it exits.
+        """
+
+        def on_ready_counted(job: int, i: Any, obj: Any, fd: int) -> None:
+            process = self._fileno_to_inq.get(fd)
+            counter = self._on_ready_counters.get(getattr(process, "pid", None))
+            before = 0 if counter is None else counter.value
+            on_ready(job, i, obj, fd)
+            if counter is not None and counter.value == before:
+                with counter.get_lock():
+                    counter.value += 1
+
+        return on_ready_counted
+
+    def _note_seconds(self, fd: int) -> None:
+        """Note how long a job takes, where it may be in a bundle."""
+        written = self._written.pop(fd, None)
+        if written is not None and written.are_bundled:
+            took = (time.monotonic() - written.at) / written.jobs
+            self._job_seconds += (took - self._job_seconds) * (_SHARE if self._job_seconds else 1.0)
 
     # --- processes that leave -----------------------------------------------------------------------
 
     def create_result_handler(self) -> Any:
         handler = super().create_result_handler()
         handler.state_handlers[LEAVING] = self.on_process_leaving
+        handler.state_handlers[SEVERAL] = self.on_several
+        handler.state_handlers[READY] = self._counting(handler.state_handlers[READY])
         return handler
 
     def on_process_leaving(self, pid: int) -> None:
@@ -189,8 +308,11 @@ class _Pool(asynpool.AsynPool):
         self.on_process_leaving(pid)
 
     def on_job_ready(self, job: int, i: Any, obj: Any, inqW_fd: int) -> None:  # noqa: N803 -- billiard's name
-        """Finish a job; kill its process if that should have ended with the job and did not."""
-        super().on_job_ready(job, i, obj, inqW_fd)
+        """Finish a job, the last one of its process; kill that if it should have ended with the job and did not."""
+        self._left[inqW_fd] = self._left.get(inqW_fd, 1) - 1
+        if self._left[inqW_fd] <= 0:
+            self._note_seconds(inqW_fd)
+            super().on_job_ready(job, i, obj, inqW_fd)
         process = self._fileno_to_inq.get(inqW_fd)
         if getattr(process, "_job_terminated", False):
             with contextlib.suppress(ProcessLookupError):
@@ -246,25 +368,26 @@ class _Pool(asynpool.AsynPool):
 
     def _create_write_handlers(self, hub: Any, **options: Any) -> None:
         super()._create_write_handlers(hub, **options)
-        put, write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start
+        put, self._write, prepare = self._quick_put, hub.consolidate_callback, self.on_poll_start
         put_back = self._put_back
 
         def put_and_write(job: Any) -> None:
-            """Write a job to an idle process now, not in the loop's next iteration."""
+            """Write a job to an idle process now, not in the loop's next iteration; or soon, with others."""
             put(job)
-            idle = self._all_inqueues - self._active_writes - self._busy_workers
-            if idle:
-                write([*idle])
+            if not self._are_written_later:
+                self._write_waiting()
 
         def requeue_and_report(job: Any) -> None:
             """Queue a job that has not begun for a process again."""
+            _write_alone(job)
             put_back(job)
-            request: Any = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
-            if job in self.outbound_buffer and hasattr(request, "wait_for_process"):
+            request = _request_of(job)
+            if job in self.outbound_buffer and request is not None:
                 request.wait_for_process()
 
         def on_poll_start() -> None:
             """Prepare writes only if a job waits for a process, or a process is still watched for writing."""
+            self._write_waiting()
             if self.outbound_buffer or not self._all_inqueues.isdisjoint(hub.writers):
                 prepare()
 
@@ -275,7 +398,51 @@ def _is_leaving(process: Any) -> bool:
     return getattr(process, "is_leaving", False)
 
 
+def was_in_bundle(job: Any) -> bool:
+    """Return whether a job of the pool was written to its process with others."""
+    return getattr(job, "was_in_bundle", False)
+
+
+def _request_of(job: Any) -> Any:
+    """Return the request of a job of the pool, `worker.queue.request.QuietRequest`; None if it has none."""
+    request = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
+    return request if hasattr(request, "may_be_bundled") else None
+
+
+def _may_be_bundled(job: Any) -> bool:
+    request = _request_of(job)
+    return request is not None and request.may_be_bundled
+
+
+def _that_fit(waiting: Any, most: int) -> list[Any]:
+    """Return the next waiting jobs that may be in one bundle; at least one."""
+    jobs = [*islice(waiting, max(1, most))]
+    alone = next((n for n, job in enumerate(jobs) if not _may_be_bundled(job)), len(jobs))
+    return jobs[: max(1, alone)]
+
+
+def _frame(jobs: Sequence[Any]) -> tuple[memoryview, memoryview, int]:
+    """Return a bundle in the form of a job's payload: header, body and length of the body."""
+    bodies = [bytes(getattr(job, "own_payload", job._payload)[1]) for job in jobs]  # noqa: SLF001 -- no public API
+    body = pickle.dumps((BUNDLE, bodies), protocol=pickle.HIGHEST_PROTOCOL)
+    return memoryview(struct.pack(">I", len(body))), memoryview(body), len(body)
+
+
+def _write_alone(job: Any) -> None:
+    """Undo what `_write_bundle` has set of a job that was not begun."""
+    job.was_in_bundle = False
+    if hasattr(job, "own_payload"):
+        job._payload = job.own_payload  # noqa: SLF001 -- no public API
+        del job.own_payload
+
+
 class TaskPool(prefork.TaskPool):
     """Pool of a worker; has the name of Celery's own, by which Celery identifies it."""
 
     Pool = _Pool
+    uses_semaphore = False  # it would let only one job of a bundle into the pool; the transport claims no more than fit
+
+    def _get_info(self) -> dict[str, Any]:
+        """Return what `inspect stats` shows of the pool."""
+        jobs = {"written": self._pool.written, "writes": self._pool.writes, "largest bundle": self._pool.bundle}
+        return {**super()._get_info(), "jobs": jobs}

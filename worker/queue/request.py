@@ -6,6 +6,7 @@ of any message it can't run. Here all of these show the names of a job's fields 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -43,8 +44,6 @@ from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from worker.queue.transport.qos import QoS
 
 _LONGEST_ID = 64
@@ -97,6 +96,7 @@ class QuietRequest(Request):
         # A sender's time limits are refused by the task; until then they must have no effect.
         self.time_limits = (None, None)
         self._request_dict["shadow"] = None
+        self.may_be_bundled = not self._message.properties.get("alone", True)
         if self._expires is not None:  # by Redis' clock; Celery compares it with this machine's clock
             self._expires -= timedelta(seconds=self._message.properties.get("clock_ahead", 0.0))
 
@@ -123,10 +123,9 @@ class QuietRequest(Request):
         super().on_accepted(pid, time_accepted)
 
     @property
-    def is_handed_over(self) -> bool:
-        """True if a process has the job; also for pools without processes of their own."""
-        job = self._apply_result() if self._apply_result is not None else None
-        return job is None or getattr(job, "_write_to", job) is not None
+    def has_waited(self) -> bool:
+        """True if no process was idle for the job: it may have expired meanwhile."""
+        return self._is_waiting
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Handle an exceeded time limit; at the hard one the process was ended, and this one reports to the caller."""
@@ -178,7 +177,8 @@ class QuietRequest(Request):
             return None
         logger.error("process lost: the job is requeued", extra={"task_id": self.id})
         if state.should_stop is None and not state.should_terminate:
-            self._tell_transport("blame")
+            job = self._apply_result() if self._apply_result is not None else None
+            self._tell_transport("set_apart" if getattr(job, "was_in_bundle", False) else "blame")
         return self.reject(requeue=True)
 
     def _on_terminated(self, error: Terminated) -> Any:
@@ -279,14 +279,6 @@ class QuietConsumer(Consumer):
     _flush_at = float("-inf")
     _deliveries: QoS | None = None
 
-    def __init__(self, on_task_request: Callable[[QuietRequest], Any], *args: Any, **options: Any) -> None:
-        def handle(request: QuietRequest) -> None:
-            """Hand a job to the pool; mark it as waiting if no process could take it."""
-            if on_task_request(request) is False or not request.is_handed_over:
-                request.wait_for_process()
-
-        super().__init__(handle, *args, **options)
-
     def connect(self) -> Any:
         """Connect, and let the transport report refused messages to their senders through the result backend."""
         if self.hub is not None:
@@ -296,7 +288,20 @@ class QuietConsumer(Consumer):
             connection.transport.answer = self.app.backend.answer
             connection.transport.is_answered = self.app.backend.is_answered
             connection.transport.deliveries = self._deliveries
+            self._connect_pool(connection.transport)
         return connection
+
+    def _connect_pool(self, transport: Any) -> None:
+        """Let the transport claim as many jobs as the pool can begin, and settle together what ends together."""
+        pool: Any = getattr(self.pool, "_pool", None)
+        if hasattr(pool, "settle_together"):
+            transport.pool = pool
+
+            def settle_together() -> Any:
+                deliveries = transport.deliveries
+                return contextlib.nullcontext() if deliveries is None else deliveries.together()
+
+            pool.settle_together = settle_together
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Watch the event loop; again after each connection, because its timers end with the connection."""

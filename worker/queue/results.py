@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
 from celery._state import get_current_worker_task
@@ -43,8 +43,19 @@ _HEAD = 40
 """First bytes of a record, which contain its status."""
 
 
+class _Collected(NamedTuple):
+    """Outcome of a job: its encoded result, its state, and its request."""
+
+    task_id: str
+    result: Any
+    state: str
+    request: Any
+
+
 class Results(RedisBackend):
     """Result backend with the contract's errors."""
+
+    _collected: list[_Collected] | None = None
 
     def _get_pool(self, **parameters: Any) -> Any:
         """Return a pool of probed connections; see `worker.queue.liveness`."""
@@ -72,6 +83,10 @@ class Results(RedisBackend):
             celery.exceptions.BackendStoreError: in a pool process; see `QuietRequest.on_failure`.
             redis.ConnectionError: elsewhere. The main process stores outcomes with `store_later` instead.
         """
+        if self._collected is not None and state in READY_STATES:
+            result = self.encode_result(result, state)
+            self._collected.append(_Collected(task_id, result, state, request))
+            return result
         if state not in READY_STATES:
             result = self.encode_result(result, state)
             try:
@@ -85,15 +100,46 @@ class Results(RedisBackend):
             logger.warning("record not stored", extra=_said(task_id, state, error))
             raise _requeue_error() from None
 
+    def collect(self) -> None:
+        """Collect the outcomes of the jobs that end from now on, until `store_collected`."""
+        self._collected = []
+
+    def store_collected(self) -> set[str]:
+        """Store the collected outcomes in one round trip; return the ids of the jobs whose outcome was not stored."""
+        collected, self._collected = self._collected or [], None
+        with self.client.pipeline(transaction=False) as pipe:
+            for one in collected:
+                self._put(one.task_id, self._record(one), self._seconds(one.state), pipe)
+            try:
+                answers = pipe.execute(raise_on_error=False)
+            except redis.RedisError as error:
+                answers = [error] * len(collected)
+        failed = [one for one, answer in zip(collected, answers, strict=True) if isinstance(answer, Exception)]
+        return {one.task_id for one in failed if not self._store_alone(one)}
+
+    def _store_alone(self, one: _Collected) -> bool:
+        """Store an outcome as `store_result` does, with its retries; return whether that succeeded."""
+        try:
+            super().store_result(one.task_id, one.result, one.state, None, one.request)
+        except (BackendStoreError, redis.RedisError) as error:
+            logger.warning("record not stored", extra=_said(one.task_id, one.state, error))
+            return False
+        return True
+
+    def _record(self, one: _Collected) -> str | bytes:
+        meta = self._get_result_meta(result=one.result, state=one.state, traceback=None, request=one.request)
+        return self.encode({**meta, "task_id": one.task_id})  # type: ignore[no-any-return] # text, as results are JSON
+
+    def _seconds(self, state: str) -> int:
+        return int(self.failure_expires if state == FAILURE else self.expires)
+
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
         """Store and publish a record, unless the job has succeeded: one round trip, not Celery's two."""
-        meta = self._get_result_meta(result=result, state=state, traceback=traceback, request=request)
-        record = self.encode({**meta, "task_id": task_id})
-        seconds = self.failure_expires if state == FAILURE else self.expires
+        record = self._record(_Collected(task_id, result, state, request))
         try:
-            self._put(task_id, record, seconds)
+            self._put(task_id, record, self._seconds(state))
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
             return super()._store_result(task_id, result, state, traceback, request, **options)

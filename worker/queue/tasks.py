@@ -26,8 +26,10 @@ from worker.jobs.context import JobContext
 from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.principal import identify
 from worker.queue import time_limit
+from worker.queue.bundles import Bundles
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
 from worker.queue.request import summarise
+from worker.queue.together import AnsweredTogether
 from worker.queue.transport.inspection import OUTAGE_HEADER
 
 if TYPE_CHECKING:
@@ -96,8 +98,12 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         metrics: counts jobs, if the settings enable it.
     """
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
+    together = AnsweredTogether(settings, engine)
+    rules = settings.worker
+    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together.accepts, together.answer, together.spent)
     for task in TASKS:
-        _define(app, task.name, task.job, partial(_answer, engine, _MODULES[task.name]), settings, run)
+        answer = together.first(partial(_answer, engine, _MODULES[task.name]))
+        _define(app, task.name, task.job, answer, settings, run)
     if settings.verify.every_minutes:
         check = drift.scheduled(settings)
         _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine().verifying), settings, run)
@@ -113,7 +119,8 @@ def _define(
 ) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        return run(self, args, kwargs, model, answer, settings)
+        started = time.perf_counter() - self.app.bundles.spent(self.request.id)
+        return run(self, args, kwargs, model, answer, settings, started)
 
 
 def _answer(engine: Callable[[], Engine], module: Any, job: Job, context: JobContext) -> dict[str, Any]:
@@ -129,15 +136,24 @@ def run_job(
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
+    started: float,
 ) -> JobResult:
     """Check and answer one delivered job, and write one log line.
+
+    Args:
+        task: its task, with the delivery's request.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        model: the type of job.
+        answer: answers a checked job.
+        settings: the worker's settings.
+        started: when it began, by `time.perf_counter`.
 
     Raises:
         RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
         celery.exceptions.Retry: Postgres or Redis is unavailable, for less than the longest outage so far.
         celery.exceptions.Reject: so is the broker's Redis: the message is requeued unchanged.
     """
-    started = time.perf_counter()
     run: dict[str, str] = {}
     try:
         with time_limit.Interruptible():
@@ -180,9 +196,9 @@ def run_counted(
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
+    started: float,
 ) -> JobResult:
     """Run a job with `run_job`, and add it to the metrics."""
-    started = time.perf_counter()
     outcome = "interrupted"
     answered: dict[str, Any] | None = None
 
@@ -192,7 +208,7 @@ def run_counted(
         return answered
 
     try:
-        done = run_job(task, args, kwargs, model, keeping, settings)
+        done = run_job(task, args, kwargs, model, keeping, settings, started)
         outcome = "ok"
     except (Retry, Reject):
         outcome = "delayed"

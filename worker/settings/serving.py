@@ -281,6 +281,9 @@ class WorkerSettings(Section):
     Attributes:
         prefetch_multiplier: Jobs that a process reserves beyond the running one. More: less waiting for Redis, less
             even sharing between workers.
+        bundle: Largest number of waiting `retrieve_top_k` jobs that a process gets at a time
+            (docs/scaling.md#bundles). `1`: none.
+        bundle_ms: Time that a bundle should take at most, in milliseconds, by the time that jobs took so far.
         soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
             `worker.time_limit_seconds`.
         time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
@@ -303,6 +306,8 @@ class WorkerSettings(Section):
     """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)
+    bundle: int = Field(8, ge=1, le=64)
+    bundle_ms: float = Field(50.0, gt=0, le=1000)
     soft_time_limit_seconds: int = Field(60, ge=1)
     time_limit_seconds: int = Field(90, ge=1)
     result_expires_seconds: int = Field(3600, ge=1)

@@ -6,11 +6,11 @@ import contextlib
 import re
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from worker.adapters.postgres import catalog, connections
@@ -70,6 +70,20 @@ _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
 
 
+class CallerRead(NamedTuple):
+    """Statements of one caller, of several callers that are read together.
+
+    Attributes:
+        principal: the caller.
+        statements: each with its parameters.
+        corpora: names of the corpora read.
+    """
+
+    principal: Principal
+    statements: Sequence[Statement]
+    corpora: Collection[str]
+
+
 class Reader(Protocol):
     """The reader of callers' statements: `Database`, or one in front of several."""
 
@@ -83,6 +97,9 @@ class Reader(Protocol):
         corpora: Collection[str] | None = None,
     ) -> list[list[Row]]:
         """See `Database.read`."""
+
+    def read_each(self, reads: Sequence[CallerRead], timeout_seconds: float) -> list[list[list[Row]] | None]:
+        """See `Database.read_each`."""
 
 
 class Database:
@@ -157,6 +174,51 @@ class Database:
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
         names = self.types if corpora is None else corpora
         return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches, names)
+
+    def read_each(self, reads: Sequence[CallerRead], timeout_seconds: float) -> list[list[list[Row]] | None]:
+        """Run the statements of several callers, each in a read-only transaction of its own, in one round trip.
+
+        Args:
+            reads: the statements of each caller.
+            timeout_seconds: time limit of each statement, where it is below that of the settings.
+
+        Returns:
+            The rows of each statement of each caller; None for a caller whose transaction failed, or was not run:
+            `read` then tells why.
+        """
+        seconds = min(timeout_seconds, self._timeout_seconds)
+        try:
+            with self._pool.connection() as connection:
+                connection.patience = seconds * len(reads) + CHECK_SECONDS
+                try:
+                    return self._read_each(connection, reads, seconds)
+                finally:
+                    connection.patience = CHECK_SECONDS
+        except (psycopg.Error, PoolTimeout):
+            return [None] * len(reads)
+
+    def _read_each(
+        self, connection: PatientConnection, reads: Sequence[CallerRead], seconds: float
+    ) -> list[list[list[Row]] | None]:
+        sent: list[list[psycopg.Cursor[Row]]] = []
+        # The error is of any of the transactions: the cursors tell of which.
+        with contextlib.suppress(psycopg.DatabaseError), connection.pipeline() as pipeline:
+            for read in reads:
+                cursors = [connection.cursor(binary=True) for _ in read.statements]
+                sent.append(cursors)
+                settings = [_READ_ONLY, *read.principal.settings, _timeout(seconds)]
+                protections = tuple(self.types[name].protection for name in read.corpora)
+                with contextlib.suppress(psycopg.DatabaseError):
+                    self._state(connection, settings, protections)
+                    for cursor, (query, values) in zip(cursors, read.statements, strict=True):
+                        cursor.execute(query, values, prepare=True)
+                # Ends the transaction, and with it the caller's settings. `Pipeline.sync` would wait for the answer.
+                pipeline._enqueue_sync()  # noqa: SLF001 -- psycopg has no public way
+        connection.used_at = time.monotonic()
+        answered: list[list[list[Row]] | None] = [
+            [_rows(cursor) for cursor in cursors] if all(map(_has_rows, cursors)) else None for cursors in sent
+        ]
+        return answered + [None] * (len(reads) - len(answered))
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -253,6 +315,11 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+
+
+def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
+    """Return whether a statement was answered: not failed, and not skipped because an earlier one failed."""
+    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
 
 
 def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:

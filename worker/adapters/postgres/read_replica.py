@@ -14,7 +14,7 @@ from worker.errors import RetrievalError, SettingsError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from worker.adapters.postgres.database import Row, Statement
+    from worker.adapters.postgres.database import CallerRead, Row, Statement
     from worker.model import Principal
     from worker.settings import Settings
 
@@ -84,6 +84,11 @@ class Standby:
         unknown = "it is no standby, or its lag is unknown"
         self._rest(unknown if lag is None else f"it is {lag:.1f} s behind its primary")
         return None
+
+    def read_each(self, reads: Sequence[CallerRead], timeout_seconds: float) -> list[list[list[Row]] | None]:
+        """Leave each to `read`, which checks the lag in the same transaction."""
+        del timeout_seconds
+        return [None] * len(reads)
 
     def _usable(self) -> Database | None:
         """Return the standby if it is not resting and passes the check, which is repeated after each rest."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from worker.adapters.postgres.database import CallerRead
 from worker.adapters.postgres.statements import Statements
 from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk
 from worker.core.ranking.total_order import by_similarity, id_key
@@ -101,6 +102,24 @@ def _run(
     statements = [*chain.from_iterable(sent)]
     results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
     return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]
+
+
+def search_each(
+    database: Reader, wanted: Sequence[tuple[Principal, VectorSearch]], timeout_seconds: float
+) -> list[SearchResult | None]:
+    """Run searches of several callers, each in a transaction of its own, in one round trip.
+
+    Args:
+        database: the database that holds the corpora.
+        wanted: caller and search.
+        timeout_seconds: time limit of each statement.
+
+    Returns:
+        The result of each; None for one that failed, took too long, or that an index could not decide: `search` it.
+    """
+    reads = [CallerRead(caller, one.statements(), (one.corpus.name,)) for caller, one in wanted]
+    found = database.read_each(reads, timeout_seconds)
+    return [None if rows is None else one.read(rows) for (_, one), rows in zip(wanted, found, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from queue import Empty
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -28,6 +28,7 @@ from worker.queue.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from worker.errors import RetrievalError
 
@@ -67,6 +68,27 @@ PUBLISHED_SECONDS = 0.02
 
 PAUSE_SECONDS = 1.0
 """Pause of claiming after failures could not be stored for their senders."""
+
+
+class Pool(Protocol):
+    """Pool of processes that run jobs in bundles; see `worker.queue.pool`.
+
+    Attributes:
+        processes: number of processes.
+        bundle: largest number of jobs in a bundle.
+    """
+
+    processes: int
+    bundle: int
+
+    def accepts(self, task: str, content: Any) -> bool:
+        """Return whether a job may be in a bundle, by its task and its message's content."""
+
+    def room(self) -> int:
+        """Return the number of further jobs that idle processes can begin."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Give processes, in bundles, the jobs that are delivered meanwhile."""
 
 
 class Channel(kombu_redis.Channel):
@@ -207,28 +229,32 @@ class Channel(kombu_redis.Channel):
         """Number of claimed messages that were not inspected yet."""
         return len(self._taken)
 
-    def acknowledge(self, done: unacked.Acknowledgement) -> None:
-        """Acknowledge a delivery; if there is room and no blocking claim, take the next message in the same step."""
+    def acknowledge(self, done: Sequence[unacked.Acknowledgement]) -> None:
+        """Acknowledge deliveries; if there is room and no blocking claim, take the next messages in the same step."""
         claims = list(self._claims.values())
         usual = all(claim.reliable and claim.idle and claim.burst == 1 for claim in claims)
         if claims and usual and self._may_claim():
-            self._take_next(claims, done)  # on failure the claim is dropped, and `QoS` acknowledges again
+            # On failure the claim is dropped, and `QoS` acknowledges again.
+            self._take_next(claims[self._turn % len(claims)], done)
+            self._turn += 1
             return
         with self.conn_or_acquire() as client:
             unacked.acknowledge(client, done)
 
-    def _take_next(self, claims: list[Claim], done: unacked.Acknowledgement) -> None:
-        claim = claims[self._turn % len(claims)]
-        self._turn += 1
-        taken = claim.take_next(self._deliveries + 1, done)
-        if taken is not None:
-            self._deliveries += 1
-            self._taken.append(taken)
+    def _take_next(self, claim: Claim, done: Sequence[unacked.Acknowledgement] = (), first: bytes = b"") -> int:
+        """Take messages while there is room, to be settled; return their number."""
+        numbers = range(self._deliveries + 1, self._deliveries + 1 + min(self._room(), claim.stretch))
+        self._deliveries += len(numbers)
+        taken = claim.take_next(numbers, done, first)
+        self._taken.extend(taken)
+        return len(taken)
 
     def _hand_over(self, client: redis.Redis) -> None:
-        """Settle the messages that were taken together with acknowledgements."""
-        while self._taken:
-            self._settle_one(self._taken.popleft(), client)
+        """Settle the messages that were taken."""
+        pool = self.connection.pool
+        with contextlib.nullcontext() if pool is None else pool.together():
+            while self._taken:
+                self._settle_one(self._taken.popleft(), client)
 
     def _settle_one(self, taken: ClaimedMessage, client: redis.Redis) -> None:
         """Inspect a message that is recorded as unacknowledged, and pass it on; requeue it if Redis fails meanwhile."""
@@ -298,7 +324,17 @@ class Channel(kombu_redis.Channel):
                     claim.start()
 
     def _may_claim(self) -> bool:
-        return bool(self.qos.can_consume()) and time.monotonic() >= self._paused_until
+        return self._room() > 0
+
+    def _room(self) -> int:
+        """Return the number of messages to claim: no more than idle processes can begin, and the prefetch count."""
+        if time.monotonic() < self._paused_until:
+            return 0
+        pool = self.connection.pool
+        if pool is None:
+            return int(self.qos.room())
+        ahead = max(0, (self.qos.prefetch_count or 0) - pool.processes)
+        return int(min(self.qos.room(pool.bundle), pool.room() + ahead - self.on_hand))
 
     def _take_turns(self, claims: list[Claim], client: redis.Redis) -> None:
         """Take messages from several queues in turn.
@@ -309,10 +345,18 @@ class Channel(kombu_redis.Channel):
         while empty < len(claims) and taken < AT_A_STRETCH and self._may_claim():
             claim = claims[self._turn % len(claims)]
             self._turn += 1
-            messages = claim.take_now()
-            empty = 0 if messages else empty + 1
-            taken += len(messages)
-            self._settle(claim, messages, client)
+            now = self._take_and_settle(claim, client)
+            empty = 0 if now else empty + 1
+            taken += now
+
+    def _take_and_settle(self, claim: Claim, client: redis.Redis) -> int:
+        if claim.reliable and claim.burst == 1:
+            taken = self._take_next(claim)
+            self._hand_over(client)
+            return taken
+        messages = claim.take_now()
+        self._settle(claim, messages, client)
+        return len(messages)
 
     def on_claim(self, claim: Claim) -> bool:
         """Read a claim's reply; return whether it was a message."""
@@ -341,7 +385,11 @@ class Channel(kombu_redis.Channel):
             raise
 
     def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
-        """Count a message before it is inspected: inspecting it may kill the worker."""
+        """Count a message before it is inspected: inspecting it may kill the worker. Take more in the same step."""
+        if claim.burst == 1 and min(self._room(), claim.stretch) > 1:
+            self._take_next(claim, first=raw)
+            self._hand_over(client)
+            return
         written = self._record(claim, raw, client)
         if written is not None:
             self._settle_one(written, client)
@@ -381,15 +429,20 @@ class Channel(kombu_redis.Channel):
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         place = keys.inflight(claim.queue, claim.owner)
-        count = unacked.record(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
-        return ClaimedMessage(claim, raw, tag, count) if count else None
+        count, alone = unacked.record(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
+        return ClaimedMessage(claim, raw, tag, count, alone) if count else None
 
     def _deliver(self, taken: ClaimedMessage, found: Delivery, client: redis.Redis) -> None:
         """Deliver a message that is recorded as unacknowledged."""
         claimed = unacked.UnackedMessage(taken.claim.queue, taken.raw)
         ahead = (self._clock.read(client) - _now()).total_seconds()
+        pool = self.connection.pool
+        is_bundled = pool is not None and pool.accepts(found.headers["task"], found.content)
+        alone = not is_bundled or taken.alone or taken.count > 1
+        taken.claim.stretch = 1 if alone else min(2 * taken.claim.stretch, AT_A_STRETCH)
+        delivery = payload(found, claimed, taken.tag, taken.count, ahead, alone=alone)
         try:
-            self.connection._deliver(payload(found, claimed, taken.tag, taken.count, ahead), claimed.queue)  # noqa: SLF001 -- kombu's own way
+            self.connection._deliver(delivery, claimed.queue)  # noqa: SLF001 -- kombu's own way
         except BROKEN:
             raise
         except Exception as error:  # noqa: BLE001 -- nothing that a message holds may end the worker
@@ -575,8 +628,8 @@ class Channel(kombu_redis.Channel):
         """
         for owner, left in self._heart.left.items():
             _log_requeued(owners.requeue_owned(client, left.queue, owner))
-            if left.unread:
-                _log_requeued(unacked.requeue(client, left.unread, left.queue, "RPUSH", uncounted=True))
+            for tag in reversed(left.unread):
+                _log_requeued(unacked.requeue(client, tag, left.queue, "RPUSH", uncounted=True))
         self._heart.drop_idle(client, self.qos.holders)
 
     def _defer_overdue(self, client: redis.Redis) -> None:

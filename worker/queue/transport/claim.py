@@ -71,12 +71,14 @@ class ClaimedMessage:
         raw: the message.
         tag: its delivery tag.
         count: number of its deliveries, this one included.
+        alone: True: it must not be in a bundle; a process died with one that it was in.
     """
 
     claim: Claim
     raw: bytes
     tag: str
     count: int
+    alone: bool
 
 
 class Claim:
@@ -95,6 +97,8 @@ class Claim:
         since: time when the blocking command was sent; None while there is none.
         burst: number of messages to take at a time, so that about one of them is deliverable: one more than were not
             deliverable last time.
+        stretch: most messages to take and deliver at a time: it doubles with each job that may be in a bundle, and is 1
+            after any other, so that no process is given several of those.
         deliveries: number of deliveries since a deferred message was last requeued.
     """
 
@@ -112,8 +116,8 @@ class Claim:
         self.connection: Any = None
         self.owner = ""
         self.since: float | None = None
-        self.burst = 1
-        self._unread = ""
+        self.burst = self.stretch = 1
+        self._unread: tuple[str, ...] = ()
         self.deliveries = 0
         self._client = client
         self._heart = heart
@@ -196,19 +200,29 @@ class Claim:
         place = keys.inflight(self.queue, self.owner)
         return self._ask("EVAL", _TAKE, 2, self.queue, place, self.burst, BURST_BYTES, self._longest) or []
 
-    def take_next(self, number: int, done: unacked.Acknowledgement) -> ClaimedMessage | None:
-        """Take the next message, if any, record it as unacknowledged, and acknowledge another delivery, atomically.
+    def take_next(
+        self, numbers: Sequence[int], done: Sequence[unacked.Acknowledgement] = (), first: bytes = b""
+    ) -> list[ClaimedMessage]:
+        """Take the next messages, record them as unacknowledged, and acknowledge other deliveries, atomically.
 
         Args:
-            number: number of the delivery, unique for each message taken.
-            done: the delivery to acknowledge.
+            numbers: a number for each delivery, unique; so many messages are taken at most.
+            done: the deliveries to acknowledge.
+            first: a message of this owner's list, to be recorded as the first of them.
         """
-        tag = self._unread = keys.tag(self.owner, number)
-        answer = self._ask(*unacked.taking(self.queue, tag, done, longest=self._longest))
-        self._unread = ""
-        return None if answer is None else ClaimedMessage(self, answer[0], tag, answer[1])
+        tags = self._unread = tuple(keys.tag(self.owner, number) for number in numbers)
+        place = keys.inflight(self.queue, self.owner)
+        limits = {"longest": self._longest, "budget": BURST_BYTES}
+        recorded, taken = self._ask(*unacked.taking(self.queue, tags, done, first=first, place=place, **limits))
+        self._unread = ()
+        messages = [(first, *recorded)] if first else []
+        return [
+            ClaimedMessage(self, raw, tag, count, bool(alone))
+            for tag, (raw, count, alone) in zip(tags, [*messages, *taken], strict=False)
+            if count
+        ]
 
-    def _ask(self, *command: str | float) -> Any:
+    def _ask(self, *command: str | bytes | float) -> Any:
         """Send a command once: a client would repeat it if the reply is lost, and so take a second message."""
         try:
             self.connection.send_command(*command)
@@ -236,7 +250,7 @@ class Claim:
         self.since = None
         if self.owner:
             self._heart.abandon(self.queue, self.owner, self._unread)
-            self.owner = self._unread = ""
+            self.owner, self._unread = "", ()
         if self.connection is not None:
             self.connection.disconnect()
 

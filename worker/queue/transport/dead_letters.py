@@ -66,7 +66,7 @@ if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then
     redis.call('XDEL', KEYS[2], entry)
     return nil
 end
-redis.call('HDEL', KEYS[3], ARGV[2])
+redis.call('HDEL', KEYS[3], ARGV[2], ARGV[2] .. ':alone')
 return count
 """
 

@@ -67,12 +67,12 @@ class DisconnectedOwner:
 
     Attributes:
         queue: the queue that it claimed from.
-        unread: tag of the delivery that its last command may have made and that was never read; or empty.
+        unread: tags of the deliveries that its last command may have made and that were never read.
         looks: remaining checks for messages that its last command moved; None: that command was completed.
     """
 
     queue: str
-    unread: str = ""
+    unread: tuple[str, ...] = ()
     looks: int | None = LOOKS
 
 
@@ -132,7 +132,7 @@ class Heart:
             self._thread.start()
         return owner
 
-    def abandon(self, queue: str, owner: str, unread: str = "") -> None:
+    def abandon(self, queue: str, owner: str, unread: tuple[str, ...] = ()) -> None:
         """Record that an owner's connection broke, and that it is not known what it claimed."""
         if owner in self._lists:
             self.left.setdefault(owner, DisconnectedOwner(queue, unread))

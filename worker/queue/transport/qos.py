@@ -14,13 +14,15 @@ from worker.adapters import logs
 from worker.queue.transport import keys, unacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from worker.queue.transport.inspection import Delivery, Refusal
     from worker.queue.transport.owners import Heart
     from worker.queue.transport.unacked import UnackedMessage
 
 log = logs.logger("worker.transport")
+
+_UNLIMITED = 2**31
 
 BROKEN = (redis.RedisError, OSError)
 """Errors after which it is not known what Redis has executed."""
@@ -56,8 +58,8 @@ class Commands(Protocol):
     def suspect_connections(self) -> None:
         """Reconnect everything."""
 
-    def acknowledge(self, done: unacked.Acknowledgement) -> None:
-        """Acknowledge a delivery."""
+    def acknowledge(self, done: Sequence[unacked.Acknowledgement]) -> None:
+        """Acknowledge deliveries."""
 
     def dead_letter_delivered(self, tag: str, refusal: Refusal) -> None:
         """Dead-letter an unacknowledged message."""
@@ -82,7 +84,9 @@ class QoS(kombu_redis.QoS):
         self._owed: dict[str, Callable[[], object]] = {}
         self._condemned: dict[str, Refusal] = {}
         self._blamed: set[str] = set()
+        self._apart: set[str] = set()
         self._waiting: set[str] = set()
+        self._done_together: dict[str, unacked.Acknowledgement] | None = None
 
     def append(self, message: Message, delivery_tag: str) -> None:
         """Add a delivery that `Channel` has recorded as unacknowledged already."""
@@ -95,6 +99,10 @@ class QoS(kombu_redis.QoS):
     def blame(self, delivery_tag: str) -> None:
         """Count a delivery when the message is requeued: its job began, and its process died unrequested."""
         self._blamed.add(delivery_tag)
+
+    def set_apart(self, delivery_tag: str) -> None:
+        """Let a message run alone when it is requeued: it was in a bundle whose process died, perhaps of another."""
+        self._apart.add(delivery_tag)
 
     def mark_waiting(self, delivery_tag: str) -> None:
         """Mark a job that waits for an idle process: if this worker dies meanwhile, the delivery does not count."""
@@ -122,7 +130,7 @@ class QoS(kombu_redis.QoS):
     @property
     def held(self) -> set[str]:
         """Tags of the deliveries that this worker is running, or has not settled in Redis yet."""
-        return (self._delivered.keys() - self._dirty) | self._owed.keys()
+        return (self._delivered.keys() - self._dirty) | self._owed.keys() | (self._done_together or {}).keys()
 
     @property
     def holders(self) -> set[str]:
@@ -167,6 +175,7 @@ class QoS(kombu_redis.QoS):
     def _forget(self, delivery_tag: str) -> None:
         self._condemned.pop(delivery_tag, None)
         self._blamed.discard(delivery_tag)
+        self._apart.discard(delivery_tag)
         self._waiting.discard(delivery_tag)
         virtual.QoS.ack(self, delivery_tag)
 
@@ -174,8 +183,40 @@ class QoS(kombu_redis.QoS):
 
     def can_consume(self) -> bool:
         """Return whether there is room for one more message."""
+        return self.room() > 0
+
+    def room(self, bundle: int = 1) -> int:
+        """Return the number of further messages that the prefetch count allows, each place for ``bundle`` of them."""
         held = len(self._delivered) - len(self._dirty) + self.channel.on_hand
-        return not self.prefetch_count or held < self.prefetch_count
+        return self.prefetch_count * bundle - held if self.prefetch_count else _UNLIMITED
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Acknowledge in one step what is acknowledged meanwhile."""
+        if self._done_together is not None:
+            yield
+            return
+        self._done_together = {}
+        try:
+            yield
+        finally:
+            done, self._done_together = [*self._done_together.values()], None
+            self._acknowledge(done)
+
+    def _acknowledge(self, done: Sequence[unacked.Acknowledgement]) -> None:
+        """Acknowledge deliveries, now or later; their places are free already, also for those taken with them."""
+        if not done:
+            return
+        try:
+            self.channel.acknowledge(done)
+        except BROKEN as error:
+            log.warning("delivery not settled yet", error=type(error).__name__)
+            self.channel.suspect_connections()
+            for one in done:
+                self._owed[one.tag] = partial(self._acknowledge_again, one)
+
+    def _acknowledge_again(self, done: unacked.Acknowledgement) -> None:
+        self.channel.acknowledge([done])
 
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge a message whose result is stored, or dead-letter it if it is condemned."""
@@ -184,7 +225,11 @@ class QoS(kombu_redis.QoS):
         if refusal is not None:
             self._settle(delivery_tag, lambda: self.channel.dead_letter_delivered(delivery_tag, refusal))
         elif done is not None:
-            self._settle(delivery_tag, lambda: self.channel.acknowledge(done))
+            self._forget(delivery_tag)
+            if self._done_together is None:
+                self._acknowledge([done])
+            else:
+                self._done_together[delivery_tag] = done
         else:
             self._forget(delivery_tag)
 
@@ -200,6 +245,8 @@ class QoS(kombu_redis.QoS):
         queue = self._queue_of(delivery_tag)
         if queue is None:
             self._forget(delivery_tag)
+        elif delivery_tag in self._apart:
+            self._settle(delivery_tag, partial(self._requeue, delivery_tag, queue, "RPUSH", alone=True))
         elif delivery_tag in self._blamed:
             self._settle(delivery_tag, partial(self._defer, delivery_tag, queue))
         else:
@@ -209,9 +256,9 @@ class QoS(kombu_redis.QoS):
         with self.channel.conn_or_acquire() as client:
             unacked.delay(client, delivery_tag, queue)
 
-    def _requeue(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"]) -> None:
+    def _requeue(self, delivery_tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, alone: bool = False) -> None:
         with self.channel.conn_or_acquire() as client:
-            unacked.requeue(client, delivery_tag, queue, side, uncounted=True)
+            unacked.requeue(client, delivery_tag, queue, side, uncounted=True, alone=alone)
 
     def restore_unacked_once(self, stderr: Any = None) -> None:
         """Requeue unacknowledged messages at the end of the worker, not at the loss of a connection."""
@@ -250,7 +297,9 @@ class QoS(kombu_redis.QoS):
         return unacked.Acknowledgement(delivery_tag, message.properties["queue"], message.properties["digest"])
 
 
-def payload(found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahead: float) -> dict[str, Any]:
+def payload(
+    found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahead: float, *, alone: bool = False
+) -> dict[str, Any]:
     """Return a delivery in kombu's form.
 
     Args:
@@ -259,6 +308,7 @@ def payload(found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahea
         tag: delivery tag.
         count: number of its deliveries, this one included.
         ahead: seconds by which Redis' clock is ahead of this machine's.
+        alone: True: the job must not be in a bundle.
     """
     return {
         "body": found.body,
@@ -273,5 +323,6 @@ def payload(found: Delivery, claimed: UnackedMessage, tag: str, count: int, ahea
             "queue": claimed.queue,
             "digest": keys.digest(claimed.raw),
             "clock_ahead": ahead,
+            "alone": alone,
         },
     }

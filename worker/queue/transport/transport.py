@@ -11,7 +11,7 @@ from worker.queue.transport.channel import OVERDUE_SECONDS, PROMOTE_SECONDS, Cha
 from worker.queue.transport.poller import ClaimingPoller
 
 if TYPE_CHECKING:
-    from worker.queue.transport.channel import Answer, IsAnswered
+    from worker.queue.transport.channel import Answer, IsAnswered, Pool
     from worker.queue.transport.qos import QoS
 
 
@@ -22,12 +22,14 @@ class Transport(kombu_redis.Transport):
         answer: stores failures, each under its task id; set by the consumer.
         is_answered: returns whether a task has ended already; set by the consumer.
         deliveries: its consumer's deliveries; set by the consumer that reconnects after `leave`.
+        pool: pool that runs jobs in bundles; set by the consumer.
     """
 
     Channel = Channel
     answer: Answer | None = None
     is_answered: IsAnswered | None = None
     deliveries: QoS | None = None
+    pool: Pool | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

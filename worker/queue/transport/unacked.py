@@ -36,6 +36,7 @@ redis.call(ARGV[3], KEYS[4], message)
 if waited == 1 or ARGV[4] ~= '' then
     local digest = redis.sha1hex(message)
     if redis.call('HINCRBY', KEYS[5], digest, -1) <= 0 then redis.call('HDEL', KEYS[5], digest) end
+    if ARGV[4] == 'alone' then redis.call('HSET', KEYS[5], digest .. ':alone', '1') end
 end
 return 1
 """
@@ -45,41 +46,92 @@ _MARK_WAITING = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) end
 """
 
+# A message that was in a bundle when its process died is marked: it runs alone from then on. That delivery did not
+# count, because one of the others may have killed the process; once a message has killed one alone too, it does.
+_COUNT = """
+local function count_delivery(place, digest)
+    local count = redis.call('HINCRBY', place, digest, 1)
+    local mark = redis.call('HGET', place, digest .. ':alone')
+    if mark == '1' and count == 2 then
+        count = redis.call('HINCRBY', place, digest, 1)
+        redis.call('HSET', place, digest .. ':alone', '2')
+    end
+    return count, mark and 1 or 0
+end
+"""
+
 # Records only a message that is still in its owner's list: a client that missed the reply sends the command again and
 # must get the same reply.
 _RECORD = (
     NOW
+    + _COUNT
     + """
-if redis.call('LREM', KEYS[1], 1, ARGV[2]) == 0 then
-    if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
-    return tonumber(redis.call('HGET', KEYS[4], ARGV[4]) or 1)
+local function record(places, tag, message, ending, digest)
+    if redis.call('LREM', places[1], 1, message) == 0 then
+        if redis.call('HEXISTS', places[2], tag) == 0 then return {0, 0} end
+        local count = tonumber(redis.call('HGET', places[4], digest) or 1)
+        return {count, redis.call('HEXISTS', places[4], digest .. ':alone')}
+    end
+    redis.call('HSET', places[2], tag, '[' .. message .. ending)
+    redis.call('ZADD', places[3], now, tag)
+    return {count_delivery(places[4], digest)}
 end
-redis.call('HSET', KEYS[2], ARGV[1], '[' .. ARGV[2] .. ARGV[3])
-redis.call('ZADD', KEYS[3], now, ARGV[1])
-return redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
 """
 )
 
-# Only an existing entry: a late acknowledgement must not delete the count of a message that another worker has now.
+# Only existing entries: a late acknowledgement must not delete the count of a message that another worker has now.
 _ACKNOWLEDGE = """
-if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
-    redis.call('ZREM', KEYS[2], ARGV[1])
-    redis.call('HDEL', KEYS[3], ARGV[2])
+local function acknowledge(first, done)
+    for number = 0, done - 1 do
+        local tag, digest = ARGV[first + 2 * number], ARGV[first + 2 * number + 1]
+        if redis.call('HDEL', KEYS[1], tag) == 1 then
+            redis.call('ZREM', KEYS[2], tag)
+            redis.call('HDEL', KEYS[6 + number], digest, digest .. ':alone')
+        end
+    end
 end
 """
 
-# Removes from the queue last: a script that fails earlier has taken nothing.
+# Takes at most half of those that wait, because other workers may be idle. Removes each from the queue last: a script
+# that fails earlier has not taken it.
 _TAKE = (
     excerpts.SHORTEN
     + """
-local message = redis.call('LINDEX', KEYS[4], -1)
-if not message then return false end
-message = shorten(message, tonumber(ARGV[5]))
-redis.call('HSET', KEYS[1], ARGV[3], '[' .. message .. ARGV[4])
-redis.call('ZADD', KEYS[2], now, ARGV[3])
-local count = redis.call('HINCRBY', KEYS[5], redis.sha1hex(message), 1)
-redis.call('RPOP', KEYS[4])
-return {message, count}
+local function take(most, longest, budget, ending, tags)
+    local taken, bytes = {}, 0
+    most = math.min(most, math.ceil(redis.call('LLEN', KEYS[4]) / 2))
+    for number = 1, most do
+        if bytes > budget then break end
+        local message = shorten(redis.call('LINDEX', KEYS[4], -1), longest)
+        local tag = ARGV[tags + number - 1]
+        redis.call('HSET', KEYS[1], tag, '[' .. message .. ending)
+        redis.call('ZADD', KEYS[2], now, tag)
+        local count, alone = count_delivery(KEYS[5], redis.sha1hex(message))
+        redis.call('RPOP', KEYS[4])
+        taken[number] = {message, count, alone}
+        bytes = bytes + #message
+    end
+    return taken
+end
+"""
+)
+
+_RECORD_ONE = _RECORD + "return record(KEYS, ARGV[1], ARGV[2], ARGV[3], ARGV[4])"
+_ACKNOWLEDGE_ALL = _ACKNOWLEDGE + "acknowledge(1, #ARGV / 2)"
+_ACKNOWLEDGE_AND_TAKE = (
+    _RECORD
+    + _ACKNOWLEDGE
+    + _TAKE
+    + """
+local done, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+acknowledge(7 + most, done)
+local first = {}
+if ARGV[6] ~= '' then
+    first = record({KEYS[3], KEYS[1], KEYS[2], KEYS[5]}, ARGV[7], ARGV[6], ARGV[5], redis.sha1hex(ARGV[6]))
+    if first[1] == 0 then return {first, {}} end
+    return {first, take(most - 1, tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], 8)}
+end
+return {first, take(most, tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], 7)}
 """
 )
 
@@ -116,7 +168,17 @@ class Acknowledgement(NamedTuple):
     digest: str
 
 
-NOTHING = Acknowledgement("", "", "")
+class RecordedDelivery(NamedTuple):
+    """Recorded delivery.
+
+    Attributes:
+        number: number of the message's deliveries, this one included; 0: it was no longer in its owner's list, which
+            counted as dead, so it was requeued and must not be delivered by that owner.
+        alone: True: it was in a bundle when its process died.
+    """
+
+    number: int
+    alone: bool
 
 
 def pack(queue: str, raw: bytes) -> bytes:
@@ -147,7 +209,7 @@ def unpack(entry: bytes) -> UnackedMessage | None:
     return UnackedMessage(json.loads(end[1]), entry[1 : -len(end[0])])
 
 
-def record(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> int:
+def record(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -> RecordedDelivery:
     """Record a message of an owner's list as unacknowledged; atomic and safe to repeat.
 
     Args:
@@ -155,14 +217,11 @@ def record(client: redis.Redis, tag: str, claimed: UnackedMessage, place: str) -
         tag: delivery tag.
         claimed: the message.
         place: the owner's list.
-
-    Returns:
-        Number of the message's deliveries, this one included; 0 if it was no longer in the list: its owner counted as
-        dead, so it was requeued and must not be delivered by that owner.
     """
     places = (place, keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(claimed.queue))
     arguments = (tag, claimed.raw, end(claimed.queue), keys.digest(claimed.raw))
-    return int(client.eval(_RECORD, len(places), *places, *arguments))
+    count, alone = client.eval(_RECORD_ONE, len(places), *places, *arguments)
+    return RecordedDelivery(int(count), bool(alone))
 
 
 def held(client: redis.Redis, tag: str) -> UnackedMessage | None:
@@ -177,42 +236,68 @@ def queues_of(client: redis.Redis, tags: Sequence[str]) -> list[str | None]:
     return [json.loads(found[1]) if (found := _END.search(entry)) else None for entry in ends]
 
 
-def acknowledge(client: redis.Redis, done: Acknowledgement) -> None:
-    """Remove a delivery and its message's count; atomic and safe to repeat."""
-    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue))
-    client.eval(_ACKNOWLEDGE, len(places), *places, done.tag, done.digest)
+def acknowledge(client: redis.Redis, done: Sequence[Acknowledgement]) -> None:
+    """Remove deliveries and their messages' counts; atomic and safe to repeat."""
+    # `_ACKNOWLEDGE` expects the counts of the first from the sixth key on.
+    places = (keys.UNACKED, keys.UNACKED_INDEX, *[keys.UNACKED] * 3, *(keys.deliveries(one.queue) for one in done))
+    client.eval(_ACKNOWLEDGE_ALL, len(places), *places, *_named(done))
 
 
-def taking(queue: str, tag: str, done: Acknowledgement = NOTHING, *, longest: int = 2**31) -> tuple[Any, ...]:
-    """Return the command that acknowledges a delivery and records a queue's next message as unacknowledged, atomically.
+def taking(
+    queue: str,
+    tags: Sequence[str],
+    done: Sequence[Acknowledgement] = (),
+    *,
+    first: bytes = b"",
+    place: str = "",
+    longest: int = 2**31,
+    budget: int = 2**31,
+) -> tuple[Any, ...]:
+    """Return the command that acknowledges deliveries and takes a queue's next messages, which it records; atomic.
 
-    It must not be repeated: each time it takes another message. A message taken by a late command belongs to its owner
-    and is requeued when that owner counts as dead.
+    It must not be repeated: each time it takes other messages. Messages taken by a late command belong to their owner
+    and are requeued when that owner counts as dead.
 
     Args:
         queue: the queue to take from.
-        tag: delivery tag of the message.
-        done: the delivery to acknowledge.
+        tags: a delivery tag for each message; so many are taken at most, and at most half of those that wait.
+        done: the deliveries to acknowledge.
+        first: message of the owner's list, to be recorded with the first tag; or empty.
+        place: the owner's list.
         longest: most bytes of a message; an excerpt of a longer one is delivered.
+        budget: bytes after which no more is taken.
 
     Returns:
-        The command. Its reply is the message and the number of its deliveries, this one included; None: the queue is
-        empty.
+        The command. Its reply is (number, alone) of ``first``, as in `RecordedDelivery`, or nothing; and (message,
+        number, alone)
+        of each message taken: none if ``first`` was no longer there.
     """
-    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries(done.queue or queue), queue, keys.deliveries(queue))
-    script = NOW + _ACKNOWLEDGE + _TAKE
-    return "EVAL", script, len(places), *places, done.tag, done.digest, tag, end(queue), longest
+    counts = keys.deliveries(queue)
+    places = [keys.UNACKED, keys.UNACKED_INDEX, place or queue, queue, counts]
+    arguments = (len(done), len(tags), longest, budget, end(queue), first, *tags, *_named(done))
+    places += [keys.deliveries(one.queue) for one in done]
+    return "EVAL", _ACKNOWLEDGE_AND_TAKE, len(places), *places, *arguments
+
+
+def _named(done: Sequence[Acknowledgement]) -> list[str]:
+    return [name for one in done for name in (one.tag, one.digest)]
 
 
 def forget(pipe: redis.client.Pipeline, tag: str, queue: str, digest: str) -> None:
     """Do the same as part of a larger transaction, for a message that was dead-lettered or has a result."""
     pipe.zrem(keys.UNACKED_INDEX, tag)
     pipe.hdel(keys.UNACKED, tag)
-    pipe.hdel(keys.deliveries(queue), digest)
+    pipe.hdel(keys.deliveries(queue), digest, f"{digest}:alone")
 
 
 def requeue(
-    client: redis.Redis, tag: str, queue: str, side: Literal["RPUSH", "LPUSH"], *, uncounted: bool = False
+    client: redis.Redis,
+    tag: str,
+    queue: str,
+    side: Literal["RPUSH", "LPUSH"],
+    *,
+    uncounted: bool = False,
+    alone: bool = False,
 ) -> bool:
     """Requeue a delivery if it still exists; atomic and safe to repeat.
 
@@ -222,12 +307,14 @@ def requeue(
         queue: the message's queue.
         side: ``RPUSH``: it is next; ``LPUSH``: after all that wait.
         uncounted: True: the delivery does not count. One that is marked as waiting never does.
+        alone: True: the message must not be in a bundle again.
 
     Returns:
         True if it was requeued.
     """
     places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
-    return bool(client.eval(_REQUEUE, len(places), *places, tag, end(queue), side, "uncounted" if uncounted else ""))
+    how = "alone" if alone else "uncounted" if uncounted else ""
+    return bool(client.eval(_REQUEUE, len(places), *places, tag, end(queue), side, how))
 
 
 def mark_waiting(client: redis.Redis, tag: str) -> None:

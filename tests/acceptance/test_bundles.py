@@ -1,0 +1,189 @@
+"""Jobs that wait are run in bundles; each is still a job of its own, whatever happens to the others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from celery import Celery
+from tests.waiting import wait_for, waiting_sessions
+
+from worker.cli import devstack
+from worker.client import Client, RetrieveTopK
+from worker.errors import InvalidJob
+from worker.queue.transport import dead_letters, keys
+
+from .jobs import JOB, QUERY, pool_process
+from .slow_killers import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import psycopg
+
+    Environment = Callable[..., dict[str, str]]
+
+CALLERS = ("alice", "bob", "nobody")
+SLOW = {"WORKER__BUNDLE_MS": "1000"}
+"""So that a bundle that waits for a lock waits for seconds."""
+
+
+def job_of(caller: str, **fields: Any) -> RetrieveTopK:
+    return RetrieveTopK(query_embedding=QUERY, principal={"user_id": caller}, **fields)
+
+
+def seen(answer: Any) -> tuple[Any, ...]:
+    """What a caller was shown."""
+    return answer.status, tuple((chunk.chunk_id, chunk.chunk_hash, chunk.similarity_score) for chunk in answer.chunks)
+
+
+def written(stack: devstack.Stack) -> dict[str, int]:
+    """The pool's count of jobs, and of messages in which it wrote them to processes."""
+    with Celery(broker=stack.redis.url(0), set_as_current=False) as app:
+        (stats,) = app.control.inspect(timeout=60, limit=1).stats().values()
+    jobs: dict[str, int] = stats["pool"]["jobs"]
+    return jobs
+
+
+def clean(broker: redis.Redis) -> bool:
+    """Nothing is left of any job."""
+    return not broker.exists("retrieval", keys.UNACKED, keys.UNACKED_INDEX, keys.deliveries("retrieval"))
+
+
+def marked(broker: redis.Redis) -> bool:
+    """Messages are marked to run alone."""
+    return any(name.endswith(b":alone") for name in broker.hkeys(keys.deliveries("retrieval")))
+
+
+def test_each_caller_gets_its_own_rows(
+    stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Ninety jobs of three callers wait for one process: the answers are those that each gets alone."""
+    jobs = [job_of(CALLERS[n % 3], k=10 + n % 6) for n in range(90)]
+    ids = [client.enqueue(job) for job in jobs]
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        together = [seen(client.result(task_id, timeout=180)) for task_id in ids]
+        counts = written(stack)
+        alone = [seen(client.call(job, timeout=180)) for job in jobs[:18]]
+        wait_for(lambda: clean(broker))
+    assert together == alone * 5
+    assert len(set(together)) > len(CALLERS)
+    assert counts["written"] == len(jobs)
+    assert counts["writes"] < len(jobs) / 2
+    done = [json.loads(line) for line in worker_log.read_text().splitlines() if '"job done"' in line]
+    assert sorted(line["task_id"] for line in done if line["task_id"] in {*ids}) == sorted(ids)
+
+
+def test_without_bundles_each_job_is_written_alone(
+    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+) -> None:
+    ids = [client.enqueue(JOB) for _ in range(20)]
+    with devstack.celery_worker(worker_environment(WORKER__BUNDLE="1"), worker_log, "--concurrency=1"):
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+        assert written(stack) == {"written": 20, "writes": 20, "largest bundle": 1}
+
+
+def test_wrong_jobs_fail_and_the_others_do_not(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Each wrong one has its own error, as without a bundle."""
+    short = RetrieveTopK.model_construct(query_embedding=[0.5, 0.5], principal={"user_id": "alice"})
+    unknown = job_of("alice", corpus="no-such-corpus")
+    ids = [(n % 4, client.enqueue([JOB, short, JOB, unknown][n % 4])) for n in range(40)]
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        for kind, task_id in ids:
+            if kind % 2 == 0:
+                assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
+                continue
+            with pytest.raises(InvalidJob) as failed:
+                client.result(task_id, timeout=180)
+            assert failed.value.message.startswith({1: "query_embedding: ", 3: "corpus: "}[kind])
+        wait_for(lambda: clean(broker))
+    assert not broker.exists(keys.dead("retrieval"))
+
+
+def test_a_job_that_is_slow_alone_holds_no_other_back(
+    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+) -> None:
+    """Its search is cancelled in the bundle, and runs alone after the others were answered."""
+    admin.execute(
+        "CREATE FUNCTION waits() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN"
+        " IF current_setting('app.user_id', true) = 'bob' THEN PERFORM pg_advisory_lock_shared(7); END IF;"
+        " RETURN true; END $$;"
+        "CREATE POLICY waits ON document_chunks AS RESTRICTIVE FOR SELECT TO PUBLIC USING (waits())"
+    )
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="60")
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        admin.execute("SELECT pg_advisory_lock(7)")
+        first = [client.enqueue(job_of("alice")) for _ in range(12)]
+        slow = client.enqueue(job_of("bob"))
+        assert {client.result(task_id, timeout=180).status for task_id in first} == {"ok"}  # type: ignore[union-attr] # one
+        admin.execute("SELECT pg_advisory_unlock(7)")
+        assert client.result(slow, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
+
+
+def test_neighbours_of_a_killer_lose_nothing_and_are_not_counted(
+    client: Client,
+    broker: redis.Redis,
+    admin: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """With one delivery for each job: a death within a bundle is not counted for any of them, and they run alone."""
+    environment = worker_environment(WORKER__MAX_DELIVERIES="1", **SLOW)
+    ids = [client.enqueue(JOB) for _ in range(500)]  # more than are done before the last lock is taken
+    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        client.result(ids[0], timeout=180)
+        for _ in range(3):
+            with admin.transaction():
+                admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+                wait_for(lambda: waiting_sessions(admin) == 1 and broker.hlen(keys.UNACKED) > 1)
+                process = pool_process(worker)
+                process.kill()
+                wait_for(lambda: marked(broker))
+            wait_for(lambda: not marked(broker))
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+        wait_for(lambda: clean(broker))
+    assert not broker.exists(keys.dead("retrieval"))
+    assert worker_log.read_text().count("process lost: the job is requeued") > 3
+
+
+def test_a_killer_among_others_runs_five_times(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path, tmp_path: Path
+) -> None:
+    """The first time in a bundle, then alone; the others are answered."""
+    killer = "held-killer"
+    for run in range(1, 9):
+        (tmp_path / f"{killer}.{run}").write_text("die")
+    ids = [client.enqueue(JOB) for _ in range(12)]
+    client.enqueue(JOB, task_id=killer)
+    ids += [client.enqueue(JOB) for _ in range(12)]
+    environment = {**worker_environment(), FOLDER: str(tmp_path)}
+    options = ("--concurrency=1", "--include", "tests.acceptance.slow_killers")
+    with devstack.celery_worker(environment, worker_log, *options):
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+        wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
+        wait_for(lambda: clean(broker))
+    (letter,) = dead_letters.every(broker, "retrieval")
+    assert (letter.reason, letter.task_id) == ("max_deliveries", killer)
+    assert (tmp_path / "begun").read_text().split() == [killer] * 5
+
+
+def test_results_that_can_not_be_stored_requeue_the_bundle(
+    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A full Redis of results: no job is acknowledged before its result is there."""
+    with devstack.redis_server(worker_log.parent / "results") as kept, redis.Redis.from_url(kept.url()) as full:
+        environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url(0, "worker")}
+        sender = Client(stack.redis.url(0, "producer"), kept.url(0, "producer"))
+        full.config_set("maxmemory", "1")
+        ids = [sender.enqueue(JOB) for _ in range(12)]
+        with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+            wait_for(lambda: worker_log.read_text().count("result not stored: the job is requeued") > len(ids))
+            full.config_set("maxmemory", "0")
+            assert {sender.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+            wait_for(lambda: clean(broker))
+        sender.close()

@@ -1,0 +1,96 @@
+"""Jobs of a bundle, answered together before each of them runs as any other."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from worker.adapters import logs
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveTopK
+from worker.core.shape import check_shape
+from worker.errors import RetrievalError
+from worker.jobs import top_k
+from worker.jobs.context import JobContext
+from worker.jobs.principal import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from worker.contract.base import JobT
+    from worker.jobs.engine import Engine
+    from worker.jobs.top_k import PreparedSearch
+    from worker.queue.bundles import BundledJob
+    from worker.settings import Settings
+
+    Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
+
+log = logs.logger("worker.tasks")
+
+_PATIENCE = 4
+"""A statement that takes so many times as long as a whole bundle should is cancelled; its job then runs alone."""
+
+
+class AnsweredTogether:
+    """Answers of the current bundle's jobs.
+
+    A job that can't be answered with the others, whatever the reason, is left out: it runs alone, and has the error,
+    the retry or the answer that it would have without a bundle.
+
+    Args:
+        settings: the worker's settings.
+        engine: returns this process's engine.
+    """
+
+    def __init__(self, settings: Settings, engine: Callable[[], Engine]) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._each = 0.0
+
+    def accepts(self, task: str, content: Any) -> bool:
+        """Return whether a job may be in a bundle, by its task and its message's content."""
+        try:
+            (raw,), kwargs, *_ = content
+        except (TypeError, ValueError):
+            return False
+        return task == top_k.TASK and not kwargs and top_k.may_be_bundled(raw)
+
+    def answer(self, jobs: Sequence[BundledJob]) -> Collection[str]:
+        """Answer jobs together; return the ids of those that were answered."""
+        started = time.perf_counter()
+        self._answers.clear()
+        retrieval = self._engine().retrieval
+        prepared = {job.id: one for job in jobs if (one := self._prepare(job)) is not None}
+        if len(prepared) > 1:
+            seconds = _PATIENCE * self._settings.worker.bundle_ms / 1000
+            answers = retrieval.answer_each([*prepared.values()], seconds)
+            self._answers |= {task_id: one for task_id, one in zip(prepared, answers, strict=True) if one is not None}
+        self._each = (time.perf_counter() - started) / len(jobs)
+        return self._answers.keys()
+
+    def spent(self, task_id: str) -> float:
+        """Return the share of time that was spent on a job already, in seconds."""
+        return self._each if task_id in self._answers else 0.0
+
+    def _prepare(self, job: BundledJob) -> PreparedSearch | None:
+        """Check a job as `worker.queue.tasks.run_job` does; None: it has an error, which that finds again."""
+        raw = job.args[0]
+        try:
+            check_shape(raw, self._settings.limits)
+            checked = parse_job(RetrieveTopK, raw)
+            context = JobContext(
+                lambda: identify(checked, raw, task=job.task, task_id=job.id, settings=self._settings), job.id
+            )
+            return self._engine().retrieval.prepare(checked, context)
+        except RetrievalError:
+            return None
+
+    def first(self, answer: Answer[JobT]) -> Answer[JobT]:
+        """Return a handler that uses the answer that a job has already, else ``answer``."""
+
+        def answer_or_use(job: JobT, context: JobContext) -> dict[str, Any]:
+            made = self._answers.pop(context.task_id, None)
+            return answer(job, context) if made is None else made
+
+        return answer_or_use

@@ -247,7 +247,6 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
 
     def run() -> int:
         request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
-        gc.collect()
         gc.disable()
         try:
             trace_task(app.tasks[task.name], "1", (JOB,), {}, request, app=app)
@@ -255,6 +254,8 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
         finally:
             gc.enable()
 
+    gc.collect()
+    gc.freeze()  # what there was before is looked at no more
     run()  # the first makes more, once
     assert run() < 100
 

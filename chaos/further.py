@@ -24,6 +24,8 @@ from chaos.stage import Order
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chaos.ledger import Audit
+
 Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")]
 SHOWN = 3
 
@@ -41,6 +43,11 @@ def folder_for(logs: Path | None) -> Iterator[Path]:
         folder = logs or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
+
+
+def balance(audit: Audit) -> list[str]:
+    """How many jobs there were, and how many were lost."""
+    return [f"jobs: {audit.submitted}", f"lost: {len(audit.lost) + len(audit.stuck)}"]
 
 
 def finish(lines: list[str], clean: bool) -> None:
@@ -93,8 +100,7 @@ def latency_command(
         found = latency(order, blackholes, folder, progress)
     lines = [
         f"blackholes: {blackholes}",
-        f"jobs: {found.audit.submitted}",
-        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        *balance(found.audit),
         f"a job took (median): {found.before * 1000:.1f} ms before, {found.after * 1000:.1f} ms after",
         f"ratio: {found.ratio:.2f}, at most {MOST_RATIO}",
     ]
@@ -118,8 +124,7 @@ def flood_command(
         found = flood(order, messages, folder, progress)
     lines = [
         f"messages with a priority: {messages}, {found.left} of them left at the end of a round",
-        f"jobs: {found.audit.submitted}",
-        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        *balance(found.audit),
         f"dead letters of before that are kept: {found.letters} of {LETTERS}",
         f"jobs a second: {found.alone:.1f} alone, {found.beside:.1f} beside the flood",
         f"ratio: {found.ratio:.2f}, at least {LEAST_RATIO}",
@@ -195,8 +200,7 @@ def rolling_command(
         found = rolling(order, restarts, folder, progress)
     lines = [
         f"restarts: {restarts}",
-        f"jobs: {found.audit.submitted}",
-        f"lost: {len(found.audit.lost) + len(found.audit.stuck)}",
+        *balance(found.audit),
         f"wrong answers: {len(found.audit.wrong)}",
         f"run more often than once: {found.duplicates}",
         f"workers that did not stop politely: {len(found.unclean)}",
@@ -222,6 +226,6 @@ def soak_command(
     with folder_for(logs) as folder, progress_bar(int(minutes * 60)) as progress:
         found = soak(order, minutes * 60, per_second, folder, progress)
     last = found.samples[-1]
-    lines = [f"jobs: {found.audit.submitted}", f"lost: {len(found.audit.lost) + len(found.audit.stuck)}"]
+    lines = balance(found.audit)
     lines += [f"{name}: {drift:+.1%}, last {getattr(last, name)}" for name, drift in found.drift().items()]
     finish(lines, found.clean)

@@ -169,11 +169,14 @@ def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: 
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.broker.hlen(keys.UNACKED) == 2)
-        app.control.revoke(task_id, reply=True, timeout=180, limit=1)
+        assert app.control.revoke(task_id, reply=True, timeout=180, limit=1)
         locked.rollback()
         wait_for(lambda: (place.record(first) or {}).get("status") == "SUCCESS")
-        wait_for(lambda: (place.record(task_id) or {}).get("status") == "REVOKED")
         wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+        record = place.record(task_id)
+    assert record is not None
+    assert record["status"] == "REVOKED"
+    assert place.said("job done") == 1, "only the first was run"
 
 
 def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_stored(place: Place) -> None:
@@ -250,10 +253,12 @@ def test_a_job_whose_process_is_lost_is_not_acknowledged(place: Place, locked: p
         place.link.blackhole(True)
         pool_process(worker).kill()
         wait_for(lambda: place.said("process lost") == 1)
+        assert place.record(task_id) is None
         place.link.blackhole(False)
         locked.rollback()
         wait_for(lambda: (place.record(task_id) or {}).get("status") == "SUCCESS")
         wait_for(lambda: place.broker.hlen(keys.UNACKED) == 0)
+    assert place.said("job done") == 1, "the run of the lost process is not counted as one"
 
 
 def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place) -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -141,12 +141,21 @@ def test_up_serves_jobs_until_it_is_stopped() -> None:
 
 @dataclass(frozen=True)
 class Up:
-    """A running `up`, the variables that it prints for sending jobs and for another worker, and its standard error."""
+    """A running `up`.
+
+    Attributes:
+        process: the command.
+        client: the variables that it prints for sending jobs.
+        worker: those for another worker.
+        errors: its standard error.
+        read: lines of it that were expected.
+    """
 
     process: subprocess.Popen[str]
     client: dict[str, str]
     worker: dict[str, str]
     errors: Path
+    read: list[str] = field(default_factory=list)
 
     def child(self, *words: str) -> psutil.Process:
         """The process that it started itself and that has these words on its command line."""
@@ -154,10 +163,12 @@ class Up:
         return next(one for one in own if all(word in one.cmdline() for word in words))
 
     def wait_for_error(self, text: str) -> None:
-        """Wait for the one line on standard error, and match it with a pattern."""
-        wait_for(lambda: self.errors.read_text().endswith("\n"))
-        (line,) = self.errors.read_text().splitlines()
+        """Wait for one more line on standard error, and match it with a pattern."""
+        wait_for(lambda: self.errors.read_text().count("\n") > len(self.read))
+        *before, line = self.errors.read_text().splitlines()
+        assert before == self.read
         assert re.match(f"retrieval-worker: {text}", line)
+        self.read.append(line)
 
 
 @contextlib.contextmanager
@@ -179,34 +190,39 @@ def running_up() -> Iterator[Up]:
             process.stdout.close()
 
 
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    """One for all tests that do not end it."""
+    with running_up() as running:
+        yield running
+
+
 def exported(lines: str) -> dict[str, str]:
     """The variables in lines of ``export A=b C=d``."""
     return dict(part.split("=", 1) for part in lines.split() if "=" in part)
 
 
-def test_up_starts_a_killed_worker_again() -> None:
+def test_up_starts_a_killed_worker_again(up: Up) -> None:
     """A worker that is killed is reported in one line and started again: a job that is sent then is answered."""
-    with running_up() as up:
-        killed = up.child("worker.app", "worker")
-        killed.kill()
-        query = encode_embedding(LexicalEmbedder().embed(["What causes the hum on channel 18?"])[0].tolist())
-        client = Client(up.client["CELERY_BROKER_URL"], up.client["CELERY_RESULT_BACKEND"])
-        answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=180)
-        client.close()
-        assert isinstance(answer, TopK)
-        assert answer.chunks[0].chunk_id == "handbook-desk-notes-006"
-        up.wait_for_error(RESTARTED.format("the worker"))
-        assert up.child("worker.app", "worker").pid != killed.pid
+    killed = up.child("worker.app", "worker")
+    killed.kill()
+    query = encode_embedding(LexicalEmbedder().embed(["What causes the hum on channel 18?"])[0].tolist())
+    client = Client(up.client["CELERY_BROKER_URL"], up.client["CELERY_RESULT_BACKEND"])
+    answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=180)
+    client.close()
+    assert isinstance(answer, TopK)
+    assert answer.chunks[0].chunk_id == "handbook-desk-notes-006"
+    up.wait_for_error(RESTARTED.format("the worker"))
+    assert up.child("worker.app", "worker").pid != killed.pid
 
 
-def test_up_starts_a_killed_flower_again() -> None:
+def test_up_starts_a_killed_flower_again(up: Up) -> None:
     """Flower comes back at the address that `up` printed."""
-    with running_up() as up:
-        flower = up.child("worker.app", "flower")
-        (port,) = (word.removeprefix("--port=") for word in flower.cmdline() if word.startswith("--port="))
-        flower.kill()
-        up.wait_for_error(RESTARTED.format("Flower"))
-        wait_for(lambda: listens(int(port)))
+    flower = up.child("worker.app", "flower")
+    (port,) = (word.removeprefix("--port=") for word in flower.cmdline() if word.startswith("--port="))
+    flower.kill()
+    up.wait_for_error(RESTARTED.format("Flower"))
+    wait_for(lambda: listens(int(port)))
 
 
 def test_up_ends_when_redis_does() -> None:
@@ -220,12 +236,9 @@ def test_up_ends_when_redis_does() -> None:
         assert not still_running(started)
 
 
-def test_up_prints_how_to_start_another_worker(tmp_path: Path) -> None:
+def test_up_prints_how_to_start_another_worker(up: Up, tmp_path: Path) -> None:
     """The printed variables are all that a worker needs."""
-    with (
-        running_up() as up,
-        celery_worker(os.environ | up.worker, tmp_path / "another.log", "--concurrency=1") as worker,
-    ):
+    with celery_worker(os.environ | up.worker, tmp_path / "another.log", "--concurrency=1") as worker:
         assert worker.poll() is None
 
 

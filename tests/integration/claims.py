@@ -97,7 +97,7 @@ class Worker:
         while not until():
             assert time.monotonic() < deadline, "it did not come true in time"
             with contextlib.suppress(TimeoutError):
-                self.connection.drain_events(timeout=0.1)
+                self.connection.drain_events(timeout=0.01)
 
     def take(self, count: int) -> list[str]:
         self.drain(lambda: len(self.got) >= count)

@@ -74,6 +74,12 @@ def ask(path: str, site: Site, page: Page, **limits: Any) -> RetrievalError:
     return caught.value
 
 
+@pytest.fixture(scope="module")
+def packed() -> bytes:
+    """A hundred megabytes in a hundred kilobytes."""
+    return gzip.compress(b" " * 100 * MEGABYTE)
+
+
 def _huge(visit: Visit) -> None:
     visit.head(Content_Type="application/json")
     for _ in range(1000):
@@ -92,9 +98,8 @@ def test_an_answer_that_is_too_long_is_left(site: Site, path: str) -> None:
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_packed_answer_is_unpacked_up_to_its_limit(site: Site, path: str, status: int) -> None:
+def test_a_packed_answer_is_unpacked_up_to_its_limit(site: Site, packed: bytes, path: str, status: int) -> None:
     """100 MB in 100 kB, as an answer or as an error's text: what is held stays small."""
-    packed = gzip.compress(b" " * 100 * MEGABYTE)
     tracemalloc.start()
     try:
         error = ask(path, site, says(packed, status, Content_Encoding="gzip"))

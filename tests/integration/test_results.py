@@ -138,7 +138,8 @@ def test_a_record_that_can_not_be_stored_is_no_success(make_app: Callable[..., C
 def test_a_state_that_can_not_be_stored_is_let_go(make_app: Callable[..., Celery]) -> None:
     """How far a job is, is worth one try and no failure."""
     app = make_app(result_backend=NOWHERE)
-    app.backend.store_result(str(uuid.uuid4()), {"stage": "search"}, "PROGRESS")
+    state = {"stage": "search"}
+    assert app.backend.store_result(str(uuid.uuid4()), state, "PROGRESS") == state
 
 
 @pytest.mark.parametrize(

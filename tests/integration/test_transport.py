@@ -12,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.asynchronous import Hub
 
 from worker.queue.transport import keys, unacked
-from worker.queue.transport.channel import AT_A_STRETCH, DEFERRED_PER_PROCESS, OVERDUE_AT_ONCE
+from worker.queue.transport.channel import AT_A_STRETCH, DEFERRED_PER_PROCESS, OTHERS_BETWEEN, OVERDUE_AT_ONCE
 from worker.queue.transport.claim import BURST, BURST_BYTES
 
 from .claims import OTHER, QUEUE, RULES, Worker, declare_dead, envelope, ids, places, run_script
@@ -283,12 +283,9 @@ def test_a_mark_leaves_with_its_delivery(url: str, broker: redis.Redis) -> None:
         assert not broker.exists(keys.WAITING)
 
 
-def test_jobs_whose_processes_died_go_back_a_few_at_a_time(
-    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
     """Any worker of their queue lets them back, in their order, behind those that wait: while some do, one for many."""
-    most, others = DEFERRED_PER_PROCESS, 40
-    monkeypatch.setattr("worker.queue.transport.channel.OTHERS_BETWEEN", others)
+    most, others = DEFERRED_PER_PROCESS, OTHERS_BETWEEN
     poisoned = [f"poison-{i}" for i in range(most + 2)]
     broker.lpush(QUEUE, *map(envelope, poisoned))
     with Worker(url) as worker, Worker(url, prefetch=1) as other:

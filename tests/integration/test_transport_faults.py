@@ -82,13 +82,12 @@ def test_a_worker_killed_between_two_steps_loses_nothing(url: str, broker: redis
     assert places(broker) == {}
 
 
-def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis) -> None:
     """Its key is not renewed, and goes by itself."""
     broker.lpush(QUEUE, envelope("job"))
     victim(url, "claimed")
     (key,) = broker.keys("retrieval-worker.owner.*")
     assert 0 < broker.ttl(key) <= owners.LIFE_SECONDS
-    monkeypatch.setattr("worker.queue.transport.channel.MAINTENANCE_SECONDS", 0.2)
     with Worker(url) as worker:
         worker.drain(lambda: worker.ids == ["job"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -36,13 +37,19 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES = {module_name(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+@functools.cache
+def parsed(name: str) -> ast.Module:
+    """The source of a module."""
+    return ast.parse(SOURCES[name].read_text())
 
 
 def imports(name: str) -> set[str]:
     """Full names of the modules that a module imports anywhere in its source."""
     found: set[str] = set()
-    for node in ast.walk(SOURCES[name]):
+    for node in ast.walk(parsed(name)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -107,7 +114,7 @@ def test_the_core_is_pure(name: str) -> None:
     assert not packages & PURE_STDLIB_MISSING
     calls = {
         node.func.id
-        for node in ast.walk(SOURCES[name])
+        for node in ast.walk(parsed(name))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not calls & {"open", "print", "input", "exec", "eval", "__import__"}
@@ -204,7 +211,7 @@ def test_only_settings_and_the_command_line_read_the_environment() -> None:
 
     `devstack` hands an environment on to the servers it starts; `metrics` sets prometheus_client's only variable.
     """
-    readers = {name for name, tree in SOURCES.items() if _reads_environment(tree)}
+    readers = {name for name in SOURCES if _reads_environment(parsed(name))}
     assert readers <= within("settings", "cli") | {"worker.queue.metrics"}
 
 

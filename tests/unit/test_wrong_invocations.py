@@ -112,6 +112,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("kombu.utils.functional.sleep", lambda _: None)  # a hundred times: Redis is still away then
     return tmp_path
 
 

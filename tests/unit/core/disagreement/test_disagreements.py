@@ -393,4 +393,5 @@ def test_a_long_text_of_anything_is_read(unit: str) -> None:
     """Twenty thousand characters of what a backtracking reader would choke on."""
     text = unit * (20_000 // len(unit))
     for start, end in split_sentences(text):
-        read_sentence(text[start:end])
+        read = read_sentence(text[start:end])
+        assert len(read.values) == sum(read.skeleton.count(sign) for sign in "#@")

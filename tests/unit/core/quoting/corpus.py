@@ -327,19 +327,19 @@ def cases(rule: Rule, texts: Iterable[Text] = (), seed: int = 17) -> list[Case]:
     return list(found.values())
 
 
-def check(case: Case) -> QuoteFinding:
+def check(quote: str, text: str) -> QuoteFinding:
     """What is said of a quote in its own chunk, with no other."""
-    return check_quote(case.quote, "own", [QuotedChunk.of("own", case.chunk)])
+    return check_quote(quote, "own", [QuotedChunk.of("own", text)])
 
 
 def accepted(made: Collection[Case]) -> list[Case]:
     """The quotes that were found."""
-    return [case for case in made if check(case).verdict in FOUND]
+    return [case for case in made if check(case.quote, case.chunk).verdict in FOUND]
 
 
 def refused(made: Collection[Case]) -> list[tuple[Case, QuoteFinding]]:
     """The quotes that were not found."""
-    return [(case, finding) for case in made if (finding := check(case)).verdict not in FOUND]
+    return [(case, finding) for case in made if (finding := check(case.quote, case.chunk)).verdict not in FOUND]
 
 
 def is_broad(made: Collection[Case], texts: int = LEAST_TEXTS, languages: int = LEAST_LANGUAGES) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, is_broad, plant, refused
+from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
 from tests.unit.growth import assert_linear
 
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
 from worker.core.citations.quoting.forms import prepare
 
 if TYPE_CHECKING:
@@ -295,22 +293,18 @@ NO_PARTS = [
 ]
 
 
-def check(quote: str, text: str) -> str:
-    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
-
-
 @pytest.mark.parametrize(("text", "quote"), [*SIGNS, *NAMES, *PARTS])
 def test_what_belongs_to_it_is_not_cut_off(text: str, quote: str) -> None:
     """Nor where the quote is normalised or its marks are set aside."""
-    assert check(quote, text) == "not_found"
-    assert check(f"“{quote}”", text) == "not_found"
-    assert check(f"… {quote} …", text) == "not_found"
+    assert check(quote, text).verdict == "not_found"
+    assert check(f"“{quote}”", text).verdict == "not_found"
+    assert check(f"… {quote} …", text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote"), [*NO_SIGNS, *NO_NAMES, *NO_PARTS])
 def test_what_stands_beside_it_may_be(text: str, quote: str) -> None:
     """Terms of a sum, items of a list, tags, dashes, whole words and units."""
-    assert check(quote, text) == "verbatim"
+    assert check(quote, text).verdict == "verbatim"
 
 
 COMPARED = ["≥ 18", "< 5", "> 12.5", "≤ 40", "≠ 7", "± 3", "~ 5", "≈ 9", "− 5", ">= 18", "!= 7"]
@@ -386,13 +380,13 @@ def test_any_text_is_linear(unit: str) -> None:
 @pytest.mark.parametrize(("text", "quote"), WIDE_ALTERED)
 def test_full_width_signs_are_held_to_their_numbers(text: str, quote: str) -> None:
     """As those of ASCII are."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+    assert check(quote, text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote"), WIDE_HONEST)
 def test_full_width_signs_that_say_nothing_of_the_number(text: str, quote: str) -> None:
     """With the sign, or where it closes a bracket, marks quoted text or adds a term."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict in {"verbatim", "normalised"}
+    assert check(quote, text).verdict in {"verbatim", "normalised"}
 
 
 def wide_sign_lost(rng: random.Random, text: Text) -> Made:

@@ -6,10 +6,20 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import PROSE, TEXTS, Made, Rule, Text, accepted, cases, is_broad, plant, refused
+from tests.unit.core.quoting.corpus import (
+    PROSE,
+    TEXTS,
+    Made,
+    Rule,
+    Text,
+    accepted,
+    cases,
+    check,
+    is_broad,
+    plant,
+    refused,
+)
 
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
 from worker.core.citations.quoting.limits import counts, denies
 from worker.core.citations.quoting.word_lists import word_lists
 
@@ -188,7 +198,7 @@ def test_an_inflection_is_put_in(phrase: str, word: str, forms: list[str]) -> No
     text = f"It was said in the report of the year that {phrase} as before."
     for form in forms:
         quote = f"in the report of the year that {phrase.replace(word, form)} as before"
-        assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "elided", quote
+        assert check(quote, text).verdict == "elided", quote
 
 
 @pytest.mark.parametrize(
@@ -207,7 +217,7 @@ def test_an_inflection_is_put_in(phrase: str, word: str, forms: list[str]) -> No
 def test_traps(quote: str) -> None:
     """A name does not stand for another name, nor anything for a denial beside it."""
     text = PROSE[0].text.replace("told the harbour master that it would", "told the harbour master that nobody would")
-    finding = check_quote(quote, "own", [QuotedChunk.of("own", text)])
+    finding = check(quote, text)
     assert finding.verdict == "not_found", finding
 
 
@@ -224,7 +234,7 @@ def test_traps(quote: str) -> None:
 )
 def test_a_pronoun_of_another_language_that_counts_here(text: str, quote: str) -> None:
     """Whether its language can be told or not, a word that denies or counts in it is not put in."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+    assert check(quote, text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +248,7 @@ def test_a_pronoun_of_another_language_that_counts_here(text: str, quote: str) -
 )
 def test_a_pronoun_that_counts_in_another_language(text: str, quote: str) -> None:
     """In a text of its own language it is one."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "elided"
+    assert check(quote, text).verdict == "elided"
 
 
 # A number, a sign or a month, which no pronoun stands for.

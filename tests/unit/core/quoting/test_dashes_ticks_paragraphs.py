@@ -92,7 +92,7 @@ def test_paragraphs_run_together_are_said(space: str) -> None:
     """A reader takes two paragraphs for one sentence: `normalised` says so."""
     made = cases(run_together(space))
     assert is_broad(made)
-    findings = [(case, check(case)) for case in made]
+    findings = [(case, check(case.quote, case.chunk)) for case in made]
     assert [
         case for case, finding in findings if finding.verdict == "normalised" and "paragraphs" not in finding.normalised
     ] == []
@@ -104,7 +104,7 @@ def test_paragraphs_that_stay_apart_are_not(space: str) -> None:
     """Other line breaks between them, and as many lines as one likes."""
     made = cases(run_together(space))
     assert is_broad(made)
-    findings = [check(case) for case in made]
+    findings = [check(case.quote, case.chunk) for case in made]
     assert [finding for finding in findings if "paragraphs" in finding.normalised] == []
 
 

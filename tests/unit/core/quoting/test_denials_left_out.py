@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
 
-from worker.core.citations.quoting import check_quote, limits
-from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import limits
 from worker.core.citations.quoting.word_lists import word_lists
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def denies(before: str, gap: str, after: str) -> bool:
     spaces = before.isascii() or " " in before
     space = " " if spaces else ""
     text = f"{before}{space}{gap}{space}{after}."
-    finding = check_quote(f"{before} … {after}", "own", [QuotedChunk.of("own", text)])
+    finding = check(f"{before} … {after}", text)
     assert finding.verdict == "elided"
     return [one.denies for one in finding.left_out] == [True]
 
@@ -213,11 +212,13 @@ def test_a_mark_over_a_denial_says_so() -> None:
     """The quote is elided, and denies."""
     made = cases(left_out)
     assert is_broad(made)
-    assert {(finding.verdict, finding.denies) for finding in map(check, made)} == {("elided", True)}
+    assert {(finding.verdict, finding.denies) for finding in (check(case.quote, case.chunk) for case in made)} == {
+        ("elided", True)
+    }
 
 
 def test_a_quote_is_looked_for_behind_the_denial() -> None:
     """The same words may stand elsewhere without it."""
     text = "阀门不能打开这里的门。然后打开这里的门。"
-    finding = check_quote("打开这里的门", "own", [QuotedChunk.of("own", text)])
+    finding = check("打开这里的门", text)
     assert (finding.verdict, finding.spans) == ("verbatim", ((13, 19),))

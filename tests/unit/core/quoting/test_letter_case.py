@@ -14,14 +14,12 @@ from tests.unit.core.quoting.corpus import (
     accepted,
     both_ways,
     cases,
+    check,
     is_broad,
     plant,
     refused,
     swap_planted,
 )
-
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
 
 if TYPE_CHECKING:
     import random
@@ -256,7 +254,7 @@ def test_compounds_and_stress() -> None:
 )
 def test_traps(text: str, quote: str) -> None:
     """Each is one that slipped, or might."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+    assert check(quote, text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +278,7 @@ def test_traps(text: str, quote: str) -> None:
 )
 def test_neighbours(text: str, quote: str) -> None:
     """The first letter of a quote or a sentence, a heading in capitals, words in bold, a variable in italics."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "normalised"
+    assert check(quote, text).verdict == "normalised"
 
 
 VARIABLES = [
@@ -326,19 +324,19 @@ ONE_LETTER_WORDS = [
 @pytest.mark.parametrize(("text", "quote"), VARIABLES)
 def test_a_variable_at_the_beginning(text: str, quote: str) -> None:
     """The case of a single letter is its meaning where a quote or a sentence begins, and in brackets, too."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "not_found"
+    assert check(quote, text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote"), ONE_LETTER_WORDS)
 def test_a_word_of_one_letter_at_the_beginning(text: str, quote: str) -> None:
     """It may begin a sentence of the writer's."""
-    assert check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict == "normalised"
+    assert check(quote, text).verdict == "normalised"
 
 
 def test_an_article_in_brackets() -> None:
     """As a writer begins a sentence with it."""
     text = "so a pump of the mill failed in the night"
-    finding = check_quote("[A] pump of the mill failed in the night", "own", [QuotedChunk.of("own", text)])
+    finding = check("[A] pump of the mill failed in the night", text)
     assert finding.verdict == "elided"
 
 

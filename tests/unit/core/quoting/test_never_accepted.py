@@ -134,7 +134,7 @@ def passages(language: Language) -> st.SearchStrategy[list[str]]:
     )
 
 
-def refused(quote: str, language: Language) -> None:
+def assert_refused(quote: str, language: Language) -> None:
     """That it is not found in the text, unless the text happens to say just this."""
     assume(plain(quote).strip(".") not in plain(language.text))
     finding = check_quote(quote, "own", [QuotedChunk.of("own", language.text)])
@@ -158,7 +158,7 @@ def test_nothing_is_put_in(name: str, data: st.DataObject) -> None:
     before = "".join(passage[:place])
     gap = " " if language.spaces and before and not before[-1].isspace() else ""
     quote = before + gap + put_in + "".join(passage[place:])
-    refused(data.draw(st.sampled_from(WRITTEN))(quote.strip()), language)
+    assert_refused(data.draw(st.sampled_from(WRITTEN))(quote.strip()), language)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -171,7 +171,7 @@ def test_nothing_is_taken_out(name: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(1, len(passage) - 2))
     lost = passage[:place] + passage[place + 1 :]
     assume(re.search(r"\w", passage[place]))
-    refused(data.draw(st.sampled_from(WRITTEN))("".join(lost).strip()), language)
+    assert_refused(data.draw(st.sampled_from(WRITTEN))("".join(lost).strip()), language)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -187,7 +187,7 @@ def test_nothing_is_exchanged(name: str, data: st.DataObject) -> None:
     old = passage[place]
     space = old[len(old.rstrip()) :]
     quote = "".join([*passage[:place], around.format(word) + space, *passage[place + 1 :]])
-    refused(data.draw(st.sampled_from(WRITTEN))(quote.strip()), language)
+    assert_refused(data.draw(st.sampled_from(WRITTEN))(quote.strip()), language)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -7,15 +7,9 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.core.quoting.corpus import check
 
-from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.differences import FINAL_STOP, KINDS
-from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
-
-
-def check(quote: str, text: str) -> QuoteFinding:
-    return check_quote(quote, "own", [QuotedChunk.of("own", text)])
-
 
 # (the chunk, the quote, what is needed); the same with chunk and quote exchanged.
 SAME = [

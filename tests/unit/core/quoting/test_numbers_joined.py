@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, is_broad, plant, refused
-
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
+from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
 
 if TYPE_CHECKING:
     import random
@@ -73,20 +70,16 @@ APART = [
 ]
 
 
-def check(quote: str, text: str) -> str:
-    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
-
-
 @pytest.mark.parametrize(("text", "quote"), JOINED)
 def test_two_numbers_are_not_joined(text: str, quote: str) -> None:
     """Nor is one made two by a tab or a paragraph."""
-    assert check(quote, text) == "not_found"
+    assert check(quote, text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote", "verdict"), APART)
 def test_columns_and_lines_that_stay_apart(text: str, quote: str, verdict: str) -> None:
     """What keeps the white space's kind, or reads as two numbers anyway."""
-    assert check(quote, text) == verdict
+    assert check(quote, text).verdict == verdict
 
 
 RANGES = ["12-{}34", "3.5-{}4.5", "2019–{}2021", "−5−{}10", "１２-{}３４", "٣-{}٥"]

@@ -9,15 +9,9 @@ import unicodedata
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.unit.core.quoting.corpus import check
 
-from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.characters import fold
-from worker.core.citations.quoting.findings import QuotedChunk
-
-
-def verdict(quote: str, text: str) -> str:
-    return check_quote(quote, "own", [QuotedChunk.of("own", text)]).verdict
-
 
 # (the chunk, the quote)
 NUMBERS = [
@@ -173,22 +167,22 @@ WORDS = [
 @pytest.mark.parametrize(("text", "quote"), NUMBERS)
 def test_another_number_is_not_found(text: str, quote: str) -> None:
     """No normalisation makes two numbers, signs or units equal, neither way round."""
-    assert verdict(quote, f"So {text} then.") == "not_found"
-    assert verdict(text, f"So {quote} then.") == "not_found"
+    assert check(quote, f"So {text} then.").verdict == "not_found"
+    assert check(text, f"So {quote} then.").verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote"), CUTS)
 def test_a_cut_inside_is_not_found(text: str, quote: str) -> None:
     """A quote begins and ends where words and numbers do, even if it is a substring."""
     assert quote in text or not text.isascii()
-    assert verdict(quote, text) == "not_found"
-    assert verdict(quote.upper(), text) == "not_found"
+    assert check(quote, text).verdict == "not_found"
+    assert check(quote.upper(), text).verdict == "not_found"
 
 
 @pytest.mark.parametrize(("text", "quote"), WORDS)
 def test_other_words_are_not_found(text: str, quote: str) -> None:
     """A word changed, lost, added, moved, split, joined, or another sign between words."""
-    assert verdict(quote, f"So {text} then.") == "not_found"
+    assert check(quote, f"So {text} then.").verdict == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +204,7 @@ def test_other_words_are_not_found(text: str, quote: str) -> None:
 )
 def test_a_cut_between_words_is_no_cut(text: str, quote: str) -> None:
     """Punctuation, white space and scripts without spaces let a quote begin and end."""
-    assert verdict(quote, text) == "verbatim"
+    assert check(quote, text).verdict == "verbatim"
 
 
 def test_an_accent_that_makes_a_letter_in_the_language_around() -> None:
@@ -231,9 +225,9 @@ def test_no_character_turns_into_a_digit() -> None:
 
 def test_what_is_one_character_to_a_reader_is_not_cut() -> None:
     """An emoji stays with its skin tone, a letter with its accent."""
-    assert verdict("done 👍", "done 👍🏽 today") == "not_found"
-    assert verdict("done 👍🏽", "done 👍🏽 today") == "verbatim"
-    assert verdict("the cafe", "the cafe\u0301") == "not_found"
+    assert check("done 👍", "done 👍🏽 today").verdict == "not_found"
+    assert check("done 👍🏽", "done 👍🏽 today").verdict == "verbatim"
+    assert check("the cafe", "the cafe\u0301").verdict == "not_found"
 
 
 numbers = st.from_regex(
@@ -250,7 +244,7 @@ def value(number: str) -> str:
 def test_only_equal_numbers_are_equal(one: str, other: str) -> None:
     """Any two numbers that a reader tells apart are told apart."""
     assume(value(one) != value(other))
-    assert verdict(f"the level is {one} on average", f"the level is {other} on average") == "not_found"
+    assert check(f"the level is {one} on average", f"the level is {other} on average").verdict == "not_found"
 
 
 @given(numbers, st.sampled_from(["\n", "\u00ad", "\u200b", "-\n", " ", ".", ",", "…", "—", "\u00a0"]), st.data())
@@ -260,5 +254,5 @@ def test_nothing_visible_comes_into_a_number(number: str, inserted: str, data: s
     assume(places)
     place = data.draw(st.sampled_from(places))
     quote = f"the level is {number[:place]}{inserted}{number[place:]} on average"
-    found = verdict(quote, f"the level is {number} on average")
+    found = check(quote, f"the level is {number} on average").verdict
     assert found == ("normalised" if inserted in "\u00ad\u200b" else "not_found")

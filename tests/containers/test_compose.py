@@ -1,8 +1,13 @@
-"""Containers killed and started again while jobs run: every job is answered, and as in quiet times."""
+"""docker-compose.yml and the Dockerfile as they come: what starts, what a container may do, what a kill loses."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -10,11 +15,12 @@ import pytest
 import redis
 from celery import Celery
 
+from worker.cli.devstack.redis import USERS
 from worker.client import Client, RetrieveTopK, TopK, encode_embedding
 from worker.core.text import lexical
 from worker.queue.transport import keys
 
-from .site import wait_for
+from .site import PROJECT_FOLDER, SERVICES, docker, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +32,98 @@ JOB = RetrieveTopK(
     query_embedding=encode_embedding(lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()),
     principal={"user_id": "bob"},
 )
+
+
+def test_doctor(site: Site) -> None:
+    """Nothing is wrong with what `up` makes, and no server is set otherwise than a worker wants it."""
+    said = site.compose("run", "--rm", "-T", "worker", "retrieval-worker", "doctor")
+    assert "the worker's role can't see past row-level security" in said
+    assert "problem" not in said
+    assert "CONFIG SET" not in said
+    logged = site.compose("logs", "worker")
+    assert "ready" in logged
+    assert "server misconfigured" not in logged
+
+
+def test_schema_was_installed_once(site: Site) -> None:
+    """`migrate` has ended well and is not started again."""
+    (container,) = site.containers("migrate")
+    state = site.state(container)
+    assert (state["Status"], state["ExitCode"]) == ("exited", 0)
+    assert docker("inspect", "--format", "{{.RestartCount}}", container).strip() == "0"
+
+
+@pytest.mark.parametrize("service", ["worker", "flower"])
+def test_a_process_that_is_taken_over_can_change_nothing(site: Site, service: str) -> None:
+    """No root, no capabilities and none to be had; files of runs can be written, code and settings can't."""
+    status = dict(line.split(":\t", 1) for line in site.run_in(service, "cat /proc/self/status").splitlines())
+    assert status["Uid"].split() == ["10001"] * 4
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert status["NoNewPrivs"] == "1"
+    site.run_in(service, "touch /artifacts/written /tmp/written && rm /artifacts/written /tmp/written")
+    for path in ("/app/config/worker.toml", "/opt/venv/bin/celery", "/etc/passwd", "/written"):
+        assert site.run_in(service, f"(: >>{path}) 2>/dev/null || echo refused") == "refused"
+
+
+def test_image_files_are_not_the_users(site: Site) -> None:
+    """Without the read-only file system, too: the image's user owns its own folder and nothing else."""
+    del site
+    image = ["run", "--rm", "retrieval-worker:0.1.0"]
+    owned = docker(*image, "sh", "-c", "find / -xdev -user 10001 -not -path '/proc/*' 2>/dev/null || true")
+    assert owned.split() == ["/artifacts"]
+
+
+def test_ports_are_open_on_this_machine_only(site: Site) -> None:
+    """Redis, Postgres and Flower listen on 127.0.0.1, the worker nowhere."""
+    for service in SERVICES:
+        for container in site.containers(service):
+            ports = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", container))
+            addresses = {binding["HostIp"] for bindings in ports.values() for binding in bindings or ()}
+            assert addresses == (set() if service == "worker" else {"127.0.0.1"})
+
+
+def test_redis_wants_its_password_and_keeps_what_it_took(site: Site) -> None:
+    """Nobody gets in without; what was acknowledged is on disk; a full Redis refuses instead of forgetting."""
+    with redis.Redis(port=int(site.variables["REDIS_PORT"])) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+    with redis.Redis.from_url(site.redis_url(0), decode_responses=True) as broker:
+        kept = broker.config_get("appendonly", "appendfsync", "maxmemory-policy", "save")
+    assert kept == {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction", "save": ""}
+    assert site.run_in("redis", "id -un") == "redis"
+    commands = site.run_in("redis", "cat /proc/1/cmdline")
+    assert [user for user in USERS if site.variables[f"REDIS_{user.upper()}_PASSWORD"] in commands] == []
+
+
+def test_flower_shows_the_worker_to_those_who_may_see_it(site: Site) -> None:
+    """Health for everybody, the API with the password alone."""
+    url = f"http://127.0.0.1:{site.variables['FLOWER_PORT']}"
+    assert urllib.request.urlopen(f"{url}/healthcheck", timeout=180).status == 200
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{url}/api/workers", timeout=180)
+    manager = urllib.request.HTTPPasswordMgrWithPriorAuth()
+    user, password = site.variables["FLOWER_BASIC_AUTH"].split(":")
+    manager.add_password(None, url, user, password, is_authenticated=True)
+    opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
+    workers = json.load(opener.open(f"{url}/api/workers?refresh=1", timeout=180))
+    assert {name.partition("@")[0] for name in workers} == {"worker"}
+
+
+@pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "WORKER_PASSWORD", "REDIS_WORKER_PASSWORD", "FLOWER_BASIC_AUTH"])
+def test_a_password_that_is_not_set_stops_the_start(site: Site, name: str) -> None:
+    """By its name, before anything is made."""
+    command = [
+        "docker",
+        "compose",
+        "-f",
+        str(PROJECT_FOLDER / "docker-compose.yml"),
+        "--env-file",
+        "/dev/null",
+        "config",
+    ]
+    environment = {**os.environ, **site.variables, name: ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode != 0
+    assert name in done.stderr
 
 
 @pytest.fixture

@@ -187,3 +187,19 @@ def test_results_that_can_not_be_stored_requeue_the_bundle(
             assert {sender.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
             wait_for(lambda: clean(broker))
         sender.close()
+
+
+def test_jobs_with_the_same_id_share_no_answer(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Senders choose ids: two callers with the same one get what each may see, not what the other does."""
+    pairs = [(job_of("alice"), job_of("nobody")), (job_of("nobody"), job_of("alice"))]
+    for number in range(12):
+        for job in pairs[number % 2]:
+            client.enqueue(job, task_id=f"same-{number}")
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        wait_for(lambda: clean(broker))
+        # The first of each two that ended is kept, as without bundles.
+        answers = {n % 2: seen(client.result(f"same-{n}", timeout=180)) for n in range(12)}
+        assert {seen(client.result(f"same-{n}", timeout=180)) for n in range(12)} == {*answers.values()}
+        assert answers == {n: seen(client.call(pairs[n][0], timeout=180)) for n in (0, 1)}

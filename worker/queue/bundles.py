@@ -12,7 +12,7 @@ import os
 import sys
 from collections import deque
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from billiard.common import pickle_loads
 from billiard.compat import mem_rss
@@ -49,30 +49,34 @@ class BundledJob(NamedTuple):
     kwargs: Any
 
 
-class Bundles:
-    """What an app knows of bundles.
+class Together(Protocol):
+    """Answers jobs of a bundle together; see `worker.queue.together`."""
 
-    Args:
+    def accepts(self, task: str, content: Any) -> bool:
+        """Return whether a job may be in a bundle, by its task and its message's content."""
+
+    def answer(self, jobs: Sequence[BundledJob]) -> Collection[str]:
+        """Answer jobs, for the tasks that run next; return the ids of those answered."""
+
+    def forget(self) -> None:
+        """Drop the answers that are left at the end of a bundle."""
+
+    def spent(self, task_id: str) -> float:
+        """Return the seconds that answering a job took already."""
+
+
+class Bundles(NamedTuple):
+    """Bundles of an app.
+
+    Attributes:
         greatest: largest number of jobs in a bundle; 1: none.
         seconds: longest time that a bundle may take, by the time that jobs took so far.
-        accepts: returns whether a job may be in a bundle, by its task and arguments.
-        answer: answers jobs together, for the tasks that run next; returns the ids of those answered.
-        spent: returns the seconds that answering a job took already, by its id.
+        together: answers its jobs.
     """
 
-    def __init__(
-        self,
-        greatest: int,
-        seconds: float,
-        accepts: Callable[[str, Any], bool],
-        answer: Callable[[Sequence[BundledJob]], Collection[str]],
-        spent: Callable[[str], float],
-    ) -> None:
-        self.greatest = greatest
-        self.seconds = seconds
-        self.accepts = accepts
-        self.answer = answer
-        self.spent = spent
+    greatest: int
+    seconds: float
+    together: Together
 
 
 class Jobs:
@@ -128,7 +132,7 @@ class Jobs:
         self._begun = {job[1][0] for job in jobs}
         self._send([(ACK, (number, None, begun, pid, self._report_fd)) for number in self._begun])
         self._ids = {job[1][0]: job[1][3][1] for job in jobs}
-        answered = self._app.bundles.answer([_bundled(job) for job in jobs])
+        answered = self._app.bundles.together.answer([_bundled(job) for job in jobs])
         for job in jobs:
             (self._together if self._ids[job[1][0]] in answered else self._alone).append(job)
         if self._together:
@@ -140,6 +144,7 @@ class Jobs:
         if self._unsent is None:
             return
         unsent, self._unsent = self._unsent, None
+        self._app.bundles.together.forget()
         lost = self._app.backend.store_collected()
         self._send([_unstored(message) if self._ids.get(message[1][0]) in lost else message for message in unsent])
 

@@ -152,7 +152,7 @@ class _Pool(asynpool.AsynPool):
 
     def accepts(self, task: str, content: Any) -> bool:
         """Return whether a job may be in a bundle, by its task and its message's content."""
-        return self.bundle > 1 and self._bundles.accepts(task, content)
+        return self.bundle > 1 and self._bundles.together.accepts(task, content)
 
     def room(self) -> int:
         """Return the number of further jobs that idle processes can begin."""

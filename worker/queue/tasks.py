@@ -100,7 +100,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
     together = AnsweredTogether(settings, engine)
     rules = settings.worker
-    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together.accepts, together.answer, together.spent)
+    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together)
     for task in TASKS:
         answer = together.first(partial(_answer, engine, _MODULES[task.name]))
         _define(app, task.name, task.job, answer, settings, run)
@@ -119,7 +119,7 @@ def _define(
 ) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        started = time.perf_counter() - self.app.bundles.spent(self.request.id)
+        started = time.perf_counter() - self.app.bundles.together.spent(self.request.id)
         return run(self, args, kwargs, model, answer, settings, started)
 
 

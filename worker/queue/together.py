@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from worker.adapters import logs
@@ -59,15 +60,21 @@ class AnsweredTogether:
     def answer(self, jobs: Sequence[BundledJob]) -> Collection[str]:
         """Answer jobs together; return the ids of those that were answered."""
         started = time.perf_counter()
-        self._answers.clear()
+        self.forget()
         retrieval = self._engine().retrieval
-        prepared = {job.id: one for job in jobs if (one := self._prepare(job)) is not None}
+        times = Counter(job.id for job in jobs)  # senders choose ids: each of two jobs with the same one runs alone
+        unique = [job for job in jobs if times[job.id] == 1]
+        prepared = {job.id: one for job in unique if (one := self._prepare(job)) is not None}
         if len(prepared) > 1:
             seconds = _PATIENCE * self._settings.worker.bundle_ms / 1000
             answers = retrieval.answer_each([*prepared.values()], seconds)
             self._answers |= {task_id: one for task_id, one in zip(prepared, answers, strict=True) if one is not None}
         self._each = (time.perf_counter() - started) / len(jobs)
         return self._answers.keys()
+
+    def forget(self) -> None:
+        """Drop answers that no job used, so that no later job with the same id gets one."""
+        self._answers.clear()
 
     def spent(self, task_id: str) -> float:
         """Return the share of time that was spent on a job already, in seconds."""

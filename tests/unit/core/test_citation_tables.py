@@ -26,6 +26,7 @@ def test_each_file_is_where_its_package_finds_it() -> None:
         "disagreement/vocabulary.toml",
         "label_words.toml",
         "quoting/names.toml",
+        "quoting/number_words.toml",
         "quoting/units.toml",
         "quoting/word_lists.toml",
     ]

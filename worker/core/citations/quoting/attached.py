@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import CLASSES, UNSPACED, compatible
 from worker.core.citations.quoting.word_lists import word_lists
+from worker.core.citations.tables import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,8 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
         yield from _wide_signs(text)
     if "C" in classes or "N" in classes:
         yield from _without_spaces(text)
+    if "D" in classes:
+        yield from _numbers_and_words(text)
 
 
 # --- signs before numbers -----------------------------------------------------------------------
@@ -125,6 +128,34 @@ _LETTER = rf"[^\W\d_{UNSPACED}]"
 _IN_WORD = re.compile(rf"[)\]`*](?:(?<={_LETTER}.)\*{{0,2}}(?=(?![A-Z]){_LETTER})|(?<=\d[*`])\*{{0,2}}(?=[.,]?\d))")
 # In code and logic: !ready, ¬p.
 _DENIED = re.compile(r"!(?<![^\s(!&|=,]!)(?=[\w(])|¬[^\S\n]?(?=[\w(])")
+
+# --- words beside numbers -----------------------------------------------------------------------
+
+
+def _numbers_and_words(text: str) -> Iterator[Held]:
+    """Between a number and a word that changes it: ``minus 5``, ``5 million``, ``&lt;5``."""
+    for match in _WORD_BEFORE.finditer(text):
+        if match[1].casefold() in _SIGN_WORDS:
+            yield match.start() + 1, match.end()
+    for match in _WORD_AFTER.finditer(text):
+        if match[1].casefold() in _MULTIPLIERS:
+            yield match.start() + 1, match.end() - 1
+    if any(word in text for word in _SIGNS_ATTACHED):
+        yield from ((match.start() + 1, match.end()) for match in _ATTACHED_SIGN.finditer(text))
+    if "&" in text:
+        yield from ((match.start() + 1, match.end()) for match in _ENTITY.finditer(text))
+
+
+_NUMBER_WORDS = read_tables(__package__, "number_words.toml")
+_SIGN_WORDS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("signs"))
+_MULTIPLIERS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("multipliers"))
+_SIGNS_ATTACHED = tuple(_NUMBER_WORDS.words("signs_attached"))
+_NUMBER_WORDS.close()
+_LETTERS = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u097f\u0980-\u09ff\u0e00-\u0e7f])"
+_WORD_BEFORE = re.compile(rf"(?<!{_LETTERS})({_LETTERS}{{2,12}}+)[^\S\n]{{1,3}}(?=[-−+]?[$€£¥₹]?\d)")
+_WORD_AFTER = re.compile(rf"\d[^\S\n]{{1,3}}({_LETTERS}{{1,15}}+)")
+_ATTACHED_SIGN = re.compile(rf"(?:{'|'.join(_SIGNS_ATTACHED)})\s?(?=\d)")
+_ENTITY = re.compile(r"&(?:lt|gt|le|ge|ne|minus|plusmn|asymp|sim);\s?(?=[-−+]?\d)")
 
 # --- names in code ------------------------------------------------------------------------------
 

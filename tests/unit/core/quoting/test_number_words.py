@@ -12,7 +12,22 @@ import worker.core.citations.quoting as package
 
 WORDS = tomllib.loads((Path(package.__file__).parent / "number_words.toml").read_text())
 SIGNS, ATTACHED, MULTIPLIERS = (WORDS[name].split() for name in ("signs", "signs_attached", "multipliers"))
-PLAIN = ["the", "die", "les", "los", "gli", "лампа", "λάμπα", "lamba", "المصباح", "मीटर", "โคม", "lampy", "about", "uns"]
+PLAIN = [
+    "the",
+    "die",
+    "les",
+    "los",
+    "gli",
+    "лампа",
+    "λάμπα",
+    "lamba",
+    "المصباح",
+    "मीटर",
+    "โคม",
+    "lampy",
+    "about",
+    "uns",
+]
 
 
 def is_found(quote: str, text: str) -> bool:
@@ -50,6 +65,9 @@ def test_other_words_may_be_left_out() -> None:
     """Two hundred neighbours: the same numbers beside words that change nothing of them."""
     for number in ("5", "12,5", "7", "42", "3.5", "19", "2024", "8"):
         for word in PLAIN:
-            before, after = f"Es steht hier: {word} {number} kg an der Lampe.", f"The lamp in the hall: {number} {word}."
+            before, after = (
+                f"Es steht hier: {word} {number} kg an der Lampe.",
+                f"The lamp in the hall: {number} {word}.",
+            )
             assert is_found(f"{number} kg an der Lampe", before), word
             assert is_found(f"The lamp in the hall: {number}", after), word

@@ -43,11 +43,11 @@ def test_a_job_that_began_before_its_process_died_is_not_given_to_another(tmp_pa
         pool.register_with_event_loop(hub)
         loop = hub.create_loop()
         (process,) = pool._pool
-        job = pool.apply_async(_begin_and_die, (str(tmp_path / "begun"),))
         deadline = time.monotonic() + 30
-        while job._write_to is None:
+        while not pool.room():
             assert time.monotonic() < deadline
             next(loop)
+        job = pool.apply_async(_begin_and_die, (str(tmp_path / "begun"),))  # written at once
         process._popen.wait(timeout=180)
         assert not job._accepted, "the loop was to read it later"
         pool.on_job_process_down(job, process.pid)

@@ -81,7 +81,7 @@ class _Worker(asynpool.Worker):
         super().on_loop_start(pid)
         limits = self.maxtasks, self.max_memory_per_child
         self.maxtasks = self.max_memory_per_child = None  # billiard would exit within a bundle; `Jobs` does so after it
-        jobs = Jobs(self.wait_for_job, self.outq.put, self.initargs[0], limits, self.synqW_fd)
+        jobs = Jobs(self.wait_for_job, self.outq.put, next(iter(self.initargs), None), limits, self.synqW_fd)
         self.wait_for_job, self.outq = jobs.next, jobs
 
 
@@ -128,7 +128,7 @@ class _Pool(asynpool.AsynPool):
     _processes: int
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._bundles: Any = getattr(options.get("initargs", (None,))[0], "bundles", None)
+        self._bundles: Any = getattr(next(iter(options.get("initargs", ())), None), "bundles", None)
         self._written: dict[int, _Written] = {}
         self._left: dict[int, int] = {}
         self._job_seconds = 0.0

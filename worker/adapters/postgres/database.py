@@ -200,25 +200,25 @@ class Database:
     def _read_each(
         self, connection: PatientConnection, reads: Sequence[CallerRead], seconds: float
     ) -> list[list[list[Row]] | None]:
-        sent: list[list[psycopg.Cursor[Row]]] = []
-        # The error is of any of the transactions: the cursors tell of which.
+        sent: list[list[psycopg.Cursor[Row]]] = [[] for _ in reads]
+        # An error that is raised may be of any statement so far: the cursors tell of which.
         with contextlib.suppress(psycopg.DatabaseError), connection.pipeline() as pipeline:
-            for read in reads:
-                cursors = [connection.cursor(binary=True) for _ in read.statements]
-                sent.append(cursors)
+            for read, cursors in zip(reads, sent, strict=True):
                 settings = [_READ_ONLY, *read.principal.settings, _timeout(seconds)]
-                protections = tuple(self.types[name].protection for name in read.corpora)
-                with contextlib.suppress(psycopg.DatabaseError):
-                    self._state(connection, settings, protections)
-                    for cursor, (query, values) in zip(cursors, read.statements, strict=True):
-                        cursor.execute(query, values, prepare=True)
+                first = self._stating(settings, self._protections(read.corpora))
+                for query, values in (*first, *read.statements):
+                    cursors.append(connection.cursor(binary=True))
+                    with contextlib.suppress(psycopg.DatabaseError):
+                        cursors[-1].execute(query, values, prepare=True)
                 # Ends the transaction, and with it the caller's settings. `Pipeline.sync` would wait for the answer.
                 pipeline._enqueue_sync()  # noqa: SLF001 -- psycopg has no public way
         connection.used_at = time.monotonic()
-        answered: list[list[list[Row]] | None] = [
-            [_rows(cursor) for cursor in cursors] if all(map(_has_rows, cursors)) else None for cursors in sent
+        return [
+            [_rows(cursor) for cursor in cursors[-len(read.statements) :]]
+            if cursors and all(map(_has_rows, cursors))
+            else None
+            for read, cursors in zip(reads, sent, strict=True)
         ]
-        return answered + [None] * (len(reads) - len(answered))
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -280,7 +280,8 @@ class Database:
                 with connection.pipeline():
                     if write:
                         connection.execute(_BEGIN_WRITE, prepare=True)
-                    self._state(connection, settings, protections)
+                    for query, values in self._stating(settings, protections):
+                        connection.execute(query, values, prepare=True)
                     cursors = [
                         connection.execute(query, values, prepare=True, binary=True) for query, values in statements
                     ]
@@ -298,19 +299,16 @@ class Database:
             connection.used_at = time.monotonic()
             return [_rows(cursor) for cursor in cursors]
 
-    def _state(
-        self,
-        connection: PatientConnection,
-        settings: Iterable[tuple[str, str]],
-        protections: tuple[Protection, ...],
-    ) -> None:
-        """Set the caller and read-only mode for this transaction; check that policies apply."""
+    def _stating(
+        self, settings: Iterable[tuple[str, str]], protections: tuple[Protection, ...]
+    ) -> Iterator[tuple[bytes, Sequence[str] | None]]:
+        """Yield the statements that set caller and mode of a transaction, and check that policies apply."""
         values = dict([_timeout(self._timeout_seconds), *settings])
-        connection.execute(_setting(tuple(values)), [*values.values()], prepare=True)
+        yield _setting(tuple(values)), [*values.values()]
         # A statement of its own: it may wait for a lock, and time limits hold from the next statement on.
         check_them = _check_of(protections)
         if check_them is not None:
-            connection.execute(check_them, prepare=True)
+            yield check_them, None
 
     def close(self) -> None:
         """Close all connections."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import threading
 import time
 import warnings
 from datetime import timedelta
@@ -44,6 +45,8 @@ from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from worker.queue.transport.qos import QoS
 
 _LONGEST_ID = 64
@@ -277,6 +280,7 @@ class QuietConsumer(Consumer):
     """Consumer that logs what is wrong with a message without its content, and sends events in batches."""
 
     _flush_at = float("-inf")
+    _settles = False
     _deliveries: QoS | None = None
 
     def connect(self) -> Any:
@@ -296,12 +300,24 @@ class QuietConsumer(Consumer):
         pool: Any = getattr(self.pool, "_pool", None)
         if hasattr(pool, "settle_together"):
             transport.pool = pool
+            pool.settle_together = functools.partial(self._settle_together, transport)
 
-            def settle_together() -> Any:
-                deliveries = transport.deliveries
-                return contextlib.nullcontext() if deliveries is None else deliveries.together()
+    @contextlib.contextmanager
+    def _settle_together(self, transport: Any) -> Iterator[None]:
+        """Acknowledge at once, in one step, the jobs that end meanwhile; Celery would do so one by one, later."""
+        deliveries = transport.deliveries
+        self._settles = deliveries is not None
+        try:
+            with deliveries.together() if self._settles else contextlib.nullcontext():
+                yield
+        finally:
+            self._settles = False
 
-            pool.settle_together = settle_together
+    def call_soon_ack(self, p: Any, *args: Any, **kwargs: Any) -> Any:
+        """Acknowledge a message soon; now, if others end at the same time. Not from another thread."""
+        if self._settles and threading.current_thread() is threading.main_thread():
+            return p(*args, **kwargs)
+        return super().call_soon_ack(p, *args, **kwargs)
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Watch the event loop; again after each connection, because its timers end with the connection."""

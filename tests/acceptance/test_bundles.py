@@ -12,7 +12,7 @@ from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
 from worker.client import Client, RetrieveTopK
-from worker.errors import InvalidJob
+from worker.errors import InternalError, InvalidJob, Unavailable
 from worker.queue.transport import dead_letters, keys
 
 from .jobs import JOB, QUERY, pool_process
@@ -203,3 +203,46 @@ def test_jobs_with_the_same_id_share_no_answer(
         answers = {n % 2: seen(client.result(f"same-{n}", timeout=180)) for n in range(12)}
         assert {seen(client.result(f"same-{n}", timeout=180)) for n in range(12)} == {*answers.values()}
         assert answers == {n: seen(client.call(pairs[n][0], timeout=180)) for n in (0, 1)}
+
+
+def test_a_row_that_can_not_be_read_ends_no_process(
+    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+) -> None:
+    """The bundle is given up; each of its jobs has its own error."""
+    admin.execute("""UPDATE document_chunks SET metadata = '{"level": 1e400}'""")
+    ids = [client.enqueue(JOB) for _ in range(20)]
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        for task_id in ids:
+            with pytest.raises(InternalError):
+                client.result(task_id, timeout=180)
+    log = worker_log.read_text()
+    assert "bundle not answered together" in log
+    assert "process lost" not in log
+
+
+def test_bundles_while_postgres_is_away_end_no_process(
+    client: Client, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Since the start of the worker: its processes have no engine yet."""
+    away = "postgresql://retrieval_worker@127.0.0.1:1/none"
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="3", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    ids = [client.enqueue(JOB) for _ in range(20)]
+    with devstack.celery_worker({**environment, "DATABASE_CONNECTION_STRING": away}, worker_log, "--concurrency=1"):
+        for task_id in ids:
+            with pytest.raises(Unavailable):
+                client.result(task_id, timeout=180)
+    assert "process lost" not in worker_log.read_text()
+
+
+def test_processes_are_replaced_between_bundles(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """After ten jobs each, whatever the size of their bundles: none is lost, run again or counted."""
+    ids = [client.enqueue(JOB) for _ in range(90)]
+    options = ("--concurrency=2", "--max-tasks-per-child=10")
+    with devstack.celery_worker(worker_environment(WORKER__MAX_DELIVERIES="1"), worker_log, *options):
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+        wait_for(lambda: clean(broker))
+    lines = [json.loads(line) for line in worker_log.read_text().splitlines() if '"job done"' in line]
+    assert len(lines) == len(ids)
+    assert "process lost" not in worker_log.read_text()

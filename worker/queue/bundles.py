@@ -8,6 +8,7 @@ its own error, retry and time limit.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections import deque
@@ -22,6 +23,8 @@ from celery.exceptions import BackendStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+logger = logging.getLogger("worker.prefork")
 
 LEAVING = 16
 """Message type from a pool process to the main one, besides billiard's and Celery's: its current job is its last."""
@@ -143,10 +146,15 @@ class Jobs:
         """Store the results of jobs that were answered together, and report them."""
         if self._unsent is None:
             return
-        unsent, self._unsent = self._unsent, None
         self._app.bundles.together.forget()
         lost = self._app.backend.store_collected()
-        self._send([_unstored(message) if self._ids.get(message[1][0]) in lost else message for message in unsent])
+        self._send([_unstored(one) if self._ids.get(one[1][0]) in lost else one for one in self._unsent])
+        self._unsent = None
+
+    @property
+    def unsent(self) -> int:
+        """Number of outcomes that are kept for the end of the bundle."""
+        return len(self._unsent or ())
 
     def put(self, message: Any) -> None:
         """Send a message of billiard to the main process, or keep it for the end of the bundle."""
@@ -164,13 +172,22 @@ class Jobs:
         """Send messages; before the outcome of the last job, tell that this process exits."""
         if any(kind == READY for kind, _ in messages) and not self._is_leaving and self._is_spent():
             self._is_leaving = True
+            if not self._is_done():
+                logger.warning("the process exits: it has more memory than --max-memory-per-child")
             messages = [(LEAVING, (os.getpid(),)), *messages]
         self._put(messages[0] if len(messages) == 1 else (SEVERAL, messages))
 
     def _is_spent(self) -> bool:
         # Peak memory: too much now is too much later.
-        done_enough = self._most_jobs is not None and self._count >= self._most_jobs
-        return done_enough or (bool(self._most_memory) and mem_rss() > (self._most_memory or 0))
+        return self._is_done() or (bool(self._most_memory) and mem_rss() > (self._most_memory or 0))
+
+    def _is_done(self) -> bool:
+        return self._most_jobs is not None and self._count >= self._most_jobs
+
+
+def was_in_bundle(job: Any) -> bool:
+    """Return whether a job of the pool was written to its process with others."""
+    return getattr(job, "was_in_bundle", False)
 
 
 def _bundled(message: Any) -> BundledJob:

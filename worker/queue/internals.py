@@ -10,8 +10,8 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ("connections", "celery.app.amqp:AMQP"): "Connection",
     ("connections", "kombu.connection:Connection"): "ensure_connection",
     ("pool", "billiard.pool:Pool"): "TimeoutHandler did_start_ok maintain_pool shrink terminate_job",
-    ("pool", "billiard.pool:TimeoutHandler"): "on_hard_timeout",
-    ("pool", "billiard.pool:Worker"): "after_fork",
+    ("pool", "billiard.pool:TimeoutHandler"): "on_hard_timeout on_soft_timeout",
+    ("pool", "billiard.pool:Worker"): "_ensure_messages_consumed after_fork",
     ("pool", "celery.concurrency.asynpool:AsynPool"): (
         "ResultHandler Worker __init__ _create_write_handlers _track_child_process create_result_handler "
         "flush on_job_process_down on_job_ready on_process_alive"

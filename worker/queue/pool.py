@@ -29,7 +29,7 @@ from billiard.pool import READY
 from celery.concurrency import asynpool, prefork
 
 from worker.queue import time_limit
-from worker.queue.bundles import BUNDLE, LEAVING, SEVERAL, Jobs
+from worker.queue.bundles import BUNDLE, LEAVING, SEVERAL, Jobs, was_in_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -84,6 +84,10 @@ class _Worker(asynpool.Worker):
         jobs = Jobs(self.wait_for_job, self.outq.put, next(iter(self.initargs), None), limits, self.synqW_fd)
         self.wait_for_job, self.outq = jobs.next, jobs
 
+    def _ensure_messages_consumed(self, completed: int) -> Any:
+        """Wait until the outcomes that were sent are read; those of a bundle that is interrupted never are sent."""
+        return super()._ensure_messages_consumed(completed - getattr(self.outq, "unsent", 0))
+
 
 class _Written(NamedTuple):
     """Jobs that a process has: when they were written, their number, and whether they may be in bundles."""
@@ -101,6 +105,11 @@ class _TimeLimits(pool.TimeoutHandler):
     """
 
     read: Callable[[Any], None]
+
+    def on_soft_timeout(self, job: Any) -> None:
+        """Interrupt a job; none of a bundle, which may have waited for others: it runs alone after the hard limit."""
+        if not was_in_bundle(job):
+            super().on_soft_timeout(job)
 
     def on_hard_timeout(self, job: Any) -> None:
         """End the job's process; jobs of a bundle are lost with it, and then run alone: one of them took too long."""
@@ -398,11 +407,6 @@ def _is_leaving(process: Any) -> bool:
     return getattr(process, "is_leaving", False)
 
 
-def was_in_bundle(job: Any) -> bool:
-    """Return whether a job of the pool was written to its process with others."""
-    return getattr(job, "was_in_bundle", False)
-
-
 def _request_of(job: Any) -> Any:
     """Return the request of a job of the pool, `worker.queue.request.QuietRequest`; None if it has none."""
     request = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001 -- no public API
@@ -431,6 +435,7 @@ def _frame(jobs: Sequence[Any]) -> tuple[memoryview, memoryview, int]:
 def _write_alone(job: Any) -> None:
     """Undo what `_write_bundle` has set of a job that was not begun."""
     job.was_in_bundle = False
+    job._write_to = job._scheduled_for = None  # noqa: SLF001 -- no public API
     if hasattr(job, "own_payload"):
         job._payload = job.own_payload  # noqa: SLF001 -- no public API
         del job.own_payload

@@ -41,6 +41,7 @@ from redis import RedisError
 
 from worker.contract.jobs import Job
 from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
+from worker.queue.bundles import was_in_bundle
 from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
 
@@ -181,7 +182,7 @@ class QuietRequest(Request):
         logger.error("process lost: the job is requeued", extra={"task_id": self.id})
         if state.should_stop is None and not state.should_terminate:
             job = self._apply_result() if self._apply_result is not None else None
-            self._tell_transport("set_apart" if getattr(job, "was_in_bundle", False) else "blame")
+            self._tell_transport("set_apart" if was_in_bundle(job) else "blame")
         return self.reject(requeue=True)
 
     def _on_terminated(self, error: Terminated) -> Any:
@@ -351,15 +352,11 @@ class QuietConsumer(Consumer):
         """Drop jobs that the pool has not begun; requeue them if a connection was lost."""
         if state.should_stop is not None:
             self._flush_events()  # no timer will do it any more
-        semaphore, jobs = self.controller.semaphore, self._jobs()
-        waiting = [arguments[0] for _, arguments, _ in semaphore._waiting] if semaphore else []  # noqa: SLF001 -- no public API
-        waiting += state.scheduled_requests
+        jobs, waiting = self._jobs(), [*state.scheduled_requests]
         super().on_close()
         at_work = self._jobs()
         for job in at_work.values():  # Celery has dropped those that no process has accepted yet
             task_reserved(_request_of(job))
-        if semaphore:  # Celery has freed all slots, also those of jobs that continue
-            semaphore.value = max(0, semaphore.initial_value - len(at_work))
         if state.should_stop is None and self._deliveries is not None:
             waiting += [_request_of(job) for number, job in jobs.items() if number not in at_work and not job.ready()]
             self._deliveries.requeue(request.message.delivery_tag for request in waiting)

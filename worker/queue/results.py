@@ -43,7 +43,7 @@ _HEAD = 40
 """First bytes of a record, which contain its status."""
 
 
-class _Collected(NamedTuple):
+class _Outcome(NamedTuple):
     """Outcome of a job: its encoded result, its state, and its request."""
 
     task_id: str
@@ -55,7 +55,7 @@ class _Collected(NamedTuple):
 class Results(RedisBackend):
     """Result backend with the contract's errors."""
 
-    _collected: list[_Collected] | None = None
+    _collected: list[tuple[_Outcome, str | bytes]] | None = None
 
     def _get_pool(self, **parameters: Any) -> Any:
         """Return a pool of probed connections; see `worker.queue.liveness`."""
@@ -85,7 +85,8 @@ class Results(RedisBackend):
         """
         if self._collected is not None and state in READY_STATES:
             result = self.encode_result(result, state)
-            self._collected.append(_Collected(task_id, result, state, request))
+            outcome = _Outcome(task_id, result, state, request)
+            self._collected.append((outcome, self._record(outcome)))
             return result
         if state not in READY_STATES:
             result = self.encode_result(result, state)
@@ -108,16 +109,20 @@ class Results(RedisBackend):
         """Store the collected outcomes in one round trip; return the ids of the jobs whose outcome was not stored."""
         collected, self._collected = self._collected or [], None
         with self.client.pipeline(transaction=False) as pipe:
-            for one in collected:
-                self._put(one.task_id, self._record(one), self._seconds(one.state), pipe)
+            for one, record in collected:
+                self._put(one.task_id, record, self._seconds(one.state), pipe)
             try:
                 answers = pipe.execute(raise_on_error=False)
             except redis.RedisError as error:
                 answers = [error] * len(collected)
-        failed = [one for one, answer in zip(collected, answers, strict=True) if isinstance(answer, Exception)]
-        return {one.task_id for one in failed if not self._store_alone(one)}
+        lost: set[str] = set()
+        for (one, _), answer in zip(collected, answers, strict=True):
+            # After one that all retries could not store, more retries for the others would only take time.
+            if isinstance(answer, Exception) and (lost or not self._store_alone(one)):
+                lost.add(one.task_id)
+        return lost
 
-    def _store_alone(self, one: _Collected) -> bool:
+    def _store_alone(self, one: _Outcome) -> bool:
         """Store an outcome as `store_result` does, with its retries; return whether that succeeded."""
         try:
             super().store_result(one.task_id, one.result, one.state, None, one.request)
@@ -126,7 +131,7 @@ class Results(RedisBackend):
             return False
         return True
 
-    def _record(self, one: _Collected) -> str | bytes:
+    def _record(self, one: _Outcome) -> str | bytes:
         meta = self._get_result_meta(result=one.result, state=one.state, traceback=None, request=one.request)
         return self.encode({**meta, "task_id": one.task_id})  # type: ignore[no-any-return] # text, as results are JSON
 
@@ -137,7 +142,7 @@ class Results(RedisBackend):
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
         """Store and publish a record, unless the job has succeeded: one round trip, not Celery's two."""
-        record = self._record(_Collected(task_id, result, state, request))
+        record = self._record(_Outcome(task_id, result, state, request))
         try:
             self._put(task_id, record, self._seconds(state))
         except redis.ResponseError:

@@ -100,7 +100,9 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     run = partial(run_counted, metrics) if settings.metrics.on else run_job
     together = AnsweredTogether(settings, engine)
     rules = settings.worker
-    app.bundles = Bundles(rules.bundle, rules.bundle_ms / 1000, together)
+    # A standby's lag is checked in each search's own transaction.
+    greatest = 1 if settings.of_the_standby else rules.bundle
+    app.bundles = Bundles(greatest, rules.bundle_ms / 1000, together)
     for task in TASKS:
         answer = together.first(partial(_answer, engine, _MODULES[task.name]))
         _define(app, task.name, task.job, answer, settings, run)

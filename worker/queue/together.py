@@ -61,16 +61,25 @@ class AnsweredTogether:
         """Answer jobs together; return the ids of those that were answered."""
         started = time.perf_counter()
         self.forget()
+        try:
+            self._answer(jobs)
+        except Exception as error:  # noqa: BLE001 -- each job then runs alone, and finds it again
+            self.forget()
+            log.warning("bundle not answered together", error=type(error).__name__, where=logs.where(error))
+        self._each = (time.perf_counter() - started) / len(jobs)
+        return self._answers.keys()
+
+    def _answer(self, jobs: Sequence[BundledJob]) -> None:
         retrieval = self._engine().retrieval
         times = Counter(job.id for job in jobs)  # senders choose ids: each of two jobs with the same one runs alone
         unique = [job for job in jobs if times[job.id] == 1]
         prepared = {job.id: one for job in unique if (one := self._prepare(job)) is not None}
         if len(prepared) > 1:
-            seconds = _PATIENCE * self._settings.worker.bundle_ms / 1000
+            rules = self._settings.worker
+            # All of them together take at most half the time of one job.
+            seconds = min(_PATIENCE * rules.bundle_ms / 1000, rules.soft_time_limit_seconds / 2 / len(prepared))
             answers = retrieval.answer_each([*prepared.values()], seconds)
             self._answers |= {task_id: one for task_id, one in zip(prepared, answers, strict=True) if one is not None}
-        self._each = (time.perf_counter() - started) / len(jobs)
-        return self._answers.keys()
 
     def forget(self) -> None:
         """Drop answers that no job used, so that no later job with the same id gets one."""

@@ -254,7 +254,16 @@ class Channel(kombu_redis.Channel):
         pool = self.connection.pool
         with contextlib.nullcontext() if pool is None else pool.together():
             while self._taken:
+                claim = self._taken[0].claim
                 self._settle_one(self._taken.popleft(), client)
+                if claim.stretch == 1:
+                    self._return_taken(claim, client)
+
+    def _return_taken(self, claim: Claim, client: redis.Redis) -> None:
+        """Requeue messages that were taken for a bundle, after one that runs alone: other workers may be idle."""
+        for taken in [one for one in reversed(self._taken) if one.claim is claim]:
+            unacked.requeue(client, taken.tag, claim.queue, "RPUSH", uncounted=True)
+            self._taken.remove(taken)
 
     def _settle_one(self, taken: ClaimedMessage, client: redis.Redis) -> None:
         """Inspect a message that is recorded as unacknowledged, and pass it on; requeue it if Redis fails meanwhile."""

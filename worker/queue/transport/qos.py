@@ -124,6 +124,7 @@ class QoS(kombu_redis.QoS):
                 mark(client, delivery_tag)
         except BROKEN as error:
             log.warning("delivery not marked", what=what, error=type(error).__name__)
+            self.channel.suspect_connections()
 
     # --- from one connection to the next ------------------------------------------------------------
 

@@ -269,8 +269,7 @@ def taking(
 
     Returns:
         The command. Its reply is (number, alone) of ``first``, as in `RecordedDelivery`, or nothing; and (message,
-        number, alone)
-        of each message taken: none if ``first`` was no longer there.
+        number, alone) of each message taken: none if ``first`` was no longer there.
     """
     counts = keys.deliveries(queue)
     places = [keys.UNACKED, keys.UNACKED_INDEX, place or queue, queue, counts]

@@ -58,6 +58,16 @@ def marked(broker: redis.Redis) -> bool:
     return any(name.endswith(b":alone") for name in broker.hkeys(keys.deliveries("retrieval")))
 
 
+def hold_a_bundle(admin: psycopg.Connection[Any], broker: redis.Redis) -> None:
+    """Lock the chunks while a bundle is searched, not a single job: that would end by its own time limit."""
+    while True:
+        admin.execute("BEGIN; LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        if broker.hlen(keys.UNACKED) > 1:
+            return
+        admin.execute("ROLLBACK")
+
+
 def test_each_caller_gets_its_own_rows(
     stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
@@ -138,12 +148,10 @@ def test_neighbours_of_a_killer_lose_nothing_and_are_not_counted(
     with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
         client.result(ids[0], timeout=180)
         for _ in range(3):
-            with admin.transaction():
-                admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-                wait_for(lambda: waiting_sessions(admin) == 1 and broker.hlen(keys.UNACKED) > 1)
-                process = pool_process(worker)
-                process.kill()
-                wait_for(lambda: marked(broker))
+            hold_a_bundle(admin, broker)
+            pool_process(worker).kill()
+            wait_for(lambda: marked(broker))
+            admin.execute("ROLLBACK")
             wait_for(lambda: not marked(broker))
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         wait_for(lambda: clean(broker))
@@ -246,3 +254,17 @@ def test_processes_are_replaced_between_bundles(
     lines = [json.loads(line) for line in worker_log.read_text().splitlines() if '"job done"' in line]
     assert len(lines) == len(ids)
     assert "process lost" not in worker_log.read_text()
+
+
+def test_an_empty_message_after_bundles_is_a_dead_letter(
+    client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """It is taken like any other, and not left where it was taken to."""
+    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        ids = [client.enqueue(JOB) for _ in range(20)]
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
+        broker.lpush("retrieval", b"")
+        wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
+        wait_for(lambda: clean(broker))
+    (letter,) = dead_letters.every(broker, "retrieval")
+    assert (letter.reason, letter.bytes) == ("malformed", 0)

@@ -35,7 +35,7 @@ def test_a_delivery_that_is_written_down_twice_is_there_once(broker: redis.Redis
         assert unacked.record(broker, "me:1", unacked.UnackedMessage("retrieval", MESSAGE), PLACE).number == 1
     assert held(broker) == {b"me:1": unacked.pack("retrieval", MESSAGE)}
     assert broker.zcard(keys.UNACKED_INDEX) == 1
-    assert broker.llen(PLACE).number == 0
+    assert broker.llen(PLACE) == 0
 
 
 def test_what_was_taken_back_is_not_written_down(broker: redis.Redis) -> None:

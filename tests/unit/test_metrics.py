@@ -14,7 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from worker.contract.jobs import RetrieveTopK
 from worker.core.observations import of_job
 from worker.errors import InvalidJob, RetrievalError, SettingsError
-from worker.queue.metrics import DEFINITIONS, Metrics
+from worker.queue.metrics import DEFINITIONS, Metrics, _Files
 from worker.queue.tasks import RetrievalTask, run_counted
 from worker.settings import MetricsSettings
 
@@ -67,6 +67,15 @@ def test_each_process_writes_its_own_file_and_they_are_added_up(start: Callable[
     assert sorted(file.name for file in tmp_path.glob("counter_*")) == ["counter_0-0.db", "counter_0-1.db"]
     assert 'retrieval_jobs_total{outcome="ok",task="retrieve_top_k"} 3.0' in text(tmp_path)
     assert 'retrieval_job_duration_seconds_sum{outcome="ok",task="retrieve_top_k"} 0.75' in text(tmp_path)
+
+
+def test_a_file_that_is_only_just_created_costs_no_answer(start: Callable[..., Metrics], tmp_path: Path) -> None:
+    """Another process creates it while this one adds up: it is empty for a moment."""
+    start().job("retrieve_top_k", "ok", 0.25, None)
+    (tmp_path / "counter_0-7.db").touch()
+    registry = CollectorRegistry()
+    registry.register(_Files(str(tmp_path / "*.db")))
+    assert 'retrieval_jobs_total{outcome="ok",task="retrieve_top_k"} 1.0' in generate_latest(registry).decode()
 
 
 def test_workers_of_one_folder_have_different_numbers(start: Callable[..., Metrics], tmp_path: Path) -> None:

@@ -262,7 +262,8 @@ class _Files:
         self._pattern = pattern
 
     def collect(self) -> Iterable[Metric]:
-        files = glob.glob(self._pattern)  # noqa: PTH207 -- the pattern holds the whole path
+        # A file that a process creates at this moment is empty, and would fail the whole answer.
+        files = [file for file in glob.glob(self._pattern) if os.path.getsize(file)]  # noqa: PTH202, PTH207 -- whole paths
         return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call] # it has no types
 
 

@@ -395,7 +395,8 @@ class Channel(kombu_redis.Channel):
 
     def _settle_written(self, claim: Claim, raw: bytes, client: redis.Redis) -> None:
         """Count a message before it is inspected: inspecting it may kill the worker. Take more in the same step."""
-        if claim.burst == 1 and min(self._room(), claim.stretch) > 1:
+        # An empty message would be none to the script.
+        if raw and claim.burst == 1 and min(self._room(), claim.stretch) > 1:
             self._take_next(claim, first=raw)
             self._hand_over(client)
             return

@@ -12,7 +12,7 @@ import redis
 from celery.exceptions import Retry, TimeLimitExceeded
 
 from worker.app import create_app
-from worker.errors import DeadLettered, InvalidJob
+from worker.errors import DeadLettered, InternalError, InvalidJob, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,6 +111,27 @@ def test_a_success_stands_and_is_told_once(
     assert [json.loads(one)["status"] for one in told] == ["RETRY", "SUCCESS"]
     assert told[-1] == text
     assert 0 < broker.ttl(key) <= app.conf.result_expires
+
+
+@pytest.mark.parametrize("error", [TimedOut("too long"), InvalidJob("k: wrong"), InternalError("unforeseen")])
+def test_a_failure_stands_too(make_app: Callable[..., Celery], backend_url: str, error: Exception) -> None:
+    """A job whose time limit is stored late, while it ran again elsewhere, has one outcome: whoever asked saw it."""
+    app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
+    app.backend.store_failures([(task_id, error)])
+    app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")
+    app.backend.store_failures([(task_id, DeadLettered("delivered too often"))])
+    assert stored(app, task_id)[0]["result"]["exc_type"] == type(error).__name__
+
+
+@pytest.mark.parametrize("error", [Unavailable("Postgres is away"), DeadLettered("delivered too often")])
+def test_what_became_a_dead_letter_may_be_answered_later(
+    make_app: Callable[..., Celery], backend_url: str, error: Exception
+) -> None:
+    """An operator sends the dead letter again once its cause is mended."""
+    app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
+    app.backend.store_failures([(task_id, error)])
+    app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")
+    assert stored(app, task_id)[0]["result"] == {"status": "ok"}
 
 
 def told_next(heard: redis.client.PubSub) -> str:

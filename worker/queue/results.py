@@ -15,7 +15,7 @@ import redis
 from celery._state import get_current_worker_task
 from celery.backends.redis import RedisBackend
 from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevokedError, TimeLimitExceeded
-from celery.states import FAILURE, READY_STATES, REVOKED, SUCCESS
+from celery.states import FAILURE, READY_STATES, REVOKED
 
 from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
 from worker.queue.liveness import probed
@@ -29,18 +29,24 @@ OVERRIDES = {"redis": "worker.queue.results:Results", "rediss": "worker.queue.re
 
 logger = logging.getLogger("worker.results")
 
-# A stored success is never overwritten. Records begin with their status, as Celery composes them.
+# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those whose message is
+# kept as a dead letter are, because an operator may send that again. Records begin as Celery composes them.
 _STORE = """
-if string.find(redis.call('GETRANGE', KEYS[1], 0, 19), '^{"status": ?"SUCCESS"') then return 0 end
+local head = redis.call('GETRANGE', KEYS[1], 0, 63)
+local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
+if string.find(head, '^{"status": ?"SUCCESS"') then return 0 end
+if failure and failure ~= 'Unavailable' and failure ~= 'DeadLettered' then return 0 end
 redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PUBLISH', KEYS[1], ARGV[2])
 return 1
 """
 
-
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
-_HEAD = 40
-"""First bytes of a record, which contain its status."""
+_FINAL = re.compile(rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"))')
+"""As in the script, for users who may run none."""
+
+_HEAD = 63
+"""Last of a record's bytes that hold its status and the class of its error."""
 
 
 class _Outcome(NamedTuple):
@@ -141,12 +147,14 @@ class Results(RedisBackend):
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
-        """Store and publish a record, unless the job has succeeded: one round trip, not Celery's two."""
+        """Store and publish a record, unless the job has a final one: one round trip, not Celery's two."""
         record = self._record(_Outcome(task_id, result, state, request))
         try:
             self._put(task_id, record, self._seconds(state))
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
+            if _FINAL.match(self._head(task_id)):
+                return result
             return super()._store_result(task_id, result, state, traceback, request, **options)
         return result
 
@@ -193,14 +201,17 @@ class Results(RedisBackend):
         if self._owed.is_away:
             raise redis.ConnectionError("the results' Redis is away")
         try:
-            head = self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)
+            return _ENDED.match(self._head(task_id)) is not None
         except redis.RedisError:
             self._owed.note_away()
             raise
-        return _ENDED.match(head) is not None
+
+    def _head(self, task_id: str) -> bytes:
+        head: bytes = self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)
+        return head
 
     def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
-        """Store failures in one attempt, unless their jobs have succeeded.
+        """Store failures in one attempt, unless their jobs have a final record.
 
         Args:
             failures: id and error of each job; empty: only check that Redis is available.
@@ -218,7 +229,7 @@ class Results(RedisBackend):
             answers = pipe.execute(raise_on_error=False)
         for (task_id, record), answer in zip(records, answers, strict=True):
             if isinstance(answer, redis.ResponseError):  # as in `_store_result`
-                if self._get_task_meta_for(task_id)["status"] != SUCCESS:
+                if not _FINAL.match(self._head(task_id)):
                     self._set(self.get_key_for_task(task_id), record)
             elif isinstance(answer, Exception):
                 raise answer

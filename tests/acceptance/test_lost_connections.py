@@ -13,6 +13,7 @@ from chaos.proxy import Proxy, network, proxy
 from worker.cli import devstack
 from worker.errors import TimedOut
 from worker.queue.transport import keys
+from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
 
 from .jobs import JOB
 from .slow_killers import FOLDER
@@ -281,7 +282,7 @@ def test_the_next_job_of_a_process_is_not_revoked(
 def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
     client: Client, broker: redis.Redis, held: Held, worker_environment: Environment, tmp_path: Path
 ) -> None:
-    """SIGTERM, and SIGKILL while a job runs: it comes back as any dead worker's, not after the visibility timeout."""
+    """SIGTERM, and SIGKILL while a job runs: it comes back sooner than any dead worker's: its owners live for less."""
     environment = worker_environment() | held.environment
     with devstack.celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
         held.begin("held-1")
@@ -290,6 +291,9 @@ def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
             lambda: not any(one["cmd"] == "blmove" for one in broker.client_list()),
             lambda: f"{broker.client_list()} {(tmp_path / 'first.log').read_text()[-4000:]}",
         )
+        owners = broker.keys("retrieval-worker.owner.*")
+        wait_for(lambda: all(int(str(broker.ttl(owner))) <= STOPPING_LIFE_SECONDS for owner in owners))
+        assert any(int(str(broker.ttl(owner))) > 0 for owner in owners)
         worker.kill()
         worker.wait(180)
     with devstack.celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):

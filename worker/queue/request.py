@@ -31,6 +31,7 @@ from celery.exceptions import (
     WorkerLostError,
 )
 from celery.platforms import signals
+from celery.signals import worker_shutting_down
 from celery.worker import state
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
@@ -283,6 +284,17 @@ class QuietConsumer(Consumer):
     _flush_at = float("-inf")
     _settles = False
     _deliveries: QoS | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        worker_shutting_down.connect(self._shorten_leases)
+
+    def _shorten_leases(self, **_: Any) -> None:
+        """Let other workers take the jobs over soon, if this one is killed before it has finished them."""
+        transport = getattr(self.connection, "transport", None)
+        heart = getattr(getattr(transport, "deliveries", self._deliveries), "heart", None)
+        if heart is not None:
+            heart.hurry()
 
     def connect(self) -> Any:
         """Connect, and let the transport report refused messages to their senders through the result backend."""

@@ -32,6 +32,10 @@ LIFE_SECONDS = 12
 """Lifetime of an owner's key. An owner that is frozen or can't reach Redis for longer counts as dead: its jobs run
 twice, and none is lost."""
 
+STOPPING_BEAT_SECONDS, STOPPING_LIFE_SECONDS = 1.0, 5
+"""The same once the worker was asked to stop: a supervisor that waits no longer kills it, and its jobs run elsewhere
+that much sooner."""
+
 FORGET_SECONDS = 900.0
 """Time for which a dead owner's list is checked: a command of its last connection may arrive late."""
 
@@ -117,7 +121,8 @@ class Heart:
         self._lists: dict[str, str] = {}
         self.left: dict[str, DisconnectedOwner] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
+        self._woken = threading.Event()
+        self._is_stopping = self._is_stopped = False
         self._thread: threading.Thread | None = None
 
     def add(self, client: redis.Redis, queue: str) -> str:
@@ -166,16 +171,30 @@ class Heart:
             lists = dict(self._lists)
         self._beat(client, lists)
 
+    def hurry(self) -> None:
+        """Shorten the owners' lifetime: the worker was asked to stop. A signal handler may call this."""
+        self._is_stopping = True
+        self._woken.set()
+
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(BEAT_SECONDS)
 
+    @property
+    def _beat_seconds(self) -> float:
+        return STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS
+
     def _run(self) -> None:
-        pause, renewals = BEAT_SECONDS, RenewalLog()
-        while not self._stopped.wait(pause):
-            pause = BEAT_SECONDS
+        pause, renewals = self._beat_seconds, RenewalLog()
+        while True:
+            self._woken.wait(pause)
+            self._woken.clear()
+            if self._is_stopped:
+                break
+            pause = self._beat_seconds
             try:
                 self.renew(self._client)
             except (redis.RedisError, OSError) as error:
@@ -188,9 +207,10 @@ class Heart:
     def _beat(self, client: redis.Redis, lists: dict[str, str]) -> None:
         if not lists:
             return
+        life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         with client.pipeline(transaction=False) as pipe:
             for owner in lists:
-                pipe.set(keys.owner_key(owner), self._name, ex=LIFE_SECONDS)
+                pipe.set(keys.owner_key(owner), self._name, ex=life)
             pipe.eval(_SEEN, 1, keys.OWNERS, *lists.values())
             pipe.execute()
 

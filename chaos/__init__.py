@@ -6,6 +6,6 @@ In the order to read it:
 `jobs` (what is asked) · `ledger` (what was submitted, and what became of it) · `proxy`, `servers`, `clocks`, `fleet`
 (what is hurt) · `faults`, `aimed` (how) · `sleeping`, `sleepers` (jobs that run just then) · `producer`, `watcher`
 (what goes in, what comes out) · `stage`, `run` (all of it together) · `recovery` (how long each fault was felt) ·
-`report` and `plot` (what is told of it). `fuzz`, `latency`, `poison`, `rolling` and `soak` are further runs on the
+`report` and `plot` (the results). `fuzz`, `latency`, `poison`, `rolling` and `soak` are further runs on the
 same parts.
 """

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from chaos.sleepers import Sleepers
 
 BEGIN_SECONDS = 20.0
-"""So long a sequence waits for its next step: jobs that begin or end, a process that is forked."""
+"""Seconds that a sequence waits for its next step: jobs that begin or end, a process that is forked."""
 SETTLE_SECONDS = 0.3
 PAST_HARD_LIMIT_SECONDS = 30
 BIG_BYTES = 48 * 2**20
 
 
-def happen(scene: Scene, fault: Fault, happened: FaultRecord) -> None:
-    """Do an aimed fault from its beginning to its end."""
+def inject(scene: Scene, fault: Fault, fault_record: FaultRecord) -> None:
+    """Inject an aimed fault, from its beginning to its end."""
     assert scene.sleepers is not None  # noqa: S101 -- for the type checker: a run has set them
-    happened.open |= _SEQUENCES[fault.kind](scene, scene.sleepers, fault, happened)
+    fault_record.open |= _SEQUENCES[fault.kind](scene, scene.sleepers, fault, fault_record)
 
 
 def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: FaultRecord) -> set[str]:
@@ -43,14 +43,14 @@ def _results_away(scene: Scene, sleepers: Sleepers, fault: Fault, _: FaultRecord
 
 def _silent_after_fork(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord) -> set[str]:
     """A process that was forked while the worker was connected; then the worker's connections go silent."""
-    fork_anew(scene, fault.after)
+    replace_pool_processes(scene, fault.after)
     with silence(scene, "redis"):
         time.sleep(fault.seconds)
     return set()
 
 
-def fork_anew(scene: Scene, which: int) -> None:
-    """Each worker forks a process for one that is killed."""
+def replace_pool_processes(scene: Scene, which: int) -> None:
+    """Kill a pool process of each worker, so that it forks a new one."""
     for place in range(len(scene.fleet)):
         before = {process.pid for process in scene.fleet.workers[place].pool()}
         scene.fleet.kill_child(place, which)
@@ -63,13 +63,13 @@ def fork_anew(scene: Scene, which: int) -> None:
     time.sleep(SETTLE_SECONDS)
 
 
-def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, happened: FaultRecord) -> set[str]:
+def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, fault_record: FaultRecord) -> set[str]:
     """All processes are busy: the grace ends before their jobs do."""
     ids, _ = _keep_busy(scene, sleepers, fault.worker, 6)
     pid = scene.fleet.workers[fault.worker].process.pid
     with contextlib.suppress(redis.RedisError):
-        happened.held = held_by(scene.redis, pid)
-    happened.began = time.monotonic()
+        fault_record.held = held_by(scene.redis, pid)
+    fault_record.began = time.monotonic()
     scene.fleet.stop_then_kill(fault.worker, fault.seconds)
     return ids
 
@@ -109,7 +109,7 @@ def _kill_after_survivor(scene: Scene, sleepers: Sleepers, fault: Fault, _: Faul
 
 
 def _big_message(scene: Scene, _: Sleepers, __: Fault, ___: FaultRecord) -> set[str]:
-    """A job that is far too long. Redis may refuse it; else it is a dead letter, and no other job minds."""
+    """Send a message that is far too long: Redis refuses it, or it is dead-lettered; no other job is affected."""
     message = envelope("too-long", "retrieve_top_k", '[[{"query_embedding": "' + "A" * BIG_BYTES + '"}], {}, {}]')
     with contextlib.suppress(redis.RedisError, OSError), scene.redis.client(timeout=30, user="producer") as client:
         client.lpush(QUEUE, message)
@@ -129,7 +129,7 @@ def _keep_busy(
 
 @contextlib.contextmanager
 def silence(scene: Scene, link: str) -> Iterator[None]:
-    """A link carries nothing until the end of the block."""
+    """Blackhole a link until the end of the block."""
     scene.links[link].blackhole(True)
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SKEWS = (0.0, 1.0, -1.0)
-"""Of each worker of the fleet in turn, in units of the skew that is asked for."""
+"""Skew of each worker of the fleet in turn, in units of the run's skew."""
 
 _FOLDERS = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/lib64/faketime", "/usr/local/lib/faketime")
 _LIBRARY = "libfaketimeMT.so.1"
@@ -17,7 +17,7 @@ def library() -> Path | None:
 
 
 def skewed(seconds: float, faketime: Path | None) -> dict[str, str]:
-    """The environment of a process whose clock is so far ahead; what it measures time with is left alone.
+    """Return the environment of a process whose wall clock is ahead; its monotonic clock is left alone.
 
     >>> skewed(-1200, Path("/lib/faketime.so"))["FAKETIME"]
     '-1200s'

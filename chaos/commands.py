@@ -19,7 +19,7 @@ from chaos import report
 from chaos.plan import Counts
 from chaos.run import chaos
 from chaos.servers import ForeignServerError
-from chaos.stage import Order
+from chaos.stage import RunOptions
 from worker.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ cli = typer.Typer(
     "  python -m chaos poison --help\n\n" + EXIT_CODES,
 )
 PATIENCE = {"reliable": 60.0, "stock": 150.0}
-"""Stock Celery looks every 100 s for what dead workers held."""
+"""Stock Celery restores the messages of dead workers every 100 s."""
 
 TOO_IDLE = 3
 FOUND_ONCE = 423727
@@ -62,7 +62,7 @@ OwnResults = Annotated[
     bool | None, typer.Option(help="results on a Redis of their own; default with aimed faults", show_default=False)
 ]
 Recycle = Annotated[
-    int | None, typer.Option(help="replace a pool process after so many jobs; default 50 with aimed faults", min=0)
+    int | None, typer.Option(help="replace a pool process after this many jobs; default 50 with aimed faults", min=0)
 ]
 Skew = Annotated[
     float | None, typer.Option(help="seconds that two of three clocks are wrong; default 1200 with aimed faults")
@@ -99,7 +99,7 @@ def run(
     if context.invoked_subcommand is not None:
         return
     counts = Counts(worker_kills, redis_kills, postgres_kills, blackholes, freezes, others, aimed, kinds)
-    order = Order(
+    options = RunOptions(
         jobs=jobs,
         seed=0,
         counts=Counts(aimed=aimed, only=kinds) if only_aimed else counts,
@@ -113,7 +113,7 @@ def run(
     )
     several = stock or seeds > 1
     outcomes = [
-        _one(replace(order, seed=number, transport=name), logs and (logs / f"{name}-{number}" if several else logs))
+        _one(replace(options, seed=number, transport=name), logs and (logs / f"{name}-{number}" if several else logs))
         for number in series(seed, seeds)
         for name in ([*PATIENCE] if stock else [transport])
     ]
@@ -121,25 +121,25 @@ def run(
         print(report.summary(outcomes))  # noqa: T201 -- the command line's voice
     if write is not None:
         report.write(outcomes[0], write)
-    ours = [outcome for outcome in outcomes if not stock or outcome.order.transport == "reliable"]
+    ours = [outcome for outcome in outcomes if not stock or outcome.options.transport == "reliable"]
     raise typer.Exit(max(map(exit_code, ours), key=(0, TOO_IDLE, 1).index))
 
 
-def _one(order: Order, logs: Path | None) -> Outcome:
-    check_transport(order.transport)
-    screen.print(f"seed {order.seed}, transport {order.transport}")
-    with progress_bar(order.jobs) as progress:
-        outcome = chaos(_timed(order), progress, logs)
+def _one(options: RunOptions, logs: Path | None) -> Outcome:
+    check_transport(options.transport)
+    screen.print(f"seed {options.seed}, transport {options.transport}")
+    with progress_bar(options.jobs) as progress:
+        outcome = chaos(_timed(options), progress, logs)
     print(report.text(outcome))  # noqa: T201 -- the command line's voice
     return outcome
 
 
-def _timed(order: Order) -> Order:
-    """Stock Celery brings back by the visibility timeout alone what dead workers held; with ours it may be long."""
-    order = replace(order, patience=PATIENCE[order.transport])
-    if order.counts.aimed and order.transport == "reliable":
-        return replace(order, visibility=LONG_VISIBILITY_SECONDS, patience=LONG_VISIBILITY_SECONDS + order.patience)
-    return order
+def _timed(options: RunOptions) -> RunOptions:
+    """Set the visibility timeout: stock Celery redelivers by it alone; with our transport it may be long."""
+    options = replace(options, patience=PATIENCE[options.transport])
+    if options.counts.aimed and options.transport == "reliable":
+        return replace(options, visibility=LONG_VISIBILITY_SECONDS, patience=LONG_VISIBILITY_SECONDS + options.patience)
+    return options
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -150,7 +150,7 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def series(seed: int | None, count: int) -> list[int]:
-    """The seeds of runs in a row: the given or a new one; of several, one that once found a fault comes first.
+    """Return the seeds of several runs: the given or a random one; of several, one that once found a fault is first.
 
     >>> series(7, 1), series(7, 3)
     ([7], [423727, 7, 8])
@@ -160,21 +160,21 @@ def series(seed: int | None, count: int) -> list[int]:
 
 
 def chosen(seed: int | None) -> int:
-    """The seed, printed: with it the run can be planned again."""
+    """Return the seed, and print it: the same seed gives the same plan."""
     seed = secrets.randbelow(10**6) if seed is None else seed
     screen.print(f"seed {seed}")
     return seed
 
 
 def check_transport(transport: str) -> None:
-    """Refuse a transport that the harness does not have."""
+    """Raise if the harness has no such transport."""
     if transport not in PATIENCE:
         raise typer.BadParameter(f"expected reliable or stock, got {transport}", param_hint="--transport")
 
 
 @contextlib.contextmanager
 def progress_bar(jobs: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar of the jobs that are done, and what happens now; where nobody watches (CI), a line a fault."""
+    """Show a progress bar and the current fault; without a terminal (CI), print one line for each fault."""
     if not screen.is_terminal:
         yield lambda done, what: screen.print(f"{time.strftime('%X')} {done:6d} done, {what}") if what else None
         return

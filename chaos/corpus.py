@@ -93,7 +93,7 @@ class Corpus:
         """Install the reference schema and fill it; as a superuser, in autocommit mode."""
         migrate(connection)
         register_vector(connection)
-        # The oracle is exact, so the worker is told to search exactly (`stage.SETTINGS`): no index would be used.
+        # The oracle is exact, so the worker is set to search exactly (`stage.SETTINGS`): no index would be used.
         connection.execute("DROP INDEX public.document_chunks_embedding_idx")
         with connection.cursor().copy(_DOCUMENTS) as copy:
             for row in self.chunks[::PER_DOCUMENT]:

@@ -30,39 +30,39 @@ _SETTINGS = {
 }
 
 
-def happen(scene: Scene, fault: Fault, open_jobs: Iterable[str] = ()) -> FaultRecord:
-    """Do a fault, hold it for as long as it lasts, and end it."""
-    happened = FaultRecord(fault, time.monotonic(), open={*open_jobs})
+def inject(scene: Scene, fault: Fault, open_jobs: Iterable[str] = ()) -> FaultRecord:
+    """Inject a fault, keep it for its duration, and end it."""
+    fault_record = FaultRecord(fault, time.monotonic(), open={*open_jobs})
     if fault.kind.is_aimed:
-        aimed.happen(scene, fault, happened)
+        aimed.inject(scene, fault, fault_record)
     elif fault.kind.takes_worker:
-        _hurt_worker(scene, fault, happened)
+        _inject_worker(scene, fault, fault_record)
     elif fault.kind.on_redis:
-        _hurt_redis(scene, fault)
+        _inject_redis(scene, fault)
     elif fault.kind.on_postgres:
-        _hurt_postgres(scene, fault)
+        _inject_postgres(scene, fault)
     elif fault.kind.on_network:
-        _hurt_network(scene, fault)
+        _inject_network(scene, fault)
     else:
         _scale(scene, fault)
-    happened.ended = time.monotonic()
-    return happened
+    fault_record.ended = time.monotonic()
+    return fault_record
 
 
-def _hurt_worker(scene: Scene, fault: Fault, happened: FaultRecord) -> None:
+def _inject_worker(scene: Scene, fault: Fault, fault_record: FaultRecord) -> None:
     pid = scene.fleet.workers[fault.worker].process.pid
     match fault.kind:
         case Kind.WORKER_KILL | Kind.MAIN_KILL:
             scene.fleet.kill(fault.worker, whole=fault.kind is Kind.WORKER_KILL)
-            happened.held = _held(scene, pid)
+            fault_record.held = _held(scene, pid)
         case Kind.CHILD_KILL:
             scene.fleet.kill_child(fault.worker, fault.after)
-            happened.held = _held(scene, pid)
+            fault_record.held = _held(scene, pid)
         case Kind.WORKER_STOP:
-            scene.fleet.stop_politely(fault.worker)
+            scene.fleet.shut_down(fault.worker)
         case _:
             scene.fleet.freeze(fault.worker, on=True)
-            happened.held = _held(scene, pid)
+            fault_record.held = _held(scene, pid)
             time.sleep(fault.seconds)
             scene.fleet.freeze(fault.worker, on=False)
 
@@ -73,7 +73,7 @@ def _held(scene: Scene, pid: int) -> set[str]:
     return set()
 
 
-def _hurt_redis(scene: Scene, fault: Fault) -> None:
+def _inject_redis(scene: Scene, fault: Fault) -> None:
     server = scene.redis
     match fault.kind:
         case Kind.REDIS_KILL | Kind.REDIS_RESTART:
@@ -104,7 +104,7 @@ def _commands(scene: Scene, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def _fill_disk(scene: Scene) -> None:
-    """Redis ends itself where it can't write its file; it is started again once there is room."""
+    """Fill Redis' disk: it exits when it can't write its file, and is started again once there is room."""
     assert scene.small_disk is not None  # noqa: S101 -- for the type checker: `can` said so
     scene.redis.check_pid()
     ballast = fill(scene.small_disk)
@@ -114,7 +114,7 @@ def _fill_disk(scene: Scene) -> None:
         scene.redis.start()
 
 
-def _hurt_postgres(scene: Scene, fault: Fault) -> None:
+def _inject_postgres(scene: Scene, fault: Fault) -> None:
     if fault.kind is Kind.BACKENDS_TERMINATED:
         scene.postgres.check_pid()
         scene.postgres.terminate_sessions()
@@ -125,7 +125,7 @@ def _hurt_postgres(scene: Scene, fault: Fault) -> None:
     scene.links["postgres"].upstream = scene.postgres.socket
 
 
-def _hurt_network(scene: Scene, fault: Fault) -> None:
+def _inject_network(scene: Scene, fault: Fault) -> None:
     link = scene.links[fault.link]
     match fault.kind:
         case Kind.BLACKHOLE:
@@ -145,7 +145,7 @@ def _hurt_network(scene: Scene, fault: Fault) -> None:
 
 
 def _scale(scene: Scene, fault: Fault) -> None:
-    """One process more or less, told through the broker as `celery control` does."""
+    """Grow or shrink a pool by one process, through the broker as `celery control` does."""
     command = "pool_grow" if fault.kind is Kind.POOL_GROW else "pool_shrink"
     with contextlib.suppress(redis.RedisError, OSError):
         scene.control.control.broadcast(

@@ -1,4 +1,4 @@
-"""The workers: started, hurt, replaced. Each is the head of a process group of its own."""
+"""The workers: started, killed, replaced. Each leads a process group of its own."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 STOP_SECONDS = 30.0
 DUMP_SECONDS = 2.0
 ORPHAN_SECONDS = 30.0
-"""So long pool processes may outlive a main process that was killed: they finish what they have."""
+"""Seconds that pool processes may outlive a killed main process: they finish their jobs."""
 LAST_FRAMES = 12
 READY_BYTES = 20_000
-"""Within so many bytes of its log a worker says that it is ready."""
+"""Bytes of its log within which a worker reports that it is ready."""
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Worker:
         except psutil.NoSuchProcess:
             return []
 
-    def bury(self) -> int:
-        """End what is left of the group, and then wait for the main process; its exit code."""
+    def reap(self) -> int:
+        """Kill what is left of the group, and wait for the main process; return its exit code."""
         self.signal_all(signal.SIGKILL)
         code = self.process.wait()
         self.log.close()
@@ -82,7 +82,7 @@ class Worker:
 
 
 class Fleet:
-    """So many workers, each replaced when it ends.
+    """A number of workers, each replaced when it ends.
 
     Args:
         environment: of each worker.
@@ -95,8 +95,8 @@ class Fleet:
 
     Attributes:
         workers: those that run, by place.
-        crashes: of each worker that ended and was not told to, why by its log, else its exit code.
-        unclean: exit codes of workers that were told to stop politely, and did not end with 0.
+        crashes: for each worker that ended unasked, the reason from its log, else its exit code.
+        unclean: exit codes of workers that were asked to stop with SIGTERM and did not end with 0.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         for worker in [*self.workers, *self._dying]:
-            worker.bury()
+            worker.reap()
         self.workers, self._dying = [], []
 
     def __len__(self) -> int:
@@ -198,21 +198,21 @@ class Fleet:
             time.sleep(0.02)
         return False
 
-    def stop_politely(self, place: int) -> None:
-        """SIGTERM: the worker finishes what it runs; and a new one in its place."""
+    def shut_down(self, place: int) -> None:
+        """Shut a worker down warmly by SIGTERM, so that it finishes its jobs, and start a new one in its place."""
         worker = self.workers[place]
         worker.signal_main(signal.SIGTERM)
-        self._see_out(worker)
+        self._wait_or_kill(worker)
         self.workers[place] = self._start(place)
 
-    def _see_out(self, worker: Worker) -> None:
-        """Wait for a worker that was told to stop politely."""
+    def _wait_or_kill(self, worker: Worker) -> None:
+        """Wait for a worker that was asked to stop with SIGTERM."""
         ended = _ended_within(worker, STOP_SECONDS)
         if not ended:
             worker.signal_main(signal.SIGABRT)  # with PYTHONFAULTHANDLER its log says what it waited for
             _ended_within(worker, DUMP_SECONDS)
         ready = worker.is_ready
-        code = worker.bury()
+        code = worker.reap()
         if code and (ready or not ended):
             self.unclean.append(code)
 
@@ -220,25 +220,25 @@ class Fleet:
         """SIGSTOP, or SIGCONT, of a worker and its pool."""
         self.workers[place].signal_all(signal.SIGSTOP if on else signal.SIGCONT)
 
-    def look_after(self) -> None:
-        """Replace workers that ended by themselves, and end orphans that had their time."""
+    def replace_ended(self) -> None:
+        """Replace workers that ended by themselves, and kill orphans whose time is up."""
         for place, worker in enumerate(self.workers):
             if worker.has_ended:
-                code = worker.bury()
+                code = worker.reap()
                 self.crashes.append(_last_words(Path(worker.log.name)) or f"exit code {code}")
                 self.workers[place] = self._start(place)
         now = time.monotonic()
         for worker in [*self._dying]:
             if worker.killed_at is not None and now - worker.killed_at > ORPHAN_SECONDS:
-                worker.bury()
+                worker.reap()
                 self._dying.remove(worker)
 
     def stop(self) -> None:
-        """Stop all, politely at first; none is replaced."""
+        """Stop all workers, with SIGTERM at first; none is replaced."""
         for worker in self.workers:
             worker.signal_main(signal.SIGTERM)
         for worker in self.workers:
-            self._see_out(worker)
+            self._wait_or_kill(worker)
         self.workers = []
         self.__exit__()
 

@@ -12,7 +12,7 @@ from chaos.jobs import QUEUE, Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, holdings
 from worker.queue.transport import dead_letters, keys
 
@@ -63,28 +63,28 @@ class FloodReport:
         return self.audit.clean and self.ratio >= LEAST_RATIO and self.left > 0 and self.letters == LETTERS
 
 
-def flood(order: Order, messages: int, folder: Path, progress: Callable[[int, str], None]) -> FloodReport:
+def flood(options: RunOptions, messages: int, folder: Path, progress: Callable[[int, str], None]) -> FloodReport:
     """Measure jobs with and without a flood of messages with a priority, in turns.
 
     Args:
-        order: seed, workers and transport; its jobs are those of each round.
+        options: seed, workers and transport; its jobs are those of each round.
         messages: length of the flood.
         folder: for the workers' logs.
         progress: gets the number of rounds done.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, folder, proxied=False) as scene, scene.redis.client() as broker:
+    with stage(options, oracle.corpus, folder, proxied=False) as scene, scene.redis.client() as broker:
         for number in range(LETTERS):
             broker.xadd(keys.dead(QUEUE), {"reason": "max_deliveries", "task_id": f"before-{number}", "original": "x"})
         ledger = Ledger()
-        producer = Producer(scene.redis, Questions(order.seed, oracle), 10**9, ledger, order.most_open)
+        producer = Producer(scene.redis, Questions(options.seed, oracle), 10**9, ledger, options.most_open)
         producer.allow(0)
         with Watcher(scene.results, ledger, oracle) as watcher, producer:
 
             def seconds_for(jobs: int) -> float:
                 started, wanted = time.monotonic(), ledger.done + jobs
                 producer.allow(jobs)
-                ledger.wait_for_done(wanted, order.patience)
+                ledger.wait_for_done(wanted, options.patience)
                 return time.monotonic() - started
 
             seconds_for(WARM_UP)
@@ -92,17 +92,17 @@ def flood(order: Order, messages: int, folder: Path, progress: Callable[[int, st
             left = messages
             for number in range(ROUNDS):
                 progress(number, "jobs alone")
-                alone += seconds_for(order.jobs)
+                alone += seconds_for(options.jobs)
                 _send(broker, messages)
                 progress(number, "jobs beside the flood")
-                beside += seconds_for(order.jobs)
+                beside += seconds_for(options.jobs)
                 left = min(left, broker.llen(LIST))
                 broker.delete(LIST)
             scene.fleet.stop()
             watcher.finish()
         letters = [one for one in dead_letters.every(broker, QUEUE) if one.task_id.startswith("before-")]
         waiting, held = holdings(scene.redis)
-        jobs = ROUNDS * order.jobs
+        jobs = ROUNDS * options.jobs
         return FloodReport(audit(ledger.entries(), waiting | held), jobs / alone, jobs / beside, left, len(letters))
 
 

@@ -12,14 +12,14 @@ import typer
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
 from chaos.flood import LEAST_RATIO, LETTERS, ROUNDS, flood
 from chaos.fuzz import fuzz
-from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, look_at_all
+from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, measure_all
 from chaos.latency import MOST_RATIO, latency
 from chaos.plan import Counts
 from chaos.poison import ALONE_SHARE, poison
 from chaos.report import percentile
 from chaos.rolling import rolling
 from chaos.soak import soak
-from chaos.stage import Order
+from chaos.stage import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +30,15 @@ Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this 
 SHOWN = 3
 
 
-def order_of(jobs: int, seed: int | None, transport: str, workers: int = 3) -> Order:
-    """An order without faults."""
+def without_faults(jobs: int, seed: int | None, transport: str, workers: int = 3) -> RunOptions:
+    """Return the options of a run without faults."""
     check_transport(transport)
-    return Order(jobs, chosen(seed), Counts(), transport, workers, patience=PATIENCE[transport])
+    return RunOptions(jobs, chosen(seed), Counts(), transport, workers, patience=PATIENCE[transport])
 
 
 @contextlib.contextmanager
 def folder_for(logs: Path | None) -> Iterator[Path]:
-    """The folder, or one that is removed."""
+    """Yield the folder, or a temporary one."""
     with tempfile.TemporaryDirectory(prefix="rw-chaos-logs-") as name:
         folder = logs or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,12 +46,12 @@ def folder_for(logs: Path | None) -> Iterator[Path]:
 
 
 def balance(audit: Audit) -> list[str]:
-    """How many jobs there were, and how many were lost."""
+    """Return the numbers of submitted and lost jobs, a line each."""
     return [f"jobs: {audit.submitted}", f"lost: {len(audit.lost) + len(audit.stuck)}"]
 
 
 def finish(lines: list[str], clean: bool) -> None:
-    """Print, and end with 0 or 1."""
+    """Print the lines, and exit with 0 or 1."""
     print("\n".join(lines))  # noqa: T201 -- the command line's voice
     raise typer.Exit(0 if clean else 1)
 
@@ -59,19 +59,19 @@ def finish(lines: list[str], clean: bool) -> None:
 @cli.command("fuzz")
 def fuzz_command(
     messages: Annotated[int, typer.Option(min=1)] = 10_000,
-    minutes: Annotated[float | None, typer.Option(help="send no more after so long; default no bound")] = None,
+    minutes: Annotated[float | None, typer.Option(help="send nothing more after this time; default no bound")] = None,
     workers: Annotated[int, typer.Option(min=1, max=32)] = 3,
     seed: Seed = None,
     transport: Transport = "reliable",
     logs: Logs = None,
 ) -> None:
-    """Messages that are wrong in every way: each is answered or dead-lettered, and workers end with 0.
+    """Malformed messages: each is answered or dead-lettered, and workers exit with 0.
 
     Example: python -m chaos fuzz --messages 1000 --seed 7
     """
-    order = order_of(messages, seed, transport, workers)
+    options = without_faults(messages, seed, transport, workers)
     with folder_for(logs) as folder, progress_bar(messages) as progress:
-        found = fuzz(order, folder, progress, minutes)
+        found = fuzz(options, folder, progress, minutes)
     lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
     lines += [f"answered: {found.answered}"]
     lines += [f"dead-lettered, {reason}: {count}" for reason, count in sorted(found.dead.items())]
@@ -91,13 +91,13 @@ def latency_command(
     transport: Transport = "reliable",
     logs: Logs = None,
 ) -> None:
-    """A worker whose network fell silent again and again, after it had forked: its jobs take as long as before.
+    """Repeated silent network failures of a worker after forks: its jobs take as long as before.
 
     Example: python -m chaos latency --blackholes 3
     """
-    order = order_of(jobs, seed, transport, workers=1)
+    options = without_faults(jobs, seed, transport, workers=1)
     with folder_for(logs) as folder, progress_bar(blackholes) as progress:
-        found = latency(order, blackholes, folder, progress)
+        found = latency(options, blackholes, folder, progress)
     lines = [
         f"blackholes: {blackholes}",
         *balance(found.audit),
@@ -119,9 +119,9 @@ def flood_command(
 
     Example: python -m chaos flood --messages 300000
     """
-    order = order_of(jobs, seed, transport)
+    options = without_faults(jobs, seed, transport)
     with folder_for(logs) as folder, progress_bar(ROUNDS) as progress:
-        found = flood(order, messages, folder, progress)
+        found = flood(options, messages, folder, progress)
     lines = [
         f"messages with a priority: {messages}, {found.left} of them left at the end of a round",
         *balance(found.audit),
@@ -137,13 +137,13 @@ def grown_command(
     messages: Annotated[int, typer.Option(min=1)] = 1_000_000,
     seed: Seed = None,
 ) -> None:
-    """Messages grown from hard shapes, looked at in this process: each within its budget of time and memory.
+    """Messages grown from expensive shapes, inspected in this process: each within its budget of time and memory.
 
     Example: python -m chaos grown --messages 100000 --seed 7
     """
     chosen_seed = chosen(seed)
     with progress_bar(messages) as progress:
-        found = look_at_all(messages, chosen_seed, progress)
+        found = measure_all(messages, chosen_seed, progress)
     lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
     lines += [
         f"slowest: {found.slowest[0]:.1f} ms for each MB or part, of {MILLISECONDS_A_MEGABYTE:g}: {found.slowest[1]}"
@@ -168,9 +168,9 @@ def poison_command(
 
     Example: python -m chaos poison --jobs 500 --poison 5 --logs logs
     """
-    order = order_of(jobs, seed, transport)
+    options = without_faults(jobs, seed, transport)
     with folder_for(logs) as folder, progress_bar(jobs) as progress:
-        found = poison(order, poisoned, folder, progress)
+        found = poison(options, poisoned, folder, progress)
     before, beside = found.healthy_p99
     lines = [
         f"poison jobs: {found.poison}, one among {int(jobs * (1 - ALONE_SHARE)) // found.poison} healthy",
@@ -191,19 +191,19 @@ def rolling_command(
     transport: Transport = "reliable",
     logs: Logs = None,
 ) -> None:
-    """Worker after worker is stopped politely under load: nothing is lost, and nothing runs twice.
+    """Warm shutdowns under load, worker by worker: nothing is lost, and nothing runs twice.
 
     Example: python -m chaos rolling --restarts 5
     """
-    order = order_of(jobs_each, seed, transport)
+    options = without_faults(jobs_each, seed, transport)
     with folder_for(logs) as folder, progress_bar(restarts) as progress:
-        found = rolling(order, restarts, folder, progress)
+        found = rolling(options, restarts, folder, progress)
     lines = [
         f"restarts: {restarts}",
         *balance(found.audit),
         f"wrong answers: {len(found.audit.wrong)}",
         f"run more often than once: {found.duplicates}",
-        f"workers that did not stop politely: {len(found.unclean)}",
+        f"workers that did not shut down cleanly: {len(found.unclean)}",
         f"workers that ended by themselves: {len(found.crashes)}",
         f"seconds a stop took (p50, p99): {percentile(found.stops, 0.5):.1f}, {percentile(found.stops, 0.99):.1f}",
     ]
@@ -222,9 +222,9 @@ def soak_command(
 
     Example: python -m chaos soak --minutes 10 --per-second 20
     """
-    order = order_of(1, seed, transport)
+    options = without_faults(1, seed, transport)
     with folder_for(logs) as folder, progress_bar(int(minutes * 60)) as progress:
-        found = soak(order, minutes * 60, per_second, folder, progress)
+        found = soak(options, minutes * 60, per_second, folder, progress)
     last = found.samples[-1]
     lines = balance(found.audit)
     lines += [f"{name}: {drift:+.1%}, last {getattr(last, name)}" for name, drift in found.drift().items()]

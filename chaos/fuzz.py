@@ -1,4 +1,4 @@
-"""Messages that are wrong in every way: each is answered or dead-lettered, and no worker minds."""
+"""Malformed messages: each is answered or dead-lettered, and no worker ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.corpus import Corpus
 from chaos.jobs import QUEUE, Questions
 from chaos.oracle import Oracle
 from chaos.shapes import FORMS, UNITS
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BATCH = 2000
 SETTLE_SECONDS = 120.0
-"""So long nothing may be done while something is left."""
+"""Seconds without progress, with messages left, after which a run is given up."""
 TELL_EVERY = 10 * BATCH
 DEAD = f"{QUEUE}.dead"
 DEAD_ENTRIES = 5000
@@ -80,7 +80,7 @@ class Fuzzer:
         self._questions = questions
 
     def message(self, number: int) -> bytes:
-        """One message: a good one in fifty, the others bent in their bytes, their envelope, their body or their job."""
+        """Return a message: one in fifty is valid, the others have mutated bytes, envelope, body or job."""
         good = self._questions[number].message
         if number % 50 == 0:
             return good
@@ -91,7 +91,7 @@ class Fuzzer:
 
 
 _ENDS = 300
-"""Bytes: within so many of its ends a message has its structure, and in between it is one long embedding."""
+"""Bytes at each end of a message that hold its structure; between them it is one long embedding."""
 
 
 def _bytes(good: bytes, chance: random.Random) -> bytes:
@@ -116,7 +116,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def _anything(chance: random.Random, depth: int = 0) -> Any:
-    """Some JSON."""
+    """Return an arbitrary JSON value."""
     if depth < 3 and chance.random() < 0.3:  # noqa: PLR2004 -- three deep is enough
         inner = [_anything(chance, depth + 1) for _ in range(chance.randrange(4))]
         return inner if chance.random() < 1 / 2 else {f"k{i}": item for i, item in enumerate(inner)}
@@ -124,7 +124,7 @@ def _anything(chance: random.Random, depth: int = 0) -> Any:
 
 
 def _bend_json(value: Any, chance: random.Random) -> Any:
-    """The same JSON with one value replaced, removed or added, somewhere."""
+    """Return the JSON value with one value replaced, removed or added."""
     if isinstance(value, dict) and value and chance.random() < 0.9:  # noqa: PLR2004 -- mostly deeper
         name = chance.choice(sorted(value))
         match chance.randrange(4):
@@ -154,7 +154,7 @@ def _envelope(good: bytes, chance: random.Random) -> bytes:
 
 
 def _body(good: bytes, chance: random.Random) -> bytes:
-    """Another body: deep, broken, of another encoding, or of another shape."""
+    """Return a message with a bad body: deeply nested, broken, or of another encoding or shape."""
     bent = json.loads(good)
     depth = chance.choice((10, 1000, 100_000))
     bent["body"] = chance.choice(
@@ -167,7 +167,7 @@ def _body(good: bytes, chance: random.Random) -> bytes:
 
 
 def _job(good: bytes, chance: random.Random) -> bytes:
-    """A job with other fields in a good envelope."""
+    """Return a job with other fields in a valid envelope."""
     bent = json.loads(good)
     args, kwargs, embed = json.loads(bent["body"])
     bent["body"] = json.dumps([[_bend_json(args[0], chance)], kwargs, embed])
@@ -179,36 +179,38 @@ def _garbage(good: bytes, chance: random.Random) -> bytes:
 
 
 def _grown(good: bytes, chance: random.Random) -> bytes:
-    """A shape that is hard to look at, up to 64 kB of it."""
+    """Return a message of an expensive shape, up to 64 kB."""
     unit = UNITS[chance.choice([*UNITS])]
     grown = unit * (int(2 ** chance.uniform(4, 16)) // len(unit))
     return FORMS[chance.choice([*FORMS])](grown) + good[: chance.choice((0, 10))]
 
 
-def fuzz(order: Order, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None) -> FuzzReport:
-    """Send ``order.jobs`` messages, two thousand at a time, and account for each.
+def fuzz(
+    options: RunOptions, folder: Path, progress: Callable[[int, str], None], minutes: float | None = None
+) -> FuzzReport:
+    """Send ``options.jobs`` messages, two thousand at a time, and account for each.
 
     Args:
-        order: how many messages, seed, workers and transport; its counts are not used.
+        options: how many messages, seed, workers and transport; its counts are not used.
         folder: for the workers' logs.
-        progress: is told how many are done.
-        minutes: begin with no further batch after so long.
+        progress: called with the number of messages done.
+        minutes: start no batch after this time.
     """
     oracle = Oracle(Corpus(rows=500))  # small: it is the messages that are tried
-    fuzzer = Fuzzer(order.seed, Questions(order.seed, oracle))
+    fuzzer = Fuzzer(options.seed, Questions(options.seed, oracle))
     found = FuzzReport()
     settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
     with (
-        stage(order, oracle.corpus, folder, settings, proxied=False) as scene,
+        stage(options, oracle.corpus, folder, settings, proxied=False) as scene,
         scene.redis.client(0, 10) as broker,
         scene.results.client(1, 10) as results,
     ):
         began, letter = time.monotonic(), "0-0"
-        messages = _batch(fuzzer, 0, order.jobs)
+        messages = _batch(fuzzer, 0, options.jobs)
         while messages and (minutes is None or found.seconds < minutes * 60):
             broker.lpush(QUEUE, *messages)
-            following = _batch(fuzzer, found.messages + len(messages), order.jobs)  # while the workers work
-            drained(broker, scene.fleet.look_after)
+            following = _batch(fuzzer, found.messages + len(messages), options.jobs)  # while the workers work
+            drained(broker, scene.fleet.replace_ended)
             letter = account(messages, broker, results, found, letter)
             messages, found.seconds = following, time.monotonic() - began
             tells = found.messages % TELL_EVERY == 0
@@ -224,8 +226,8 @@ def _batch(fuzzer: Fuzzer, first: int, end: int) -> list[bytes]:
     return [fuzzer.message(number) for number in range(first, min(first + BATCH, end))]
 
 
-def drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
-    """Wait until no message is in the queue or in a worker's hands; False if there are not ever fewer."""
+def drained(broker: redis.Redis, replace_ended: Callable[[], None]) -> bool:
+    """Wait until no message is queued or unacknowledged; False if their number stops falling."""
     fewest, deadline = BATCH + 1, time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         left: Any = broker.eval(_LEFT, 1, QUEUE)
@@ -233,7 +235,7 @@ def drained(broker: redis.Redis, look_after: Callable[[], None]) -> bool:
             return True
         if left < fewest:
             fewest, deadline = left, time.monotonic() + SETTLE_SECONDS
-        look_after()
+        replace_ended()
         time.sleep(0.02)
     return False
 

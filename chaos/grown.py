@@ -1,4 +1,4 @@
-"""Messages grown from hard shapes, looked at in this process as a worker's main process does, within a budget.
+"""Messages grown from expensive shapes, inspected as a worker's main process inspects them, within a budget.
 
 No Redis and no worker: so a million of them take minutes, and one that takes too long is named, not only missed.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MILLISECONDS_A_MEGABYTE = 50.0
 MEGABYTES_A_MESSAGE = 200.0
 TRIES = 5
-"""A message over its budget is looked at so often, and again after all others: the machine may have been busy."""
+"""Measurements of a message over its budget, repeated after all others: the machine may have been busy."""
 
 MEASURED_BYTES = 1 << 18
 """The memory of shorter messages is not measured one by one."""
@@ -100,20 +100,20 @@ def grow(seed: int, number: int) -> GrownMessage:
 
 
 def look(raw: bytes) -> bytes:
-    """All that the main process does with a message; what would be kept of it."""
+    """Inspect a message as the main process does; return the excerpt that would be stored of it."""
     inspect(raw, RULES, NOW)
     kept: bytes = compose(raw, REFUSAL, RULES, NOW)["original"]
     summarise(arguments(kept))
     return kept
 
 
-def look_at_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> GrowthReport:
-    """Look at so many messages of a seed.
+def measure_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> GrowthReport:
+    """Measure the first messages of a seed.
 
     Args:
         messages: how many.
         seed: of what they are.
-        progress: is told how many are done.
+        progress: called with the number of messages done.
     """
     found, began, before = GrowthReport(), time.monotonic(), _kilobytes("VmRSS")
     again: list[int] = []

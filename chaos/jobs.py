@@ -22,16 +22,16 @@ ID = re.compile(rb"chaos-\d+-\d{7}")
 """Pattern of a run's ids, to find them in any value of Redis."""
 SUBJECT = "chaos"
 DIARY = "CHAOS_DIARY"
-"""The environment variable that names the file where jobs with a purpose write down what they did."""
+"""The environment variable that names the diary: the file to which instrumented jobs append their events."""
 _SLEEPER = re.compile(r"chaos-\d+-9([01])(\d\d)\d{3}")
 MOST_SLEEPERS = 1000
 FIRST_SLEEPER = 9 * 10**6
-"""From this number on ids say how long their jobs sleep."""
+"""First number of the ids that encode how long their jobs sleep."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A job, and what must come of it.
+    """A job, and its expected result.
 
     Attributes:
         task_id: Celery's id.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from chaos.aimed import fork_anew, silence
+from chaos.aimed import replace_pool_processes, silence
 from chaos.corpus import Corpus
 from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, holdings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class LatencyReport:
 
     @property
     def ratio(self) -> float:
-        """After beside before."""
+        """Time of a job after the failures, divided by its time before."""
         return self.after / self.before
 
     @property
@@ -51,37 +51,37 @@ class LatencyReport:
         return self.audit.clean and self.ratio <= MOST_RATIO
 
 
-def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int, str], None]) -> LatencyReport:
-    """Jobs one after another; then, again and again, a process forked anew and a network that is silent; jobs again.
+def latency(options: RunOptions, blackholes: int, folder: Path, progress: Callable[[int, str], None]) -> LatencyReport:
+    """Time jobs; then repeat: replace the pool's processes and blackhole the network; then time jobs again.
 
     Args:
-        order: seed, workers and transport; its jobs are those of each measurement.
+        options: seed, workers and transport; its jobs are those of each measurement.
         blackholes: how many.
         folder: for the workers' logs.
-        progress: is told how many blackholes are done.
+        progress: called with the number of blackholes done.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, folder) as scene:
+    with stage(options, oracle.corpus, folder) as scene:
         ledger = Ledger()
-        questions = Questions(order.seed, oracle)
-        producer = Producer(scene.redis, questions, 10**9, ledger, order.most_open)
+        questions = Questions(options.seed, oracle)
+        producer = Producer(scene.redis, questions, 10**9, ledger, options.most_open)
         producer.allow(0)
         with Watcher(scene.results, ledger, oracle, POLL_SECONDS) as watcher, producer:
 
             def take(count: int) -> list[float]:
-                return [_one(producer, ledger, order.patience) for _ in range(count)]
+                return [_one(producer, ledger, options.patience) for _ in range(count)]
 
             take(WARM_UP)
-            before = median(take(order.jobs))
+            before = median(take(options.jobs))
             for number in range(blackholes):
                 progress(number, "network silent after a fork")
-                fork_anew(scene, number)
+                replace_pool_processes(scene, number)
                 with silence(scene, "redis"):
                     time.sleep(SILENT_SECONDS)
                 take(1)
-                scene.fleet.look_after()
+                scene.fleet.replace_ended()
             take(WARM_UP)
-            after = median(take(order.jobs))
+            after = median(take(options.jobs))
             scene.fleet.stop()
             watcher.finish()
         waiting, held = holdings(scene.redis)
@@ -89,7 +89,7 @@ def latency(order: Order, blackholes: int, folder: Path, progress: Callable[[int
 
 
 def _one(producer: Producer, ledger: Ledger, patience: float) -> float:
-    """Seconds from a job to its answer."""
+    """Return the seconds from a job to its answer."""
     done = ledger.done
     started = time.monotonic()
     producer.burst(1)

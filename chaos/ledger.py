@@ -60,7 +60,7 @@ class Ledger:
         """Number of refusals by Redis (read-only, out of memory): the same job was sent again."""
 
     def submitted(self, question: Question, at: float | None) -> None:
-        """Redis acknowledged a job at a time, or (None) may have it or not."""
+        """Record when Redis acknowledged a job; None if that is unknown."""
         with self._lock:
             entry = Entry(question, at)
             self._entries[question.task_id] = entry
@@ -68,7 +68,7 @@ class Ledger:
                 self._open[question.task_id] = entry
 
     def answered(self, task_id: str, at: float, verdict: Verdict, reasons: list[str], digest: bytes) -> None:
-        """A job's first result was seen."""
+        """Record a job's first result."""
         with self._lock:
             entry = self._entries[task_id]
             entry.done, entry.verdict, entry.reasons, entry.digest = at, verdict, reasons, digest
@@ -77,7 +77,7 @@ class Ledger:
             self._lock.notify_all()
 
     def differs(self, task_id: str) -> None:
-        """A later result of a job was not the first one."""
+        """Record that a later result of a job differs from its first."""
         with self._lock:
             self._entries[task_id].verdict = Verdict.WRONG
             self._entries[task_id].reasons.append(DIFFERS)
@@ -100,12 +100,12 @@ class Ledger:
             return self._done
 
     def wait_for_room(self, most_open: int, seconds: float) -> bool:
-        """Wait until fewer than so many jobs are open."""
+        """Wait until fewer than ``most_open`` jobs are open."""
         with self._lock:
             return self._lock.wait_for(lambda: len(self._open) < most_open, seconds)
 
     def wait_for_done(self, count: int, seconds: float) -> bool:
-        """Wait until so many acknowledged jobs have a result."""
+        """Wait until ``count`` acknowledged jobs have a result."""
         with self._lock:
             return self._lock.wait_for(lambda: self._done >= count, seconds)
 
@@ -122,7 +122,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Audit:
-    """The ledger's balance.
+    """Result of the ledger's audit.
 
     Attributes:
         submitted: jobs that Redis acknowledged.
@@ -134,7 +134,7 @@ class Audit:
         stuck: acknowledged jobs without result that Redis still holds at the end.
         foreign: answers that held a row of another caller.
         twice: jobs with two answers that differ.
-        revoked: jobs that ended as `REVOKED`, which nobody asked for.
+        revoked: jobs that ended as `REVOKED`, though no client revoked them.
         dead: ids of jobs that became a dead letter: none of them may.
         given_up: jobs that became one after as many deaths of their processes as a job may have.
         wrong: ids of wrong answers, with the reasons.
@@ -163,7 +163,7 @@ class Audit:
 def audit(
     entries: list[Entry], still_in_redis: set[str], dead_letters: Collection[str] = (), given_up: Collection[str] = ()
 ) -> Audit:
-    """Balance a ledger at the end of a run.
+    """Audit a ledger at the end of a run.
 
     Args:
         entries: all jobs.

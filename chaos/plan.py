@@ -129,7 +129,7 @@ class Fault:
     """One fault.
 
     Attributes:
-        after: it happens once so many jobs are submitted, the last of them at once.
+        after: number of submitted jobs after which it is injected, the last of them at once.
         kind: what happens.
         seconds: how long it lasts.
         worker: which worker it happens to, if it happens to one: a place in the fleet.

@@ -1,4 +1,4 @@
-"""Jobs that kill whoever runs them, among healthy ones: each is given up, and the others hardly wait longer.
+"""Jobs that kill the process that runs them, among healthy ones: each is dead-lettered, the others hardly wait longer.
 
 All the time 200 healthy jobs are open, more than the workers can take at once: so their wait is what the poison leaves
 them of the machine. It comes evenly among them; that it goes on after them counts for nothing.
@@ -19,7 +19,7 @@ from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
 from chaos.report import percentile
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, holdings
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 MOST_EXECUTIONS = 5
 MOST_SLOWER = 2.0
 SETTLE_SECONDS = 120.0
-"""So long nothing may change while something is open."""
+"""Seconds without any change, with jobs open, after which a run is given up."""
 
 ALONE_SHARE = 0.25
-"""Of the healthy jobs, those before the first poison."""
+"""Share of the healthy jobs that run before the first poison job."""
 
 
 @dataclass
@@ -63,26 +63,26 @@ class PoisonReport:
         return self.audit.clean and not self.unanswered and bounded
 
 
-def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str], None]) -> PoisonReport:
+def poison(options: RunOptions, count: int, folder: Path, progress: Callable[[int, str], None]) -> PoisonReport:
     """A quarter of the jobs alone, and the others with poison jobs spread among them.
 
     Args:
-        order: jobs, workers and transport; its counts are not used.
+        options: jobs, workers and transport; its counts are not used.
         count: how many poison jobs.
         folder: for the workers' logs and for what the poisoned wrote down.
-        progress: is told how many are done.
+        progress: called with the number of jobs done.
     """
     oracle = Oracle(Corpus())
     diary = folder / "diary"
     diary.touch()
-    options = ("--include", "chaos.crashing")
-    with stage(order, oracle.corpus, folder, {DIARY: str(diary)}, options, proxied=False) as scene:
+    celery_options = ("--include", "chaos.crashing")
+    with stage(options, oracle.corpus, folder, {DIARY: str(diary)}, celery_options, proxied=False) as scene:
         ledger = Ledger()
-        alone_jobs = int(order.jobs * ALONE_SHARE)
-        beside_jobs = order.jobs - alone_jobs
+        alone_jobs = int(options.jobs * ALONE_SHARE)
+        beside_jobs = options.jobs - alone_jobs
         with (
             Watcher(scene.results, ledger, oracle) as watcher,
-            Producer(scene.redis, Questions(order.seed, oracle), order.jobs, ledger, order.most_open),
+            Producer(scene.redis, Questions(options.seed, oracle), options.jobs, ledger, options.most_open),
             scene.redis.client() as broker,
         ):
             for done in range(0, alone_jobs, 100):
@@ -92,13 +92,13 @@ def poison(order: Order, count: int, folder: Path, progress: Callable[[int, str]
             since = time.monotonic()
             for number in range(count):
                 ledger.wait_for_done(alone_jobs + number * beside_jobs // count, SETTLE_SECONDS)
-                scene.fleet.look_after()
+                scene.fleet.replace_ended()
                 broker.lpush(QUEUE, envelope(f"{POISON}{number:07d}", "retrieve_top_k", "[[{}], {}, {}]"))
                 progress(ledger.done, "healthy jobs among poison")
             _settle(
                 scene.redis,
                 ledger,
-                order.jobs,
+                options.jobs,
                 lambda: len(diary.read_text().split()),
                 2 * MOST_EXECUTIONS * count,
                 lambda left: progress(ledger.done, f"{left} poison jobs left"),

@@ -1,4 +1,4 @@
-"""Puts jobs on the queue as a backend without Celery does, and tells the ledger what Redis said to each."""
+"""Queues jobs as a backend without Celery does, and records Redis' reply to each in the ledger."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CONNECTION_ERRORS = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
 class Producer:
-    """A thread that submits jobs until Redis has acknowledged so many, or for as many as it is allowed to.
+    """A thread that submits jobs until Redis has acknowledged them all, as far as it is allowed to.
 
     Args:
         server: the broker; past the proxy, so that what is unsure is Redis' doing.
         questions: the jobs.
         jobs: how many are to be acknowledged.
-        ledger: is told of each.
-        most_open: so many jobs may wait for their answer at once.
-        per_second: so many jobs a second, where room is; default as many as there is room for.
+        ledger: records each.
+        most_open: most jobs that may wait for their answer at once.
+        per_second: jobs a second, within ``most_open``; default as fast as ``most_open`` allows.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Producer:
         return not self._thread.is_alive()
 
     def allow(self, count: int, per_second: float = 0.0) -> None:
-        """Submit so many more, and no more, evenly if a pace is given."""
+        """Allow ``count`` further jobs, evenly if a pace is given."""
         self._pause = 1 / per_second if per_second else 0.0
         self._allowed = min(self._jobs, self.acknowledged + count)
 
@@ -79,7 +79,7 @@ class Producer:
         return self.acknowledged >= self._allowed or self.is_done
 
     def burst(self, count: int) -> None:
-        """Submit so many at once, allowed or not, as long as there are jobs left."""
+        """Submit ``count`` jobs at once, allowed or not, as far as there are jobs left."""
         with self._turn:
             count = min(count, self._jobs - self.acknowledged)
             self.acknowledged += self._submit([self._questions[self._number + place] for place in range(count)])
@@ -92,7 +92,7 @@ class Producer:
             self._submit(questions)
 
     def stop(self) -> None:
-        """Submit no more."""
+        """Stop submitting."""
         self._stopped.set()
         self._thread.join()
 
@@ -105,7 +105,7 @@ class Producer:
                     self._submit_next()
                     if self._pause:
                         self._stopped.wait(self._pause)
-        except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits for this thread
+        except BaseException as error:  # noqa: BLE001 -- raised again in the thread that waits for this one
             self.error = error
 
     def _submit_next(self) -> None:
@@ -114,7 +114,7 @@ class Producer:
             self._number += 1
 
     def _submit(self, questions: list[Question]) -> int:
-        """Once, unless Redis refused them in so many words: then they are not there, and may be sent again.
+        """Submit jobs once, unless Redis refused them explicitly: then they were not queued, and are sent again.
 
         Returns:
             how many were acknowledged: all or none.

@@ -17,7 +17,7 @@ Upstream: TypeAlias = "int | str"
 """A server's loopback port, or the path of its Unix socket."""
 
 FORGOTTEN_SECONDS = 30.0
-"""So long a server keeps the end of a connection whose other end is cut off: TCP's keepalive would end it too."""
+"""Seconds that a server keeps the end of a connection whose other end is cut off: TCP's keepalive ends it too."""
 
 
 class Mode(Enum):
@@ -30,7 +30,7 @@ class Mode(Enum):
 class Proxy:
     """One link: listens on a loopback port, and carries every connection to a server.
 
-    A swallowed connection is dead for good: whatever either side sends is gone, and neither is told, as where a
+    A swallowed connection is dead for good: whatever either side sends is gone, and neither end is notified, as where a
     firewall has forgotten it. Connections made while everything is swallowed are taken, and dead from their start.
 
     Attributes:
@@ -60,7 +60,7 @@ class Proxy:
         self._call(self._swallow if on else self._carry)
 
     def half_open(self) -> None:
-        """Old connections are dead from now on, and nobody is told; new ones are carried."""
+        """Kill open connections silently: neither end is notified. New connections are carried."""
         self._call(self._kill_silently)
 
     def deafen(self) -> None:
@@ -68,11 +68,11 @@ class Proxy:
         self._call(self._deafen)
 
     def latency(self, seconds: float) -> None:
-        """Hold back everything for so long, each way."""
+        """Delay all bytes by this many seconds in each direction."""
         self._call(lambda: setattr(self, "_delay", seconds))
 
     def reset(self) -> None:
-        """End all connections with a reset, on both sides."""
+        """Reset all connections, on both sides."""
         self._call(self._reset)
 
     def stop(self) -> None:
@@ -125,19 +125,19 @@ class _Pair:
         proxy._pairs.add(self)  # noqa: SLF001 -- one module, one thread
 
     def cut(self) -> None:
-        """Carry nothing any more; the server keeps its end for a while, for it hears of nothing."""
+        """Carry nothing any more; the server keeps its end for a while, because it is not notified."""
         if not self.is_cut:
             self.is_cut = True
             self.proxy._loop.call_later(FORGOTTEN_SECONDS, self.ends[1].close)  # noqa: SLF001 -- one module, one thread
 
     def reset(self) -> None:
-        """A reset on both sides."""
+        """Reset both ends."""
         for end in self.ends:
             end.reset()
         self.proxy._pairs.discard(self)  # noqa: SLF001 -- one module, one thread
 
     def ended(self, by: _ProxyEnd) -> None:
-        """One end closed: so does the other, unless nothing is carried any more."""
+        """Close the other end as well, unless the pair is cut."""
         if not self.is_cut:
             for end in self.ends:
                 if end is not by:
@@ -242,7 +242,7 @@ def network() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 async def _finish() -> None:
-    """No socket is left: connections on their way are given up, and what was aborted is closed."""
+    """Close all sockets: give up connections that are being made, and wait for aborted ones to close."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

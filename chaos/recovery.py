@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from chaos.scene import FaultRecord
 
 BEFORE_SECONDS = 5.0
-"""The rate before a fault is that of so many seconds."""
+"""Seconds before a fault over which the rate of answers is measured."""
 WINDOW_SECONDS = 1.0
-"""The rate is back once so many seconds in a row hold the share of answers that is asked for."""
+"""Consecutive seconds that must have the required share of answers for the rate to count as recovered."""
 RATE_SHARE = 0.8
 MOST_WITHOUT_WORK = 0.05
 
@@ -52,7 +52,7 @@ class Traffic:
         return bisect_left(self.submitted, end) - bisect_left(self.done, start)
 
     def rate_is_back(self, began: float, ended: float) -> float | None:
-        """From when on answers came as fast as before a fault, or as fast as there were jobs; None: never."""
+        """Return when answers were as fast as before a fault, or as fast as jobs came; None if never."""
         usual = self.answered(began - BEFORE_SECONDS, began) * WINDOW_SECONDS / BEFORE_SECONDS
         for start in (ended, *self.done[bisect_left(self.done, ended) :]):
             wanted = min(usual, self.offered(start, start + WINDOW_SECONDS))
@@ -61,8 +61,8 @@ class Traffic:
         return None
 
 
-def measure(happened: list[FaultRecord], entries: Iterable[Entry]) -> None:
-    """Set how long each fault was felt.
+def measure(fault_records: list[FaultRecord], entries: Iterable[Entry]) -> None:
+    """Set the recovery time of each fault.
 
     A fault of a worker is felt from its beginning, by the jobs that this worker held. A job that comes to another
     worker and is hurt there again counts for that fault; time in which Redis, Postgres or the network was away, or had
@@ -71,14 +71,14 @@ def measure(happened: list[FaultRecord], entries: Iterable[Entry]) -> None:
     """
     known = {entry.question.task_id: entry for entry in entries}
     done_at = {task_id: entry.done for task_id, entry in known.items() if entry.done is not None}
-    of_workers = [one for one in happened if one.fault.kind.takes_worker]
+    of_workers = [one for one in fault_records if one.fault.kind.takes_worker]
     by_dead = set().union(*(one.held for one in of_workers))
     free = [entry for task_id, entry in known.items() if task_id not in by_dead]
     traffic = Traffic(
         sorted(entry.submitted for entry in free if entry.submitted is not None),
         sorted(entry.done for entry in free if entry.done is not None and entry.submitted is not None),
     )
-    others = [one for one in happened if not one.fault.kind.takes_worker and one.fault.kind not in _NOT_MEASURED]
+    others = [one for one in fault_records if not one.fault.kind.takes_worker and one.fault.kind not in _NOT_MEASURED]
     for one in others:
         one.back = _felt(one, one.open - by_dead, one.ended, done_at, traffic, [])
     away = [(one.began, one.ended + (one.back or 0.0)) for one in others]
@@ -105,11 +105,11 @@ def _felt(
     return last - since - sum(max(0.0, min(last, end) - max(since, start)) for start, end in away)
 
 
-def met_work(happened: Iterable[FaultRecord]) -> int:
+def met_work(fault_records: Iterable[FaultRecord]) -> int:
     """Return the number of faults that began while a job was open."""
-    return sum(bool(one.open) for one in happened)
+    return sum(bool(one.open) for one in fault_records)
 
 
-def too_idle(happened: list[FaultRecord]) -> bool:
-    """Return whether a run shows too little, because too many of its faults met no work."""
-    return len(happened) - met_work(happened) > MOST_WITHOUT_WORK * len(happened)
+def too_idle(fault_records: list[FaultRecord]) -> bool:
+    """Return whether too many faults met no work for the run to show anything."""
+    return len(fault_records) - met_work(fault_records) > MOST_WITHOUT_WORK * len(fault_records)

@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of the values does not exceed.
+    """Return the smallest value that this share of the values does not exceed.
 
     >>> percentile([3.0, 1.0, 2.0], 0.5), percentile([1.0], 0.99)
     (2.0, 1.0)
@@ -32,15 +32,15 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def figures(outcome: Outcome) -> list[tuple[str, str]]:
     """Name and value of each figure."""
-    audit, order = outcome.audit, outcome.order
+    audit, options = outcome.audit, outcome.options
     most = outcome.most_duplicates
     bound = "no bound: results could not be stored" if most is None else f"at most {most} are explained by the faults"
     rows = [
-        ("transport, seed", f"{order.transport}, {order.seed}"),
-        ("workers × processes", f"{order.workers} × {order.concurrency}"),
+        ("transport, seed", f"{options.transport}, {options.seed}"),
+        ("workers × processes", f"{options.workers} × {options.concurrency}"),
         ("jobs that Redis acknowledged", str(audit.submitted)),
         ("the fleet", _fleet(outcome)),
-        ("faults", f"{len(outcome.happened)} in {outcome.seconds:.0f} s"),
+        ("faults", f"{len(outcome.fault_records)} in {outcome.seconds:.0f} s"),
         ("faults that met work", str(outcome.met_work)),
         ("**lost**", f"**{len(audit.lost)}**"),
         ("still in Redis at the end, unanswered", str(len(audit.stuck))),
@@ -66,10 +66,10 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _fleet(outcome: Outcome) -> str:
-    order = outcome.order
-    said = ["results on a Redis of their own" if order.own_results else "one Redis"]
-    said += [f"pool processes replaced after {order.recycle} jobs"] if order.recycle else []
-    said += [f"two of three clocks wrong by {order.skew:.0f} s"] if order.skew else []
+    options = outcome.options
+    said = ["results on a Redis of their own" if options.own_results else "one Redis"]
+    said += [f"pool processes replaced after {options.recycle} jobs"] if options.recycle else []
+    said += [f"two of three clocks wrong by {options.skew:.0f} s"] if options.skew else []
     return ", ".join(said)
 
 
@@ -81,18 +81,18 @@ def _codes(codes: list[int]) -> str:
     return f"{len(codes)}" + (f" (exit codes {', '.join(map(str, sorted(set(codes))))})" if codes else "")
 
 
-def by_kind(happened: Iterable[FaultRecord]) -> list[tuple[Kind, list[FaultRecord]]]:
-    """Faults by kind, kinds in the order in which `Kind` names them."""
+def by_kind(fault_records: Iterable[FaultRecord]) -> list[tuple[Kind, list[FaultRecord]]]:
+    """Group faults by kind, in the order of `Kind`."""
     kinds: dict[Kind, list[FaultRecord]] = defaultdict(list)
-    for one in happened:
+    for one in fault_records:
         kinds[one.fault.kind].append(one)
     return [(kind, kinds[kind]) for kind in Kind if kind in kinds]
 
 
-def back_at_work(happened: Iterable[FaultRecord]) -> list[tuple[str, int, str, str, str]]:
-    """(kind, how many, p50 and p99 of the seconds that it was felt, the goal), of each kind that happened."""
+def recovery_rows(fault_records: Iterable[FaultRecord]) -> list[tuple[str, int, str, str, str]]:
+    """Return (kind, count, p50 and p99 of the recovery seconds, goal) of each kind of fault in the run."""
     rows = []
-    for kind, ones in by_kind(happened):
+    for kind, ones in by_kind(fault_records):
         backs = [one.back for one in ones if one.back is not None]
         some = [f"{percentile(backs, share):.1f}" for share in (0.5, 0.99)] if backs else ["–", "–"]
         rows.append((kind.value, len(ones), some[0], some[1], _goal(kind, backs)))
@@ -106,11 +106,12 @@ def _goal(kind: Kind, backs: list[float]) -> str:
 
 
 def text(outcome: Outcome) -> str:
-    """For a terminal."""
+    """Return the report as text for a terminal."""
     lines = [f"{name.replace('*', '')}: {value.replace('*', '')}" for name, value in figures(outcome)]
     lines.append("seconds until all was answered and the rate was back (p50, p99, goal of p99):")
     lines += [
-        f"  {kind} × {count}: {p50}, {p99}, {goal}" for kind, count, p50, p99, goal in back_at_work(outcome.happened)
+        f"  {kind} × {count}: {p50}, {p99}, {goal}"
+        for kind, count, p50, p99, goal in recovery_rows(outcome.fault_records)
     ]
     audit = outcome.audit
     for name, ids in (("lost", audit.lost), ("stuck", audit.stuck), ("dead-lettered without cause", audit.dead)):
@@ -123,15 +124,15 @@ def text(outcome: Outcome) -> str:
 
 def _idle(outcome: Outcome) -> str:
     """Return the reason why a run shows too little."""
-    idle = len(outcome.happened) - outcome.met_work
+    idle = len(outcome.fault_records) - outcome.met_work
     return (
-        f"{idle} of {len(outcome.happened)} faults met no work, more than {MOST_WITHOUT_WORK:.0%}: "
+        f"{idle} of {len(outcome.fault_records)} faults met no work, more than {MOST_WITHOUT_WORK:.0%}: "
         "the run shows too little; ask for more jobs or fewer faults"
     )
 
 
 def table(outcome: Outcome) -> str:
-    """Markdown."""
+    """Return the report as Markdown."""
     lines = ["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in figures(outcome))]
     lines += [
         "",
@@ -140,21 +141,28 @@ def table(outcome: Outcome) -> str:
     ]
     lines += [
         f"| {kind} | {count} | {p50} | {p99} | {goal} |"
-        for kind, count, p50, p99, goal in back_at_work(outcome.happened)
+        for kind, count, p50, p99, goal in recovery_rows(outcome.fault_records)
     ]
     return "\n".join([*lines, "", f"![Jobs done per second, with the faults]({PLOT})"])
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """A line a run."""
+    """Return one line for each run."""
     lines = ["", "seed, transport: jobs, faults, lost, stuck, wrong, twice, foreign, dead-lettered, REVOKED, met work"]
     for one in outcomes:
         audit = one.audit
         numbers = (
-            *(audit.submitted, len(one.happened), len(audit.lost), len(audit.stuck), len(audit.wrong), audit.twice),
+            *(
+                audit.submitted,
+                len(one.fault_records),
+                len(audit.lost),
+                len(audit.stuck),
+                len(audit.wrong),
+                audit.twice,
+            ),
             *(audit.foreign, len(audit.dead), audit.revoked, one.met_work),
         )
-        lines.append(f"{one.order.seed}, {one.order.transport}: {', '.join(map(str, numbers))}")
+        lines.append(f"{one.options.seed}, {one.options.transport}: {', '.join(map(str, numbers))}")
     return "\n".join(lines)
 
 

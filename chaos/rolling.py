@@ -1,4 +1,4 @@
-"""Workers stopped politely under load, one after another: nothing is lost, and nothing runs twice."""
+"""Warm shutdowns under load, worker by worker: nothing is lost, and nothing runs twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, executions, holdings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RollingReport:
         duplicates: jobs that ran to their end more often than once, counted as often.
         stops: seconds that each stop took.
         unclean: exit codes of workers that did not end with 0.
-        crashes: why workers ended that were not told to.
+        crashes: reasons why workers ended that were not asked to stop.
     """
 
     audit: Audit
@@ -43,32 +43,32 @@ class RollingReport:
         return self.audit.clean and not (self.duplicates or self.unclean or self.crashes)
 
 
-def rolling(order: Order, restarts: int, folder: Path, progress: Callable[[int, str], None]) -> RollingReport:
+def rolling(options: RunOptions, restarts: int, folder: Path, progress: Callable[[int, str], None]) -> RollingReport:
     """Stop and replace one worker after another while jobs come without pause.
 
     Args:
-        order: seed, workers and transport; its jobs are those that are done between two restarts.
+        options: seed, workers and transport; its jobs are those that are done between two restarts.
         restarts: how many.
         folder: for the workers' logs.
-        progress: is told how many restarts are done.
+        progress: called with the number of restarts done.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, folder) as scene:
+    with stage(options, oracle.corpus, folder) as scene:
         ledger, stops = Ledger(), []
-        questions = Questions(order.seed, oracle)
+        questions = Questions(options.seed, oracle)
         with (
             Watcher(scene.results, ledger, oracle) as watcher,
-            Producer(scene.redis, questions, 10**9, ledger, order.most_open) as producer,
+            Producer(scene.redis, questions, 10**9, ledger, options.most_open) as producer,
         ):
             for number in range(restarts):
                 progress(number, f"{ledger.done} jobs done")
-                ledger.wait_for_done(ledger.done + order.jobs, order.patience)
-                scene.fleet.look_after()
+                ledger.wait_for_done(ledger.done + options.jobs, options.patience)
+                scene.fleet.replace_ended()
                 started = time.monotonic()
-                scene.fleet.stop_politely(number % order.workers)
+                scene.fleet.shut_down(number % options.workers)
                 stops.append(time.monotonic() - started)
             producer.stop()
-            deadline = time.monotonic() + order.patience
+            deadline = time.monotonic() + options.patience
             while ledger.open and time.monotonic() < deadline:
                 time.sleep(0.1)
             scene.fleet.stop()

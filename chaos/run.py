@@ -1,4 +1,4 @@
-"""One run: servers, workers, jobs and faults together, and what is found at its end."""
+"""One run: servers, workers, jobs and faults together, and the audit at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chaos.corpus import Corpus
-from chaos.faults import happen
+from chaos.faults import inject
 from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
@@ -16,7 +16,7 @@ from chaos.plan import Fault, Kind, plan, share
 from chaos.producer import Producer
 from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
 from chaos.sleepers import Sleepers
-from chaos.stage import TIME_LIMIT_SECONDS, Order, stage
+from chaos.stage import TIME_LIMIT_SECONDS, RunOptions, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
 from worker.errors import SettingsError
 from worker.queue.transport.inspection import Rules
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.2
 SUSPECT_SECONDS = TIME_LIMIT_SECONDS + 6.0
-"""A job that Redis holds nowhere so long after it was submitted is no longer in a worker's hands either."""
+"""Seconds after its submission from which a job that is nowhere in Redis is held by no worker either."""
 RECOVERY_SECONDS = 90.0
-"""So long the harness waits after a fault until all that was open then is answered."""
+"""Seconds that the harness waits after a fault until all jobs open then are answered."""
 BURST_SECONDS = 60.0
 INCLUDED = ("--include", "chaos.sleeping")
 
@@ -41,9 +41,9 @@ class Outcome:
     """Result of a run.
 
     Attributes:
-        order: what was run.
+        options: what was run.
         audit: the ledger's balance.
-        happened: the faults that were done.
+        fault_records: the faults that were injected.
         left_out: what this machine does not allow.
         started: when the first job could be submitted (monotonic seconds).
         seconds: how long it took from then on.
@@ -54,13 +54,13 @@ class Outcome:
         refused: how often Redis refused a job, and it was sent again.
         recorded_twice: recorded jobs with more or less than one record.
         denied: what Redis refused its users.
-        crashes: why workers ended that were not told to.
+        crashes: reasons why workers ended that were not asked to stop.
         unclean: exit codes other than 0 of workers that were stopped politely.
     """
 
-    order: Order
+    options: RunOptions
     audit: Audit
-    happened: list[FaultRecord]
+    fault_records: list[FaultRecord]
     left_out: set[str]
     started: float
     seconds: float
@@ -82,20 +82,20 @@ class Outcome:
     @property
     def met_work(self) -> int:
         """Number of faults that began while a job was open."""
-        return met_work(self.happened)
+        return met_work(self.fault_records)
 
     @property
     def too_idle(self) -> bool:
         """True if too many faults met no work for the run to show anything."""
-        return too_idle(self.happened)
+        return too_idle(self.fault_records)
 
 
-def chaos(order: Order, progress: Callable[[int, str], None], keep_logs: Path | None = None) -> Outcome:
-    """Run it.
+def chaos(options: RunOptions, progress: Callable[[int, str], None], keep_logs: Path | None = None) -> Outcome:
+    """Run jobs and faults.
 
     Args:
-        order: what to run.
-        progress: is told how many jobs are done, and what happens.
+        options: what to run.
+        progress: called with the number of jobs done, and the current fault.
         keep_logs: a folder for the workers' logs; default one that is removed.
 
     Raises:
@@ -103,16 +103,16 @@ def chaos(order: Order, progress: Callable[[int, str], None], keep_logs: Path | 
         ForeignServerError: a server is not the one that this run started; nothing was done to it.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, keep_logs, options=INCLUDED) as scene:
+    with stage(options, oracle.corpus, keep_logs, celery_options=INCLUDED) as scene:
         ledger = Ledger()
-        questions = Questions(order.seed, oracle)
+        questions = Questions(options.seed, oracle)
         with (
             Watcher(scene.results, ledger, oracle) as watcher,
-            Producer(scene.redis, questions, order.jobs, ledger, order.most_open) as producer,
+            Producer(scene.redis, questions, options.jobs, ledger, options.most_open) as producer,
         ):
             scene.sleepers = Sleepers(questions, producer, scene.diary)
-            planned = plan(order.seed, order.jobs, order.workers, order.counts)
-            run = _Run(order, scene, ledger, producer, watcher, progress, planned)
+            planned = plan(options.seed, options.jobs, options.workers, options.counts)
+            run = _Run(options, scene, ledger, producer, watcher, progress, planned)
             run.go()
             return run.balance()
 
@@ -122,7 +122,7 @@ class _Run:
 
     def __init__(
         self,
-        order: Order,
+        options: RunOptions,
         scene: Scene,
         ledger: Ledger,
         producer: Producer,
@@ -130,7 +130,7 @@ class _Run:
         progress: Callable[[int, str], None],
         faults: tuple[Fault, ...],
     ) -> None:
-        self.order = order
+        self.options = options
         self.scene = scene
         self.ledger = ledger
         self.producer = producer
@@ -138,7 +138,7 @@ class _Run:
         self.progress = progress
         self.faults = [fault for fault in faults if scene.can(fault.kind)]
         self.left_out = {fault.kind.value for fault in faults if not scene.can(fault.kind)} | {*scene.missing}
-        self.happened: list[FaultRecord] = []
+        self.fault_records: list[FaultRecord] = []
         self.started = time.monotonic()
         self._suspects: set[str] = set()
         self._looked = self.started
@@ -152,47 +152,47 @@ class _Run:
             SettingsError: no worker works.
         """
         burst = self._trickle(0, 0.0)
-        if not self._wait(lambda: self.ledger.done > 0, self.order.patience):
+        if not self._wait(lambda: self.ledger.done > 0, self.options.patience):
             raise SettingsError(f"no worker answered a job: {'; '.join(sorted(set(self.scene.fleet.crashes)))}")
         for place, fault in enumerate(self.faults):
-            if not self._wait(self._is_due, self.order.patience):
+            if not self._wait(self._is_due, self.options.patience):
                 break
             self.producer.burst(burst)
             burst = self._trickle(place + 1, fault.seconds)
-            self._happen(fault)
-        self.producer.allow(self.order.jobs)
-        self._wait(lambda: self.producer.is_done and not self.ledger.open, self.order.patience)
-        self._wait(self._redis_is_empty, self.order.visibility + 10.0)
+            self._inject(fault)
+        self.producer.allow(self.options.jobs)
+        self._wait(lambda: self.producer.is_done and not self.ledger.open, self.options.patience)
+        self._wait(self._redis_is_empty, self.options.visibility + 10.0)
         self.seconds = time.monotonic() - self.started
 
     def _trickle(self, place: int, seconds: float) -> int:
         """Let jobs come evenly while a fault lasts, and hold others back for the next; how many come at once then."""
-        until = self.faults[place].after if place < len(self.faults) else self.order.jobs
+        until = self.faults[place].after if place < len(self.faults) else self.options.jobs
         some = share(self.producer.acknowledged, until, seconds)
         self.producer.allow(some.trickle, some.per_second)
         self._wanted = self.ledger.done + some.trickle // 2
         return some.burst
 
     def _is_due(self) -> bool:
-        """Return whether the next fault may happen: its jobs were submitted, and work continued since the last one."""
+        """Return whether the next fault is due: its jobs were submitted, and work continued since the last one."""
         return self.producer.is_held_back and self.ledger.done >= self._wanted
 
-    def _happen(self, fault: Fault) -> None:
+    def _inject(self, fault: Fault) -> None:
         self.progress(self.ledger.done, fault.kind.value)
-        happened = happen(self.scene, fault, self._open())
-        self.happened.append(happened)
-        # Workers are replaced, and hold up nobody; of all else the next fault waits until work goes on as before.
+        fault_record = inject(self.scene, fault, self._open())
+        self.fault_records.append(fault_record)
+        # Killed workers are replaced at once; after every other fault the next one waits until work goes on as before.
         if fault.kind.holds_up:
-            self._wait(lambda: happened.open.isdisjoint(self._open()), RECOVERY_SECONDS)
+            self._wait(lambda: fault_record.open.isdisjoint(self._open()), RECOVERY_SECONDS)
             over = time.monotonic() + WINDOW_SECONDS
             self._wait(lambda: time.monotonic() > over, RECOVERY_SECONDS)
 
     def _open(self) -> set[str]:
-        """Jobs that have no answer, but for those that a worker held which was hurt: these wait for it."""
-        return set(self.ledger.open).difference(*(one.held for one in self.happened))
+        """Return the jobs without an answer, except those that a failed worker held: these wait for it."""
+        return set(self.ledger.open).difference(*(one.held for one in self.fault_records))
 
     def _wait(self, ready: Callable[[], bool], patience: float) -> bool:
-        """Until it is ready; False if no job was answered for so many seconds, or one is surely lost."""
+        """Wait until ``ready``; False if no job was answered for that many seconds, or one is certainly lost."""
         seen, since = self.ledger.done, time.monotonic()
         while not ready():
             now = time.monotonic()
@@ -201,19 +201,19 @@ class _Run:
             if now - since > patience or self._lost:
                 return False
             self.ledger.wait_for_done(seen + 1, LOOK_SECONDS)
-            self._look_after(now)
+            self._replace_and_watch(now)
         return True
 
-    def _look_after(self, now: float) -> None:
+    def _replace_and_watch(self, now: float) -> None:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
         for thread in (self.watcher, self.producer):
             if thread.error is not None:
                 raise thread.error
-        self.scene.fleet.look_after()
+        self.scene.fleet.replace_ended()
         self.progress(self.ledger.done, "")
-        if self.order.stop_at_first_loss:
+        if self.options.stop_at_first_loss:
             self._lost = self._lost or self._is_one_lost(now)
 
     def _is_one_lost(self, now: float) -> bool:
@@ -238,7 +238,7 @@ class _Run:
         return False
 
     def balance(self) -> Outcome:
-        """Stop the workers, and see what became of every job."""
+        """Stop the workers, and audit every job."""
         self.progress(self.ledger.done, "balancing")
         self.producer.stop()
         fleet = self.scene.fleet
@@ -247,12 +247,12 @@ class _Run:
         waiting, held = holdings(self.scene.redis)
         entries = self.ledger.entries()
         done_at = {entry.question.task_id: entry.done for entry in entries if entry.done is not None}
-        measure(self.happened, entries)
+        measure(self.fault_records, entries)
         ran = executions(fleet.logs)
         return Outcome(
-            order=self.order,
+            options=self.options,
             audit=audit(entries, waiting | held, dead_letters(self.scene.redis), self._given_up()),
-            happened=self.happened,
+            fault_records=self.fault_records,
             left_out=self.left_out,
             started=self.started,
             seconds=self.seconds,
@@ -267,37 +267,37 @@ class _Run:
         )
 
     def _given_up(self) -> set[str]:
-        """Jobs that sleep for long are killed with their worker again and again: at some time they are given up."""
+        """Return the jobs that may be dead-lettered: long sleepers, killed with their worker again and again."""
         sleepers = self.scene.sleepers
         return sleepers.began_often(Rules().max_deliveries) if sleepers else set()
 
     def _denied(self) -> set[str]:
         servers = {self.scene.redis, self.scene.results}
         for server in servers:
-            server.note_denied()
+            server.record_denied()
         return set().union(*(server.denied for server in servers))
 
     def _most_duplicates(self) -> int | None:
-        if any(one.fault.kind is Kind.RESULTS_AWAY for one in self.happened):
+        if any(one.fault.kind is Kind.RESULTS_AWAY for one in self.fault_records):
             return None
-        return sum(map(self._most_interrupted, self.happened))
+        return sum(map(self._most_interrupted, self.fault_records))
 
-    def _most_interrupted(self, happened: FaultRecord) -> int:
+    def _most_interrupted(self, fault_record: FaultRecord) -> int:
         """Return the number of jobs that a fault can take from their process; those run again."""
-        kind = happened.fault.kind
+        kind = fault_record.fault.kind
         if kind is Kind.CHILD_KILL:
             return 1
         if kind.takes_worker:
-            return self.order.concurrency
-        with_redis = kind.is_aimed or kind.on_redis or (kind.on_network and happened.fault.link == "redis")
-        return self.order.workers * self.order.concurrency if with_redis else 0
+            return self.options.concurrency
+        with_redis = kind.is_aimed or kind.on_redis or (kind.on_network and fault_record.fault.link == "redis")
+        return self.options.workers * self.options.concurrency if with_redis else 0
 
     def _was_recorded(self, task_id: str) -> bool:
         entry = self.ledger.entry(task_id)
         return entry is not None and "run" in entry.question.job and entry.verdict.name == "RIGHT"
 
     def _recorded_twice(self, task_ids: list[str]) -> int:
-        """Recorded jobs that have not exactly one record."""
+        """Return the recorded jobs that do not have exactly one record."""
         with self.scene.postgres.connect() as admin:
             rows = admin.execute(
                 "SELECT run_id FROM retrieval.runs JOIN retrieval.run_records ON run = id WHERE run_id = ANY(%s)",

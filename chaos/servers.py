@@ -35,7 +35,7 @@ class ForeignServerError(Exception):
 
 
 def connect(port: int, database: int = 0, timeout: float = 2.0) -> redis.Redis:
-    """A client that tries everything once, so that what it is told is what happened."""
+    """A client that tries everything once, so that each reply is that of one try."""
     return client_of(f"redis://127.0.0.1:{port}/{database}", timeout)
 
 
@@ -99,7 +99,7 @@ class RedisServer:
         )
 
     def check_pid(self) -> int:
-        """Its pid, as the server itself says it.
+        """Return its pid, as the server reports it.
 
         Raises:
             ForeignServerError: another process answers on its port.
@@ -117,12 +117,12 @@ class RedisServer:
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it; with SIGTERM it saves and closes first."""
-        self.note_denied()
+        self.record_denied()
         os.kill(self.check_pid(), how)
         self.process.wait(GONE_SECONDS)
 
-    def note_denied(self) -> None:
-        """Note what its users were refused: a server that ends forgets it."""
+    def record_denied(self) -> None:
+        """Record what ACL denied to its users: a server that ends forgets it."""
         with contextlib.suppress(redis.RedisError), self.client() as client:
             log: Any = client.acl_log() if self.server.passwords else []
             said = {f"{one['username']}: {one['reason']} {one['object']}" for one in log}
@@ -181,12 +181,12 @@ class PostgresServer:
     def start(self) -> None:
         """Start it, again or for the first time; returns once it answers."""
         self._running.close()
-        # A commit is on file before it is told, as on a server that matters; the disk itself survives all that is done.
+        # A commit is on file before it is confirmed, as in production; the disk itself survives all that is done here.
         settings = {"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300"}
         self._server = self._running.enter_context(devstack.postgres(self.folder, settings=settings))
 
     def check_pid(self) -> int:
-        """Its pid, as its own file says it.
+        """Return its pid, from its pid file.
 
         Raises:
             ForeignServerError: the file names another process.

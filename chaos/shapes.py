@@ -1,4 +1,4 @@
-"""Shapes of messages that are hard to look at: what strangers sent, and what is like it."""
+"""Shapes of messages that are expensive to inspect: those found by fuzzing, and similar ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that sleep, for faults that need a job to run just then: submitted, and followed by what they write down."""
+"""Sleeping jobs, for faults that need a job to run at that moment: submitted, and followed by their diary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sleepers:
         self._numbers = itertools.count()
 
     def send(self, count: int, seconds: int, *, stubborn: bool = False) -> set[str]:
-        """Submit so many that sleep so long; their ids."""
+        """Submit this many jobs that sleep this many seconds; return their ids."""
         some = [self._questions.sleeper(next(self._numbers), seconds, stubborn=stubborn) for _ in range(count)]
         self._producer.send(some)
         return {one.task_id for one in some}
@@ -51,12 +51,12 @@ class Sleepers:
         return self._wait(lambda: ids <= read_diary(self._diary, "ended").keys(), seconds)
 
     def running(self, ids: set[str]) -> dict[str, int]:
-        """The process of each of them that has begun and not ended."""
+        """Return the process of each job that has begun and not ended."""
         ended = read_diary(self._diary, "ended")
         return {i: pid for i, pid in read_diary(self._diary, "began").items() if i in ids and ended.get(i) != pid}
 
     def began_often(self, times: int) -> set[str]:
-        """Those that have begun so often."""
+        """Return the jobs that have begun at least this often."""
         counts = Counter(task_id for task_id, _ in _lines(self._diary, "began"))
         return {task_id for task_id, count in counts.items() if count >= times}
 
@@ -70,7 +70,7 @@ class Sleepers:
 
 
 def read_diary(diary: Path, what: str) -> dict[str, int]:
-    """The process in which each job began, or ended, for the last time."""
+    """Return the process in which each job last began, or ended."""
     return dict(_lines(diary, what))
 
 

@@ -1,4 +1,4 @@
-"""Makes jobs slow: imported into a worker (``celery worker --include chaos.sleeping``), it has certain jobs wait.
+"""Slow jobs: imported into a worker (``celery worker --include chaos.sleeping``), it makes certain jobs sleep.
 
 They wait within the job, where a soft time limit reaches them, and are answered as any other job then. A stubborn one
 ignores SIGTERM meanwhile, as a job does that is in a C library. Each writes down when it begins and ends, and where.
@@ -23,7 +23,7 @@ _top_k = Retrieval.top_k
 
 
 def top_k(self: Retrieval, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
-    """`Retrieval.top_k`, later."""
+    """Run `Retrieval.top_k` after a job's sleep."""
     seconds, stubborn = sleep_of(context.task_id)
     if seconds:
         _sleep(context.task_id, seconds, stubborn=stubborn)

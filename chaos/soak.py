@@ -1,4 +1,4 @@
-"""An hour of work: memory, keys in Redis and connections stay as they are."""
+"""An hour of work: memory, keys in Redis and connections do not grow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
 from chaos.producer import Producer
-from chaos.stage import Order, stage
+from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, holdings
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class Sample:
 
 @dataclass
 class SoakReport:
-    """Result of a run: samples after warm-up, and the ledger's balance."""
+    """Result of a run: samples after warm-up, and the ledger's audit."""
 
     audit: Audit
     samples: list[Sample]
 
     def drift(self) -> dict[str, float]:
-        """By how much the last quarter of the samples is above the first, as a share.
+        """Return the growth from the first quarter of the samples to the last, as a share.
 
         Memory on average. Of what there are a dozen the least: what leaks stays, and what comes and goes (a list that
         holds a message now, a connection that is being replaced) is no growth.
@@ -76,24 +76,24 @@ class SoakReport:
 
 
 def soak(
-    order: Order, seconds: float, per_second: float, folder: Path, progress: Callable[[int, str], None]
+    options: RunOptions, seconds: float, per_second: float, folder: Path, progress: Callable[[int, str], None]
 ) -> SoakReport:
     """Work at a steady pace; the first quarter of the time is warm-up.
 
     Args:
-        order: seed, workers and transport; its jobs and counts are not used.
+        options: seed, workers and transport; its jobs and counts are not used.
         seconds: how long.
         per_second: how many jobs a second.
         folder: for the workers' logs.
-        progress: is told how many seconds are over.
+        progress: called with the seconds that have passed.
     """
     oracle = Oracle(Corpus())
-    with stage(order, oracle.corpus, folder) as scene:
+    with stage(options, oracle.corpus, folder) as scene:
         ledger, samples, started = Ledger(), [], time.monotonic()
-        questions = Questions(order.seed, oracle)
+        questions = Questions(options.seed, oracle)
         with (
             Watcher(scene.results, ledger, oracle) as watcher,
-            Producer(scene.redis, questions, 10**9, ledger, order.most_open, per_second) as producer,
+            Producer(scene.redis, questions, 10**9, ledger, options.most_open, per_second) as producer,
         ):
             while (over := time.monotonic() - started) < seconds:
                 time.sleep(SAMPLE_SECONDS)
@@ -101,7 +101,7 @@ def soak(
                 if over > seconds / 4:
                     samples.append(sample(scene))
             producer.stop()
-            deadline = time.monotonic() + order.patience
+            deadline = time.monotonic() + options.patience
             while ledger.open and time.monotonic() < deadline:
                 time.sleep(0.1)
             scene.fleet.stop()
@@ -111,7 +111,7 @@ def soak(
 
 
 def sample(scene: Scene) -> Sample:
-    """Measure now."""
+    """Take a sample."""
     memory = 0
     for worker in scene.fleet.workers:
         for process in [psutil.Process(worker.process.pid), *worker.pool()]:

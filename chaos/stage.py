@@ -41,11 +41,11 @@ SETTINGS = {
     "WORKER__MAX_OUTAGE_SECONDS": "3600",
     "WORKER__SEND_TASK_EVENTS": "false",
 }
-"""As shipped but for times, which are short so that what is lost comes back within the run."""
+"""Default settings but for times, which are short so that lost messages come back within the run."""
 
 
 @dataclass(frozen=True)
-class Order:
+class RunOptions:
     """Options of a run.
 
     Attributes:
@@ -55,12 +55,12 @@ class Order:
         transport: "reliable" or "stock".
         workers: how many workers.
         concurrency: processes of each.
-        most_open: so many jobs may wait for their answer at once.
+        most_open: most jobs that may wait for their answer at once.
         patience: seconds without any answer after which what is open is given up.
         stop_at_first_loss: end as soon as a job is surely lost.
         own_results: the results have a Redis of their own.
-        recycle: a pool process is replaced after so many jobs; 0: never.
-        skew: of three workers' clocks one is so many seconds ahead, and one behind.
+        recycle: number of jobs after which a pool process is replaced; 0: never.
+        skew: seconds by which, of three workers' clocks, one is ahead and one behind.
         visibility: seconds until a message comes back that a worker holds which may be alive. Long, it shows what had
             to wait for it though its worker was dead.
     """
@@ -82,22 +82,22 @@ class Order:
 
 @contextlib.contextmanager
 def stage(
-    order: Order,
+    options: RunOptions,
     corpus: Corpus,
     keep_logs: Path | None = None,
     variables: Mapping[str, str] | None = None,
-    options: Sequence[str] = (),
+    celery_options: Sequence[str] = (),
     *,
     proxied: bool = True,
 ) -> Iterator[Scene]:
     """Servers with a corpus, proxies before them, and workers behind these; all gone after the block.
 
     Args:
-        order: how many workers, and which transport.
+        options: how many workers, and which transport.
         corpus: what Postgres holds.
         keep_logs: a folder for the workers' logs; default one that is removed.
         variables: more of the workers' environment.
-        options: more options of ``celery worker``.
+        celery_options: more options of ``celery worker``.
         proxied: False: no proxies, for a run without faults of the network that a proxy would take a part of.
     """
     with contextlib.ExitStack() as exits:
@@ -106,14 +106,14 @@ def stage(
         postgres = exits.enter_context(PostgresServer(root / "postgres"))
         with postgres.connect() as admin:
             corpus.load(admin)
-        results = exits.enter_context(RedisServer(root / "results")) if order.own_results else redis_server
+        results = exits.enter_context(RedisServer(root / "results")) if options.own_results else redis_server
         links: dict[str, Proxy] = {}
         ports: dict[str, int] = {"redis": redis_server.port, "results": results.port}
         dsn = postgres.server.dsn(user=ROLE)
         if proxied:
             loop = exits.enter_context(network())
             links["redis"] = exits.enter_context(proxy(loop, redis_server.port))
-            if order.own_results:
+            if options.own_results:
                 links["results"] = exits.enter_context(proxy(loop, results.port))
             links["postgres"] = exits.enter_context(proxy(loop, postgres.socket))
             ports = {"redis": links["redis"].port, "results": links.get("results", links["redis"]).port}
@@ -123,20 +123,20 @@ def stage(
         broker_url = redis_server.url(0, "worker", ports["redis"])
         environment = worker_environment(broker_url, results.url(1, "worker", ports["results"]), dsn)
         diary = root / "diary"
-        environment |= {DIARY: str(diary), VISIBILITY: str(order.visibility), **(variables or {})}
+        environment |= {DIARY: str(diary), VISIBILITY: str(options.visibility), **(variables or {})}
         faketime = library()
         fleet = exits.enter_context(
             Fleet(
                 environment,
                 logs,
-                size=order.workers,
-                concurrency=order.concurrency,
-                options=[*options, *([f"--max-tasks-per-child={order.recycle}"] if order.recycle else [])],
-                app="chaos.stock" if order.transport == "stock" else "worker.app",
-                variables=[skewed(order.skew * share, faketime) for share in SKEWS],
+                size=options.workers,
+                concurrency=options.concurrency,
+                options=[*celery_options, *([f"--max-tasks-per-child={options.recycle}"] if options.recycle else [])],
+                app="chaos.stock" if options.transport == "stock" else "worker.app",
+                variables=[skewed(options.skew * share, faketime) for share in SKEWS],
             )
         )
-        missing = ["clocks that are wrong: libfaketime is not installed"] if order.skew and faketime is None else []
+        missing = ["clocks that are wrong: libfaketime is not installed"] if options.skew and faketime is None else []
         missing += [lacks()] if lacks() else []
         scene = Scene(redis_server, results, postgres, links, fleet, small_disk, diary, missing)
         yield exits.enter_context(contextlib.closing(scene))

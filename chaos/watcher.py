@@ -1,4 +1,4 @@
-"""Reads results as a backend does, asks the oracle about each, and looks for what Redis still holds."""
+"""Reads results as a backend does, compares each with the oracle, and lists the messages left in Redis."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.05
 KEPT_SECONDS = 60.0
-"""So long a result is kept: another one that a job delivered twice writes in that time is compared with it."""
+"""Seconds that a result is kept, to be compared with a second one of a job delivered twice."""
 _UNSURE_EVERY = 20
 _ENDS = {"SUCCESS", "FAILURE", REVOKED}
 _SAID_SO = {"Unavailable", "TimedOut"}
 _RESULT = "celery-task-meta-"
 _DELAYED = b".delayed"
-"""In the keys of messages that wait for their time: named by who delivered them last, and held by nobody."""
+"""Part of the keys of delayed messages, which bear the name of their last owner and are held by none."""
 
 
 class Watcher:
@@ -39,7 +39,7 @@ class Watcher:
 
     Args:
         server: the results' Redis, past the proxy.
-        ledger: is told of each result.
+        ledger: records each result.
         oracle: knows what is right.
         pause: seconds between two looks.
     """
@@ -74,7 +74,7 @@ class Watcher:
                 except (redis.RedisError, OSError):
                     pass  # Redis is being hurt: that is what this is for
                 self._stopped.wait(self._pause)
-        except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits for this thread
+        except BaseException as error:  # noqa: BLE001 -- raised again in the thread that waits for this one
             self.error = error
 
     def finish(self) -> None:
@@ -141,7 +141,7 @@ def judge(oracle: Oracle, question: Question, record: dict[str, Any]) -> tuple[V
 
 
 def digest(record: dict[str, Any]) -> bytes:
-    """Of what must be equal in every result of one job: all but traces and times; of a failure its class."""
+    """Hash what must be equal in every result of one job: all but traces and times; of a failure its class."""
     result = record["result"]
     if record["status"] == "FAILURE":
         return str(result["exc_type"]).encode()

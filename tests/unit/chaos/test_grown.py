@@ -11,7 +11,7 @@ def silent(done: int, what: str) -> None:
 
 def test_no_grown_message_is_over_its_budget() -> None:
     """Nothing raises, no token is kept, and none takes longer than its length allows."""
-    found = grown.look_at_all(300, 7, silent)
+    found = grown.measure_all(300, 7, silent)
     assert (found.messages, found.wrong) == (300, [])
     assert found.slowest[0] < 10 * grown.MILLISECONDS_A_MEGABYTE  # a busy machine
     assert found.largest[0] < grown.MEGABYTES_A_MESSAGE

@@ -76,10 +76,10 @@ format: $(INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-contract: $(INSTALLED)  ## write docs/contract anew from the types
+contract: $(INSTALLED)  ## write docs/contract from the types
 	$(BIN)/retrieval-worker contract
 
-lock: $(INSTALLED)  ## write requirements-image.txt anew: what the image installs, with hashes
+lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
 	@mkdir -p build && rm -f build/image.txt
 	@echo 'hatchling>=1.25' > build/image.in

@@ -1,4 +1,4 @@
-"""Cost of full-text search, by how often its words occur, who asks, and whether `@@` counts as leakproof.
+"""Cost of full-text search, by how often its words occur, the caller, and whether `@@` counts as leakproof.
 
     python -m benchmarks.fulltext --rows 100000 --postgres 18
 

@@ -4,7 +4,7 @@
 
 All are `retrieve_hybrid` jobs as a worker answers them, from the parsed job to the answer. One search has a single
 corpus and a single leg: each of the four alone, and their mean is what one takes. They take turns at each query, so
-that a busy moment of the machine is nobody's advantage.
+that a busy moment of the machine favours none.
 """
 
 from __future__ import annotations

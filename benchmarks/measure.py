@@ -61,8 +61,8 @@ def ask(on: Stage, variants: Sequence[Variant], percents: Sequence[int], queries
     """Every query by every caller in every way.
 
     Those that use the index go first once to warm the caches, and take turns at each query, so that a busy
-    moment of the machine is nobody's advantage. Exact search reads the whole table, which would leave the
-    processor's caches cold for whoever comes after: it has a turn of its own.
+    moment of the machine favours none. Exact search reads the whole table, which would leave the
+    processor's caches cold for the next one: it has a turn of its own.
     """
     by_plan = [(percent, variant) for percent in percents for variant in variants if not variant.exact]
     exactly = [(percent, variant) for percent in percents for variant in variants if variant.exact]

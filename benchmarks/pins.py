@@ -51,7 +51,7 @@ class Case:
 
     Attributes:
         name: what is replayed.
-        goal: milliseconds that it may take at the median; None: only told.
+        goal: milliseconds that it may take at the median; None: only reported.
         replay: does it once.
         size: what growth is measured by, among cases of the same kind; None: not measured.
     """

@@ -1,4 +1,4 @@
-"""Time of the pipeline beside its searches: the stages of a question, told apart.
+"""Time of the pipeline beside its searches: by the stages of a question.
 
     python -m benchmarks.pipeline_overhead
     python -m benchmarks.pipeline_overhead --rows 10000
@@ -6,7 +6,7 @@
 The profile `dense`, without a model: each question is asked through `build_sources`, `synthesize_context` and `execute`
 as a worker calls them. The overhead is what the first two take beyond the legs (their searches in Postgres and reading
 the rows). The whole job is asked apart: it also keeps package and answer in Postgres. Modes take turns at each
-question, so that a busy moment of the machine is nobody's advantage.
+question, so that a busy moment of the machine favours none.
 """
 
 from __future__ import annotations

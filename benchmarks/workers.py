@@ -41,7 +41,7 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class Arrangement:
-    """So many workers with these options.
+    """Workers with these options.
 
     Attributes:
         name: in the table.

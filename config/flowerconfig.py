@@ -1,7 +1,7 @@
 """Flower's configuration: `celery -A worker.app flower --conf=config/flowerconfig.py`.
 
 Every option may also come from the environment as FLOWER_<OPTION>. Set FLOWER_BASIC_AUTH=user:password:
-without it Flower refuses its API, and shows its pages to whoever reaches the port.
+without it Flower refuses its API, and shows its pages to any client of the port.
 """
 
 import os

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int | None], None]
 
 LOTS = 100
-"""Documents are of so many lots, in turn."""
+"""Number of lots that documents belong to, in turn."""
 TENANT = "everyone"
 """The tenant of every document: who belongs to it sees all rows."""
 
@@ -80,7 +80,7 @@ def load(connection: psycopg.Connection[Any], dataset: Dataset, index: Index, pr
         connection: as a superuser, in autocommit mode.
         dataset: what to load.
         index: how to index it.
-        progress: told of each step.
+        progress: called for each step.
 
     Returns:
         Whether anything was loaded.

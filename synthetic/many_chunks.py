@@ -20,7 +20,7 @@ def chunk_text(row: int) -> str:
 
 
 def load_many(connection: psycopg.Connection[Any], rows: int) -> None:
-    """Put so many chunks into the reference schema, beside what is there."""
+    """Put ``rows`` chunks into the reference schema, beside what is there."""
     connection.execute(
         """
         INSERT INTO public.documents (id, title, path, owner_id, tenant_id, visibility)

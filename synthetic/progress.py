@@ -16,7 +16,7 @@ progress_console = Console(stderr=True)
 
 @contextlib.contextmanager
 def steps() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Progress bars on stderr: one for each step that is told of, in that order."""
+    """Progress bars on stderr: one for each step, in order."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
     with Progress(*columns, console=progress_console) as bars:
         tasks: dict[str, Any] = {}
@@ -32,7 +32,7 @@ def steps() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def _finish(bars: Progress) -> None:
-    """A new step means that the last one is done, even where nobody could say how far it was."""
+    """A new step means that the last one is done, even if its progress was unknown."""
     for task in bars.tasks:
         if task.total is None:
             bars.update(task.id, total=1, completed=1)

@@ -52,7 +52,7 @@ class Stage:
         return Corpus(CORPUS, self.settings.corpora[CORPUS], changed, self.database.types[CORPUS])
 
     def caller(self, percent: int) -> Principal:
-        """Who sees so many percent of the rows: the tenant's member all, an owner what they own."""
+        """Return who sees this share of the rows, in percent: the tenant's member all, an owner what they own."""
         claims = {"tenant_id": TENANT} if percent == 100 else {"user_id": owner_of(percent)}
         mapping = self.settings.principal.settings
         return Principal(claims, tuple((setting, claims.get(name, "")) for name, setting in mapping.items()))

@@ -30,7 +30,7 @@ document. Apart from its size, this decides how hard a corpus is: fewer and shar
 QUERY_SPREAD = (0.2, 1.0)
 """How far queries lie from a chunk: from a rephrasing (cosine similarity 0.98) to a question about it (0.76)."""
 VISIBLE_PERCENT = (1, 2, 5, 10, 20, 50)
-"""For each of these there is a user who owns so many percent of the documents; together they are fewer than 100."""
+"""For each of these a user owns this share of the documents, in percent; together they are fewer than 100."""
 
 # Streams of random numbers that don't depend on one another: more queries must not change the vectors.
 _OF_TOPICS, _OF_ROWS, _OF_QUERIES, _OF_OWNERS = range(4)

@@ -1,4 +1,4 @@
-"""Real servers for the tests: started once, a fresh database for whoever asks."""
+"""Real servers for the tests: started once, a fresh database for each test that needs one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from worker.settings import Settings, from_values, read_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The same examples in each run: a suite that fails by chance tells nobody what broke; random ones are for `make fuzz`.
+# The same examples in each run: a suite that fails by chance does not say what broke; random ones are for `make fuzz`.
 # No deadline: the machine is shared. `make test` takes the first profile, all else the second.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=30, derandomize=True)

@@ -1,4 +1,4 @@
-"""Waiting for what nobody announces: polled, and bounded so far off that only a fault gets there."""
+"""Waiting by polling, with a bound so large that only a fault reaches it."""
 
 from __future__ import annotations
 

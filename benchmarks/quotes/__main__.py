@@ -39,7 +39,7 @@ def run(
     texts_in: Annotated[
         list[Path] | None, typer.Option("--texts", help="Any texts instead: a file, or a folder of files.", exists=True)
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, help="Show so many unexpected verdicts of each rule.")] = 0,
+    examples: Annotated[int, typer.Option(min=0, help="Show this many unexpected verdicts of each rule.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
 ) -> None:
     """Check honest and altered quotes of a corpus, rule by rule."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CHANGED_WORDS = Rules()
 altered = CHANGED_WORDS.add("not_found")
 
-# Of scripts with spaces between words: nobody can tell without a dictionary where a Thai word ends.
+# Of scripts with spaces between words: without a dictionary it is unknown where a Thai word ends.
 LETTERS = "[A-Za-z\u00c0-\u024f\u0370-\u052f\u0590-\u06ff]"
 
 

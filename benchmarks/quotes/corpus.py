@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK_WORDS = 60
-"""Paragraphs of a text file are put together until a chunk has so many words."""
+"""Paragraphs of a text file are put together until a chunk has this many words."""
 FEWEST_TEXTS = 2
 
 

@@ -14,7 +14,7 @@ MARKS: list[str] = WORDS["marks"]
 
 
 def elided_passage(rng: random.Random, text: str, cuts: int) -> str | None:
-    """The text with words left out at so many places; four words or more stay in each part."""
+    """The text with words left out at this many places; four words or more stay in each part."""
     words = text.split()
     if len(words) < 4 * (cuts + 1) + 2 * cuts or SPACED_NUMBER.search(text):
         return None

@@ -92,7 +92,7 @@ def chunk_of(text: str) -> QuotedChunk:
 
 
 def measure(texts: list[str], seed: int, per_rule: int) -> list[Line]:
-    """So many quotes by each rule. A rule's quotes don't depend on the other rules."""
+    """A number of quotes by each rule. A rule's quotes don't depend on the other rules."""
     lines = []
     for kind, rules in (("honest", HONEST), ("altered", ALTERED)):
         for name, (rule, expected) in rules.items():

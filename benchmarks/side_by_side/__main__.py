@@ -176,7 +176,7 @@ def _installed(order: Order, progress: Progress) -> tuple[dict[peers.Peer, Path]
 def _enter(
     exits: contextlib.ExitStack, site: Site, order: Order, installed: Mapping[peers.Peer, Path]
 ) -> dict[str, Side]:
-    """Start whoever is wanted; in the order of the report."""
+    """Start the selected sides, in the order of the report."""
     playing: dict[str, Side] = {}
     if figures.BARE in order.wanted:
         path = site.root / "queries.npy"
@@ -287,7 +287,7 @@ def _width(admin: psycopg.Connection[Any], ef_search: int) -> Iterator[None]:
 
 
 def _read_whole(admin: psycopg.Connection[Any]) -> dict[str, int]:
-    """How often each table was read without an index, as far as sessions have told: idle ones tell when they end."""
+    """How often a table was read without an index, as far as sessions have reported; idle ones do so at their end."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         (others,) = admin.execute(

@@ -91,7 +91,7 @@ def by_ef(
         queries: shape (n, 768).
         distances: shape (n, rows).
         k: chunks wanted.
-        progress: told of each step.
+        progress: called for each step.
     """
     register_vector(admin)
     points: dict[str, list[Point]] = {table: [] for table in tables}
@@ -207,7 +207,7 @@ def by_rows(
         distances: of each query to every row, shape (n, rows).
         k: chunks wanted.
         ef_search: the same for all sizes.
-        progress: told of each step.
+        progress: called for each step.
     """
     rows = distances.shape[1]
     (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)").fetchone()

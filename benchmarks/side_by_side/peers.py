@@ -134,7 +134,7 @@ def load(admin: psycopg.Connection[Any], peer: Peer, make: Callable[[], None], s
         peer: whose table.
         make: has the library make the table and write `SAMPLE`; see `made_by_library`.
         source: says what ``public.document_chunks`` holds.
-        progress: told of each step.
+        progress: called for each step.
     """
     label = hashlib.sha256(f"{source}{peer}".encode() + VERSIONS.read_bytes()).hexdigest()
     (loaded,) = admin.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", (peer.table,)).fetchone()

@@ -153,5 +153,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def write(folder: Path, rows: int, section: str) -> None:
-    """Write the section for so many rows into a folder of results, from which the documentation includes it."""
+    """Write the section for this number of rows into a folder of results, from which the documentation includes it."""
     (folder / f"{NAME.format(rows=rows)}.md").write_text(section, encoding="utf-8")

@@ -54,7 +54,7 @@ def measure(
         rounds: how often each has its turn; who begins changes.
         count: queries of one turn; at least as many as there are different ones.
         calls: queries of each round that are asked one at a time.
-        progress: told of each step.
+        progress: called for each step.
 
     Raises:
         Failed: a side does not answer, or answers the same query in two ways.

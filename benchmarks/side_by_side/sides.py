@@ -52,7 +52,7 @@ class Site:
         root: folder for logs and files.
         redis_port: of the server that all share.
         dsn: of the worker's own role, which row-level security holds for.
-        url: of a superuser, for the libraries, which have no way to say who asks.
+        url: of a superuser, for the libraries, which have no way to state a caller.
         queries: shape (n, 768).
         k: chunks wanted.
         ef_search: the same for all.
@@ -281,7 +281,7 @@ class CelerySide:
         return [self._worker.pid]
 
     def batched(self, size: int) -> CelerySide:
-        """The same worker, asked with so many queries a job."""
+        """The same worker, with several queries a job."""
         return CelerySide(self._site, dataclasses.replace(self._route, batch=size), self._worker)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ NOTHING = Answered(keep=lambda _: False, reason="filters")
 
 
 def cases() -> Iterator[Case]:
-    """Filters first, then who asks, then runs."""
+    """Filters first, then callers, then runs."""
     yield from wrong_types("filters", "filters", None, True, 5, NUMBER, TEXT, [], [{}])
     for name in (TEXT, "colour", "Pages", "document_id", ""):
         path = name if name.isalpha() or "_" in name else "<key>"
@@ -107,7 +107,7 @@ def _right_filters() -> Iterator[Case]:
 
 def _principals() -> Iterator[Case]:
     public = Answered(who="nobody known", reason="visible_rows")
-    nobody = Refused("principal", "at least one of the claims", kind="NotAuthorised")
+    anonymous = Refused("principal", "at least one of the claims", kind="NotAuthorised")
     yield from wrong_types("principal", "principal", None, True, 5, NUMBER, TEXT, [], [ALICE])
     claims = (NUMBER, math.nan, {TEXT: TEXT}, "canary\0", "canary\ud800", "c" * 513)
     yield from wrong_types("user_id", "principal.user_id", *claims)
@@ -117,7 +117,7 @@ def _principals() -> Iterator[Case]:
     for value in (TEXT, SQL, "{}", "[", "null", 5, True):
         yield one(f"roles {value!r}", Answered(), principal={**ALICE, "roles": value})
     for value in ({}, {"user_id": ""}, {"user_id": None}, {TEXT: TEXT}, {"roles": []}):
-        yield one(f"principal {value!r}", nobody, principal=value)
+        yield one(f"principal {value!r}", anonymous, principal=value)
     yield one("no principal", Refused("", "not public", kind="NotAuthorised"), principal=...)
     for value in (SQL, 10**40, 0, True, ["alice"], "alice ", "ALICE", "' OR true --"):
         yield one(f"user {value!r}", public, principal={"user_id": value})

@@ -169,7 +169,7 @@ class Events:
             return self._arrived.wait_for(condition, seconds)
 
     def ended(self) -> set[str]:
-        """Ids of the tasks that were told to have ended."""
+        """Ids of the tasks whose end was published."""
         last = {"task-succeeded", "task-failed", "task-rejected", "task-revoked"}
         return {event["uuid"] for event in self.seen if event["type"] in last}
 

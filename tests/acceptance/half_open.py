@@ -1,4 +1,4 @@
-"""A link that can die without a word: bytes go nowhere, and neither end is told."""
+"""A link that can die silently: bytes are lost, and neither end is notified."""
 
 from __future__ import annotations
 

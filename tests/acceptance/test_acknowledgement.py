@@ -199,7 +199,7 @@ def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_store
 def test_a_job_whose_process_is_ended_by_request_is_told_when_results_can_be_stored(
     place: Place, locked: psycopg.Connection[Any]
 ) -> None:
-    """`revoke --terminate`: told once the process is gone, acknowledged once that is stored."""
+    """`revoke --terminate`: stored once the process is gone, acknowledged once that is stored."""
     with place.worker() as worker, Celery(broker=place.broker_url) as app:
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
@@ -230,7 +230,7 @@ def test_a_job_that_expires_in_the_worker_is_told_when_results_can_be_stored(
 
 
 def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) -> None:
-    """A message that is no job stays in its queue until its sender can be told; the worker goes on meanwhile."""
+    """A message that is no job stays in its queue until its failure can be stored; the worker goes on meanwhile."""
     with place.worker(), Celery(broker=place.broker_url) as app:
         place.link.blackhole(True)
         place.broker.lpush("retrieval", message("a-refused-job", b"[[{}], {}, {}]", {"task": "no_such_task"}))
@@ -246,7 +246,7 @@ def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) 
 
 
 def test_a_job_whose_process_is_lost_is_not_acknowledged(place: Place, locked: psycopg.Connection[Any]) -> None:
-    """It goes back to its queue, whether results can be stored or not, and is answered."""
+    """It is requeued, whether results can be stored or not, and is answered."""
     with place.worker() as worker:
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
@@ -282,7 +282,7 @@ def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place)
         place.admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
         wait_for(lambda: (place.record(task_id) or {}).get("status") == "SUCCESS")
         states = []
-        while (told := heard.get_message(timeout=1)) is not None:
-            states.append(json.loads(told["data"])["status"])
+        while (reported := heard.get_message(timeout=1)) is not None:
+            states.append(json.loads(reported["data"])["status"])
     assert {*states} <= {"RETRY", "SUCCESS"}
     assert states.count("SUCCESS") == 1

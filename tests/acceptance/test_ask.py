@@ -57,10 +57,10 @@ def test_a_question_its_record_and_its_trace(
     assert traced.returncode == 0, traced.stderr
     for said in (QUESTION, "profile hybrid_rrf", "embedder: lexical", "search", "█", "S1", "beyond k (cut)", "--all"):
         assert said in traced.stdout, said
-    (told,) = json.loads(type_in("trace", "desk", "r1", "--as", "alice", "--json").stdout)["traces"]
-    assert (told["question"], told["profile"], told["status"]) == (QUESTION, "hybrid_rrf", "ok")
-    assert told["source_labels"]["S1"]["chunk_id"] == told["candidates"][0]["chunk_id"]
-    assert "search" in [stage["stage"] for stage in told["trace"]["stages"]]
+    (reported,) = json.loads(type_in("trace", "desk", "r1", "--as", "alice", "--json").stdout)["traces"]
+    assert (reported["question"], reported["profile"], reported["status"]) == (QUESTION, "hybrid_rrf", "ok")
+    assert reported["source_labels"]["S1"]["chunk_id"] == reported["candidates"][0]["chunk_id"]
+    assert "search" in [stage["stage"] for stage in reported["trace"]["stages"]]
     whole = type_in("trace", "desk", "r1", "--as", "alice", "--all")
     assert "not shown" not in whole.stdout
     assert len(whole.stdout) > len(traced.stdout)

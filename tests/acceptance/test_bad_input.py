@@ -76,7 +76,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(worker: Worker) -> Outcome:
-    """Every case sent at once, and every state and event that was told of any."""
+    """Every case sent at once, and every state and event that was published."""
     texts = {IDS[case.name]: message(IDS[case.name], case.raw, case.headers) for case in CASES}
     with Events(worker.app) as events:
         states = worker.answers(texts)
@@ -175,7 +175,7 @@ def test_the_log_says_nothing_of_any_body(outcome: Outcome, worker: Worker, stac
 
 
 def test_events_say_nothing_of_any_body(outcome: Outcome) -> None:
-    """What Flower is told of a task are its name, its id and the names of its fields."""
+    """Flower gets a task's name, its id and the names of its fields."""
     assert len([event for event in outcome.events if event["type"] == "task-received"]) >= MANY
     text = json.dumps(outcome.events, default=str)
     assert [planted for planted in PLANTED if planted in text] == []

@@ -105,8 +105,8 @@ def test_a_message_that_holds_no_job_is_refused_to_its_sender(living: Callable[[
     bad, good = str(uuid.uuid4()), str(uuid.uuid4())
     states = worker.answers({bad: message(bad, raw, headers)}, SILENCE_SECONDS)[bad]
     after = worker.answers({good: message(good, GOOD)}, SILENCE_SECONDS)[good]
-    told = worker.log.read_text(errors="replace")[logged:]
-    assert [planted for planted in PLANTED if planted in told] == []
+    reported = worker.log.read_text(errors="replace")[logged:]
+    assert [planted for planted in PLANTED if planted in reported] == []
     assert worker.alive
     assert [state["status"] for state in after] == ["SUCCESS"]
     assert [state["status"] for state in states] == ["FAILURE"]

@@ -81,10 +81,13 @@ def test_it_prints_a_table_and_the_setting_and_the_same_again(
 def test_json_has_the_measurements_and_the_setting(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     """One document on standard output, whether or not a file is written, something is measured or the goal is met."""
     done = run(environment, *OWNERS, *QUICK, "--json", "--write")
-    told = json.loads(done.stdout)
-    assert (told["corpus"], told["queries"]) == ("documents", 20)
-    assert told["calibration"] == tomllib.loads((tmp_path / "calibration.toml").read_text())["calibration"]["documents"]
-    assert {one["caller"] for one in told["measurements"]} == {OWNERS[1], "owner-50"}
+    reported = json.loads(done.stdout)
+    assert (reported["corpus"], reported["queries"]) == ("documents", 20)
+    assert (
+        reported["calibration"]
+        == tomllib.loads((tmp_path / "calibration.toml").read_text())["calibration"]["documents"]
+    )
+    assert {one["caller"] for one in reported["measurements"]} == {OWNERS[1], "owner-50"}
     small = json.loads(run(environment, "--corpus", "docs", "--json").stdout)
     assert (small["measurements"], small["calibration"]) == ([], None)
     missed = run(environment, *OWNERS, "--queries", "30", "--mean", "1", "--worst", "1", "--steps", "15", "--json")

@@ -1,4 +1,4 @@
-"""The further runs of the chaos harness; it sees what stock Celery loses, and ends when it is told to."""
+"""The further runs of the chaos harness; it sees what stock Celery loses, and ends when it is asked to."""
 
 from __future__ import annotations
 

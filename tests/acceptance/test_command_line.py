@@ -336,9 +336,9 @@ def test_the_doctor_examines_and_advises(stack: Stack, worker_environment: Any, 
     admin.execute("ALTER TABLE document_chunks DISABLE ROW LEVEL SECURITY")
     bad = typed("doctor", **environment)
     assert bad.returncode == 1
-    told = typed("doctor", "--json", **environment)
-    assert told.returncode == 1
-    assert {"level": "ok", "subject": "Redis", "text": "it answers"} in json.loads(told.stdout)["findings"]
+    reported = typed("doctor", "--json", **environment)
+    assert reported.returncode == 1
+    assert {"level": "ok", "subject": "Redis", "text": "it answers"} in json.loads(reported.stdout)["findings"]
     assert "problem Postgres" in bad.stdout
     assert "ENABLE ROW LEVEL SECURITY" in bad.stdout
     del stack
@@ -409,8 +409,8 @@ def test_retrieve_cite_change_replay(
     assert [changed.stdout.count(f"│ {verdict} ") for verdict in verdicts] == [13, 1, 1]
     drifted = type_in("verify", "song-1", "--as", "alice")
     assert (drifted.returncode, "1 of 1 runs drifted" in drifted.stdout) == (1, True)
-    told = json.loads(type_in("verify", "--as", "alice", "--json").stdout)
-    assert told["verdicts"] == {"edited": 1, "exact": 13, "missing": 1}
+    reported = json.loads(type_in("verify", "--as", "alice", "--json").stdout)
+    assert reported["verdicts"] == {"edited": 1, "exact": 13, "missing": 1}
 
 
 def _edited_sample(folder: Path, edited: str, removed: str) -> Path:
@@ -465,8 +465,8 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(
         assert "Traceback" not in wrong.stderr
     none = typed("runs", "list", "--as", "bob", **environment)
     assert (none.returncode, none.stdout, none.stderr) == (0, "", "no runs of this caller\n")
-    nobody = typed("verify", **environment)
-    assert (nobody.returncode, "verify.principal" in nobody.stderr) == (78, True)
+    anonymous = typed("verify", **environment)
+    assert (anonymous.returncode, "verify.principal" in anonymous.stderr) == (78, True)
 
 
 def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_environment: Any, typed: Command) -> None:
@@ -488,8 +488,13 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         f"{ENOUGH - 1} hybrid retrievals with a used chunk, {ENOUGH} are needed (runs of other tasks do not count)"
     )
     assert (few.returncode, few.stdout) == (0, f"too little feedback: {counted}\n")
-    told = json.loads(typed("tune", "--json", **environment).stdout)
-    assert (told["retrievals"], told["needed"], told["proposal"], told["setting"]) == (ENOUGH - 1, ENOUGH, None, None)
+    reported = json.loads(typed("tune", "--json", **environment).stdout)
+    assert (reported["retrievals"], reported["needed"], reported["proposal"], reported["setting"]) == (
+        ENOUGH - 1,
+        ENOUGH,
+        None,
+        None,
+    )
     noted = typed("runs", "used", "song-1", "r0", best, other, "--as", "alice", **environment)
     assert (noted.returncode, noted.stdout) == (0, ""), noted.stderr
     assert "2 noted" in noted.stderr
@@ -503,9 +508,9 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         proposed = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])["weights"]
         assert proposed["contextual"] > proposed["primary"]
         assert proposed["sparse"] == 0.4
-        told = json.loads(typed("tune", *caller, "--corpus", "docs", "--k", "3", "--json", **environment).stdout)
-        assert (told["method"], told["k"], told["setting"]) == ("weighted", 3, proposed)
-        assert told["proposal"]["after"]["ndcg"] > told["proposal"]["before"]["ndcg"]
+        reported = json.loads(typed("tune", *caller, "--corpus", "docs", "--k", "3", "--json", **environment).stdout)
+        assert (reported["method"], reported["k"], reported["setting"]) == ("weighted", 3, proposed)
+        assert reported["proposal"]["after"]["ndcg"] > reported["proposal"]["before"]["ndcg"]
     better = typed("tune", **environment, RETRIEVAL_WORKER_HYBRID__WEIGHTS=json.dumps(proposed))
     assert (better.returncode, better.stdout.endswith("no other weights are better\n")) == (0, True)
     assert typed("tune", "--as", "bob", **environment).stdout.startswith("too little feedback: 0 hybrid retrievals")
@@ -526,7 +531,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
 def test_the_schedule_checks_runs_with_the_rights_of_the_settings(
     stack: Stack, admin: Any, broker: Any, worker_environment: Any, worker_log: Any
 ) -> None:
-    """`celery beat` sends `verify_runs`; whoever else sends it can't say who asks; it is off by default."""
+    """`celery beat` sends `verify_runs`; another sender can't choose its caller; it is off by default."""
     broker.flushall()
     environment = worker_environment(VERIFY__EVERY_MINUTES="0.05", VERIFY__PRINCIPAL='{"user_id": "alice"}')
     query = encode_embedding(lexical.embed(["hum on channel 18"])[0].tolist())

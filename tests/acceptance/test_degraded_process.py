@@ -75,7 +75,7 @@ def fails(provider: Provider, fault: Fault, words: str) -> None:
     provider.fault_of = lambda asked: fault if any(words in text for text in asked.get("input", [])) else None
 
 
-def told(answer: Hybrid | PipelineAnswer) -> dict[str, Any]:
+def reported(answer: Hybrid | PipelineAnswer) -> dict[str, Any]:
     """What a repeat repeats."""
     return answer.model_dump(exclude={"trace", "costs"})
 
@@ -103,7 +103,7 @@ def test_a_contextual_variant_that_fails_leaves_the_primarys_answer(
                 one.chunk_id for one in code_alone.package.candidates
             ], name
         provider.fault_of = lambda _: None
-        assert told(hybrid(client, context=EDITOR)) == told(whole)
+        assert reported(hybrid(client, context=EDITOR)) == reported(whole)
     assert (whole.degraded, alone.degraded, whole.metrics["docs"].contextual) == ([], [], "used")
     assert "the secret" not in worker_log.read_text()
 
@@ -136,7 +136,7 @@ def test_a_degraded_answer_is_recorded_as_one_and_never_cached(
         reused = hybrid(client, query="other words", run=RunRef(subject_id="song-1", run_id="r1", reuse=True))
         after = [hybrid(client, context=EDITOR) for _ in range(2)]
         sources += [pipeline(client, **code) for _ in range(2)]
-    assert told(again) == told(recorded) == told(reused)
+    assert reported(again) == reported(recorded) == reported(reused)
     assert (recorded.degraded, failed.degraded) == (["contextual"], ["contextual"])
     assert [answer.degraded for answer in after] == [[], []]
     assert [answer.trace.cache for answer in (failed, *after)] == ["miss", "miss", "hit"]
@@ -191,7 +191,7 @@ def test_without_its_language_model_the_sources_answer(
                 pipeline(client, require_model=True)
             assert sum("instructions" in one for one in provider.requests[asked:]) == 2, name
             provider.fault_of = lambda _: None
-            assert told(pipeline(client, run=run)) == told(answer), name
+            assert reported(pipeline(client, run=run)) == reported(answer), name
             assert (answer.status, answer.degraded) == ("ok", ["language_model"]), name
             assert answer.answer != provider.text, name
             assert {one.quote for one in answer.citations} == {"verbatim"}, name

@@ -131,7 +131,7 @@ DANGEROUS += ["MODULE LIST", "SWAPDB 0 1", "RENAME retrieval elsewhere", "PUBLIS
 FORBIDDEN = {
     "producer": [
         *("LRANGE retrieval 0 -1", "RPOP retrieval", "DEL retrieval", "GET retrieval", "LPUSH another-queue x"),
-        # No list that nobody reads, and no other type where a list belongs: workers would stumble over it.
+        # No list that no worker reads, and no other type where a list belongs: workers would stumble over it.
         *("LPUSH retrieval\x06\x163 x", "SADD retrieval x", "LPUSH _kombu.binding.retrieval x"),
         *("DEL celery-task-meta-x", "EXPIRE celery-task-meta-x 1", "UNLINK celery-task-meta-x"),
         *(
@@ -180,8 +180,8 @@ def refused(client: redis.Redis, command: str) -> bool:
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
 def test_nobody_comes_in_without_a_password(server: devstack.Redis) -> None:
     """The default user is off, and a password of one's own making opens nothing."""
-    nobody = server.url(0, "worker").replace("worker:" + server.passwords["worker"] + "@", "")
-    for url in (nobody, server.url(0, "worker").replace(server.passwords["worker"], "guessed")):
+    anonymous = server.url(0, "worker").replace("worker:" + server.passwords["worker"] + "@", "")
+    for url in (anonymous, server.url(0, "worker").replace(server.passwords["worker"], "guessed")):
         with redis.Redis.from_url(url) as client, pytest.raises(redis.exceptions.AuthenticationError):
             client.ping()
 

@@ -40,7 +40,7 @@ def call(client: Client, job: RetrieveHybrid) -> Hybrid:
 def test_a_message_written_by_hand_is_answered(
     broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """LPUSH of plain JSON, as any language can: nobody asks, so the public corpora answer."""
+    """LPUSH of plain JSON, as any language can: without a caller, the public corpora answer."""
     task_id = str(uuid.uuid4())
     job = {"query": "add hi-hats", "context": EDITOR, "transform": "glossary", "legs": ["primary", "contextual"]}
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):

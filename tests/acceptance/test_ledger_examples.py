@@ -400,7 +400,7 @@ def give_keys(examples: Examples, keys: dict[str, dict[str, str]]) -> None:
 def test_signed_jobs_pass_where_the_queue_is_not_trusted(
     examples: Examples, worker: Callable[..., Any], keys: dict[str, dict[str, str]], broker: redis.Redis
 ) -> None:
-    """Signed anew for each send: a re-send under the same id passes, and no token stands in the ledger."""
+    """Signed again for each send: a re-send under the same id passes, and no token stands in the ledger."""
     give_keys(examples, keys)
     plain = examples.add(ASKED)
     filters = {"sections": ["Änderungen „é“"], "metadata": {"b": 1, "a": 2}}

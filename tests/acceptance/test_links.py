@@ -57,7 +57,7 @@ def test_a_silent_link_to_the_queue_is_given_up(
 def test_a_silent_link_to_the_results_is_given_up(
     stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """A result that nobody acknowledges is stored again on a new connection."""
+    """A result without an acknowledgement by Redis is stored again on a new connection."""
     with tcp_link(stack.redis.port) as link:
         environment = worker_environment() | {"CELERY_RESULT_BACKEND": stack.redis.url(1, "worker", port=link.port)}
         with devstack.celery_worker(environment, worker_log, "--concurrency=1"):

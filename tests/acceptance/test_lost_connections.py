@@ -141,7 +141,7 @@ def test_a_process_that_was_forked_before_a_silence_costs_nothing(
     through: dict[str, str],
     worker_log: Path,
 ) -> None:
-    """After it a job takes as many commands and as long as before, and nobody but its owners is alive."""
+    """After it a job takes as many commands and as long as before, and no owner but its own is alive."""
     with devstack.celery_worker(worker_environment() | through, worker_log, "--concurrency=2") as worker:
         replace_the_processes(worker.pid)
         cost(client, broker)  # warm

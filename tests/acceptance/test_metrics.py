@@ -232,7 +232,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
 
 
 def on_the_other_queue(client: Client) -> None:
-    """The same job for whoever serves the queue `pipeline`."""
+    """The same job for a worker of the queue `pipeline`."""
     sent = client._app.send_task("retrieve_top_k", (TOP_K.model_dump(exclude_none=True),), queue="pipeline")
     client.result(sent.id, timeout=180)
 

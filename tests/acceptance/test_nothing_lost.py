@@ -155,7 +155,7 @@ def test_a_thousand_malformed_entries_end_as_dead_letters(
     worker_environment: Environment,
     worker_log: Path,
 ) -> None:
-    """Each with its reason, its sender told where an id can be read; the worker lives, and answers between them."""
+    """With its reason, and a failure stored where an id can be read; the worker lives, and answers between them."""
     chance = random.Random(SEED)
     entries = [rubbish(chance, number) for number in range(1000)]
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
@@ -170,9 +170,9 @@ def test_a_thousand_malformed_entries_end_as_dead_letters(
         wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
     letters = [*dead_letters.every(broker, "retrieval")]
     assert {letter.reason for letter in letters} == {"malformed", "unknown_task"}
-    told = {letter.task_id: letter for letter in letters if letter.task_id}
-    assert len(told) > 100
-    for task_id, letter in told.items():
+    reported = {letter.task_id: letter for letter in letters if letter.task_id}
+    assert len(reported) > 100
+    for task_id, letter in reported.items():
         record = json.loads(results.get(f"celery-task-meta-{task_id}"))
         assert (record["status"], record["result"]["exc_type"]) == ("FAILURE", letter.error)
         assert record["result"]["exc_message"] == [letter.message]
@@ -186,7 +186,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
     worker_environment: Environment,
     tmp_path: Path,
 ) -> None:
-    """The whole worker dies each time it takes it: after `max_deliveries` nobody takes it any more."""
+    """The whole worker dies each time it takes it: after `max_deliveries` it is dead-lettered."""
     environment = worker_environment(WORKER__MAX_DELIVERIES="2")
     poison = str(uuid.uuid4())
     for number in range(2):

@@ -40,7 +40,7 @@ def worker_process(environment: dict[str, str], log: Path) -> Iterator[subproces
 
 
 def kill_one(worker: subprocess.Popen[bytes]) -> None:
-    """Kill a pool process, and wait until it has ended, though nobody may have asked for its exit code yet."""
+    """Kill a pool process, and wait until it has ended, even if its exit code was not collected yet."""
     wait_for(lambda: len(psutil.Process(worker.pid).children()) == 2)
     victim = psutil.Process(worker.pid).children()[0]
     victim.kill()

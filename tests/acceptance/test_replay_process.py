@@ -31,7 +31,7 @@ TIMES = 200
 
 
 def replays(client: Client, times: int) -> list[Replay]:
-    """So many replays of the run, sent at once."""
+    """Replays of the run, sent at once."""
     sent = [client.enqueue(REPLAY) for _ in range(times)]
     answers = [client.result(task_id, timeout=180) for task_id in sent]
     assert all(isinstance(answer, Replay) for answer in answers)

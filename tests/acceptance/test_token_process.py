@@ -63,7 +63,7 @@ class Backend:
             time.sleep(0.02)
 
     def dead(self, count: int, seconds: float = 30.0) -> list[DeadLetter]:
-        """The dead letters, once there are so many: a failure is stored before its message goes there."""
+        """The dead letters, once there are ``count``: a failure is stored before its message goes there."""
         deadline = time.monotonic() + seconds
         while len(letters := [*dead_letters.every(self._queues, "retrieval")]) < count:
             assert time.monotonic() < deadline, f"{len(letters)} dead letters"
@@ -109,7 +109,7 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
         token = backend.token(mine)
         assert backend.ask(token, mine) == "alice"
         assert backend.ask(token, mine) == "alice"  # a backend that had no answer in time sends it again
-        assert backend.ask(backend.token(mine, now=time.time() + 1), mine) == "alice"  # signed anew, the same id
+        assert backend.ask(backend.token(mine, now=time.time() + 1), mine) == "alice"  # signed again, the same id
         refusals = {
             "swapped to another id": backend.ask(token, other),
             "swapped to another job": backend.ask(token, mine, job={**JOB, "k": 15}),

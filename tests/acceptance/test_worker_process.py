@@ -95,7 +95,7 @@ def test_a_solo_worker_answers_beside_another(
 def test_every_event_is_sent_before_a_worker_ends(
     stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """Events wait for each other, and for nothing once the worker is told to stop."""
+    """Events wait for each other, and for nothing once the worker is asked to stop."""
     heard: list[dict[str, Any]] = []
     app = Celery(set_as_current=False)
     app.conf.update(broker_read_url=stack.redis.url(0), broker_write_url=stack.redis.url(0))
@@ -159,7 +159,7 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
 
 
 def flower(url: str, path: str) -> dict[str, Any]:
-    """Flower's API, with basic auth; without, it answers nobody."""
+    """Flower's API, which answers only with basic auth."""
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(url + path, timeout=180)
     credentials = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -281,7 +281,7 @@ def test_a_job_that_takes_too_long_is_timed_out(
 
 
 def test_a_job_that_expired_is_dead_lettered(client: Client, worker_environment: Environment, worker_log: Path) -> None:
-    """A job that nobody waits for any more is not run, and its record says so."""
+    """An expired job is not run, and its record says so."""
     task_id = client.enqueue(JOB, expires=0.01)
     with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         with pytest.raises(DeadLettered, match="expired"):

@@ -83,7 +83,7 @@ def test_ports_are_open_on_this_machine_only(site: Site) -> None:
 
 
 def test_redis_wants_its_password_and_keeps_what_it_took(site: Site) -> None:
-    """Nobody gets in without; what was acknowledged is on disk; a full Redis refuses instead of forgetting."""
+    """Redis refuses clients without a password, keeps what it acknowledged, and when full evicts nothing."""
     with redis.Redis(port=int(site.variables["REDIS_PORT"])) as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
     with redis.Redis.from_url(site.redis_url(0), decode_responses=True) as broker:

@@ -52,14 +52,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.guards", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this guard; may be repeated")
     parser.add_argument("--rung", choices=RUNGS, help="those whose slowest test is of this rung")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="so many at once; default: cores")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="guards at once; default: cores")
     parser.add_argument("--list", action="store_true", help="show the guards, and run nothing")
     parser.add_argument("--log", type=Path, metavar="FILE", help="keep what pytest said of all tries")
     return parser.parse_args()
 
 
 def _try_all(guards: list[Guard], jobs: int, log: Path | None) -> Found:
-    """Try guards, so many at once, each in a copy that no other has at that time."""
+    """Try guards, several at once, each in a copy of its own."""
     columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with contextlib.ExitStack() as exits:
         copies = [exits.enter_context(copy_of(ROOT)) for _ in range(min(jobs, len(guards)) or 1)]

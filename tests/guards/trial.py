@@ -1,4 +1,4 @@
-"""Tries of guards in a copy of the project: one is taken out, its tests are run, and it is put back."""
+"""Tries of guards in a copy of the project: one is removed, its tests are run, and it is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: only the copy of the project may be tested, and what became of each test is written down."""
+"""A pytest plugin: only the copy of the project may be tested, and the outcome of each test is recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _outcomes: dict[str, str] = {}
 
 def pytest_configure(config: pytest.Config) -> None:
     """Stop unless this process, and those that it starts from elsewhere, import the copy."""
-    # It is how tests that hang are told to end, and a shell that put us into the background has it ignored.
+    # It is the signal that ends hanging tests, and a shell that put us into the background has it ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = config.rootpath.resolve()
     child = subprocess.run([sys.executable, "-c", _ASK], check=True, capture_output=True, text=True, cwd=root.root)

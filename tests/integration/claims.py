@@ -136,7 +136,7 @@ def places(client: redis.Redis) -> dict[str, int]:
 
 
 def declare_dead(client: redis.Redis) -> None:
-    """What happens to whoever is not heard of for long enough."""
+    """Let an owner's key expire, as if it had been silent for long enough."""
     for key in client.keys("retrieval-worker.owner.*"):
         client.delete(key)
 
@@ -158,7 +158,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def await_connections(self, count: int) -> None:
-        """Until so many have been made."""
+        """Wait until this many connections have been made."""
         wait_for(lambda: len(self._open) >= 2 * count)
 
     def _accept(self) -> None:

@@ -70,7 +70,7 @@ class Billed:
     cached: int = 0
     made: int = 0
     units: int = 0
-    told: bool = True
+    reported: bool = True
 
 
 class Provider(ThreadingHTTPServer):
@@ -143,8 +143,8 @@ class Provider(ThreadingHTTPServer):
 
     def _bill(self, asked: dict[str, Any], sent: int, cached: int = 0, made: int = 0, units: int = 0) -> None:
         with self._lock:
-            told = not self.silent
-            self.ledger.append(Billed(asked["path"], asked.get("model", ""), sent, cached, made, units, told))
+            reported = not self.silent
+            self.ledger.append(Billed(asked["path"], asked.get("model", ""), sent, cached, made, units, reported))
 
     def _counted(self, default: int, *texts: str) -> int:
         return default if self.count is None else sum(map(self.count, texts))

@@ -168,7 +168,7 @@ def test_a_security_invoker_view_answers_with_the_callers_rights(
 def test_a_public_corpus_needs_no_policies_and_no_principal(
     make_settings: Callable[..., Settings], database: str, settings: Settings, admin: psycopg.Connection[Any]
 ) -> None:
-    """What is declared public is answered to nobody in particular."""
+    """A corpus declared public is answered without a caller."""
     admin.execute("CREATE TABLE open_chunks AS SELECT * FROM document_chunks")
     admin.execute("GRANT SELECT ON open_chunks TO retrieval_worker")
     corpus = settings.corpora["documents"].model_dump() | {"table": "open_chunks", "public": True, "documents": None}
@@ -213,7 +213,7 @@ def test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection
     corpus = Corpus("documents", one_connection.corpora["documents"], one_connection.search, engine.types["documents"])
     users = ("alice", "bob", "carol", "nobody", "")
     expected = {user: documents_of(corpus, engine, user) for user in users}
-    assert len(set(expected.values())) == 4  # nobody and '' see the same: what is public
+    assert len(set(expected.values())) == 4  # an unknown user and '' see the same: what is public
     rng = random.Random(7)
     for turn in range(turns):
         user = rng.choice(users)
@@ -270,7 +270,7 @@ def test_what_is_read_together_is_read_in_one_transaction(one_connection: Settin
 
 
 def test_an_error_of_postgres_quotes_no_value(one_connection: Settings) -> None:
-    """Its own words would: only the SQLSTATE is told."""
+    """The error's own text would: only the SQLSTATE is shown."""
     engine = Database(one_connection)
     with pytest.raises(InternalError) as caught:
         engine.read(asker("alice"), [(b"SELECT chr(0) || 'canary-4711'", {})])
@@ -284,7 +284,7 @@ def test_an_error_of_postgres_quotes_no_value(one_connection: Settings) -> None:
 def test_a_dead_connection_is_replaced_once_and_the_job_answered(
     one_connection: Settings, admin: psycopg.Connection[Any]
 ) -> None:
-    """A pooled connection that was terminated costs nobody an answer."""
+    """A terminated pooled connection costs no job its answer."""
     engine = Database(one_connection)
     engine.read(asker("alice"), [(b"SELECT 1", {})])
     admin.execute(
@@ -296,7 +296,7 @@ def test_a_dead_connection_is_replaced_once_and_the_job_answered(
 
 
 def test_a_database_that_is_away_is_unavailable(make_settings: Callable[..., Settings]) -> None:
-    """No server: `Unavailable`, which the queue tries again; nothing of the connection string is told."""
+    """No server: `Unavailable`, which the queue tries again; nothing of the connection string is shown."""
     settings = make_settings(database_connection_string="postgresql://u:secret@127.0.0.1:1/db")
     with pytest.raises(Unavailable) as caught:
         check(settings)

@@ -94,8 +94,8 @@ def without_trace(answer: dict[str, Any]) -> str:
 
 
 def state(answer: dict[str, Any]) -> str | None:
-    told: str | None = answer["trace"]["cache"]
-    return told
+    reported: str | None = answer["trace"]["cache"]
+    return reported
 
 
 def ids(answer: dict[str, Any], corpus: str = "documents") -> list[str]:
@@ -232,7 +232,7 @@ CALLERS: list[dict[str, Any] | None] = [
 
 
 def test_no_caller_gets_anothers_entry(running: Running, store: redis.Redis) -> None:
-    """The same job of callers who differ in anything that Postgres is told, the order of roles included."""
+    """The same job of callers who differ in any claim that Postgres gets, the order of roles included."""
     job: dict[str, Any] = {"searches": [{"corpus": "docs", "top_k": 3}]}
     assert [state(ask(running, caller, **job)) for caller in CALLERS] == ["miss"] * len(CALLERS)
     assert len(entries(store)) == len(CALLERS)
@@ -265,7 +265,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("statement", HIDDEN.values(), ids=HIDDEN.keys())
 def test_what_is_gone_hidden_or_changed_shows_at_once(running: Running, unnoticed: Admin, statement: str) -> None:
-    """Rows are read again with the rights of now, though the corpus's version says that nothing changed."""
+    """Rows are read again with current permissions, though the corpus's version says that nothing changed."""
     first = ask(running)
     assert state(ask(running)) == "hit"
     unnoticed.execute(statement, {"first": ids(first)[0]})
@@ -275,7 +275,7 @@ def test_what_is_gone_hidden_or_changed_shows_at_once(running: Running, unnotice
 
 
 def test_a_revoked_grant_holds_at_once(running: Running, unnoticed: Admin) -> None:
-    """Only that caller loses the document; what it may still see is searched anew."""
+    """Only that caller loses the document; what it may still see is searched again."""
     unnoticed.execute("UPDATE documents SET owner_id = 'alice', visibility = 'private' WHERE id = 'handbook-safety'")
     unnoticed.execute("INSERT INTO document_grants VALUES ('handbook-safety', 'role:crew')")
     crew = {"user_id": "carol", "roles": ["crew"]}
@@ -339,8 +339,8 @@ def test_another_definition_is_another_version_at_once(running: Running, unnotic
 
 
 def version_of(running: Running, *tables: str) -> str | None:
-    nobody = as_principal(ALICE, running.settings, "principal")
-    return version(running.engine._database, nobody, tables)
+    anonymous = as_principal(ALICE, running.settings, "principal")
+    return version(running.engine._database, anonymous, tables)
 
 
 def test_another_view_is_another_version(running: Running, admin: Admin) -> None:
@@ -480,7 +480,7 @@ def test_entries_expire(start: Start, store: redis.Redis) -> None:
 
 
 def test_what_expired_does_not_count(start: Start, store: redis.Redis) -> None:
-    """A place in the list that nobody fills pushes nobody out."""
+    """An empty place in the list pushes no corpus out."""
     store.zadd(PREFIX, {f"{PREFIX}-gone": 1.0})
     running = start({"entries": 1})
     ask(running)
@@ -645,7 +645,7 @@ POISON: dict[str, Callable[[bytes], bytes]] = {
 def test_a_value_that_no_worker_wrote_is_a_miss(
     running: Running, store: redis.Redis, capfd: pytest.CaptureFixture[str], poison: Callable[[bytes], bytes]
 ) -> None:
-    """Searched anew, with a warning that repeats nothing of it, and mended by the way."""
+    """Searched again, with a warning that quotes nothing of it, and overwritten."""
     first = ask(running)
     (key,) = entries(store)
     value = store.get(key)

@@ -106,7 +106,7 @@ def test_a_wrong_job_fails_once_as_the_contract_says(
 
 
 def test_results_expire(app: Celery) -> None:
-    """A result that nobody fetches goes by itself."""
+    """A result that is not fetched expires."""
     sent = send(app, {"query_embedding": QUESTION, "principal": ALICE})
     sent.get(timeout=180)
     left = app.backend.client.ttl(app.backend.get_key_for_task(sent.id))

@@ -51,7 +51,7 @@ def test_it_carries_whatever_is_sent(client: redis.Redis) -> None:
 
 
 def test_a_blackhole_swallows_and_old_connections_stay_dead(link: Proxy, client: redis.Redis) -> None:
-    """Nobody is told: the client times out; once it is over, a new connection works."""
+    """Neither end is notified: the client times out; afterwards a new connection works."""
     link.blackhole(True)
     for _ in range(2):  # the connection there was, and one made meanwhile
         with pytest.raises(redis.TimeoutError):

@@ -230,7 +230,7 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
 
 
 def test_an_elided_quote_says_what_it_leaves_out_and_puts_in(engine: Engine) -> None:
-    """By spans of the chunk's own text, with the words counted; a denial among them is told."""
+    """Reported by spans of the chunk's own text, with the words counted and denials marked."""
     text = "The desk may stay in service, but those channels should not carry quiet sources until they are repaired."
     asked = ["those channels should … until [the channels] are repaired", "The desk may stay in service"]
     quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
@@ -272,7 +272,7 @@ def test_a_quote_says_which_of_two_texts_with_one_hash_its_spans_are_of(engine: 
 
 
 def test_who_asks_matters_only_where_something_is_asked(engine: Engine) -> None:
-    """Inline records without verification or a run need nobody; each of those needs somebody."""
+    """Inline records need a caller only with verification or a run."""
     one = {"source_id": "s", "text": "some text", "weight": 0.5, "section": None}
     answer = cite(engine, None, records=[one], verify=False)
     assert answer["citations"]["all_citations"][0]["chunk_hash"] == hash_chunk("some text")

@@ -45,20 +45,20 @@ def test_what_was_taken_back_is_not_written_down(broker: redis.Redis) -> None:
     assert not broker.exists(keys.deliveries("retrieval"))
 
 
-def buried(broker: redis.Redis) -> Any:
-    """Bury the message; what the script answers."""
+def dead_lettered(broker: redis.Redis) -> Any:
+    """Dead-letter the message; return the script's answer."""
     with broker.pipeline(transaction=False) as pipe:
         dead_letters.dead_letter(pipe, "retrieval", PLACE, MESSAGE, {"reason": "malformed"}, Rules())
         return pipe.execute()[0]
 
 
 def test_a_message_that_is_buried_twice_is_one_dead_letter(broker: redis.Redis) -> None:
-    """Nor is one buried that was taken back from its owner, which counted as dead."""
-    assert buried(broker) is None
+    """Nor is one dead-lettered that was requeued from an owner that counted as dead."""
+    assert dead_lettered(broker) is None
     assert broker.xlen(keys.dead("retrieval")) == 0
     broker.lpush(PLACE, MESSAGE)
     broker.hset(keys.deliveries("retrieval"), keys.digest(MESSAGE), 2)
-    assert [buried(broker), buried(broker)] == [2, None]
+    assert [dead_lettered(broker), dead_lettered(broker)] == [2, None]
     ((_, letter),) = broker.xrange(keys.dead("retrieval"))
     assert letter == {b"deliveries": b"2", b"reason": b"malformed"}
     assert not broker.exists(PLACE, keys.deliveries("retrieval"))
@@ -70,7 +70,7 @@ def test_a_message_stays_where_there_is_no_room_for_its_dead_letter(broker: redi
     broker.config_set("maxmemory", "1")
     try:
         with pytest.raises(redis.ResponseError):
-            buried(broker)
+            dead_lettered(broker)
     finally:
         broker.config_set("maxmemory", "0")
     assert broker.lrange(PLACE, 0, -1) == [MESSAGE]

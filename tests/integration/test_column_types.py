@@ -82,7 +82,7 @@ def site(make_settings: Callable[..., Settings], database: str, admin: psycopg.C
     return make
 
 
-def nobody() -> JobContext:
+def anonymous() -> JobContext:
     """A job without claims."""
     return JobContext(lambda: Principal(settings=()))
 
@@ -92,12 +92,12 @@ def answers(settings: Settings, filters: dict[str, Any] | None = None) -> list[d
     engine = Engine(settings, time.perf_counter)
     try:
         asked = {"query_embedding": QUERY, **({"filters": filters} if filters else {})}
-        found = engine.retrieval.top_k(parse_job(RetrieveTopK, asked), nobody())
-        exactly = engine.retrieval.top_k(parse_job(RetrieveTopK, {**asked, "exact": True}), nobody())
+        found = engine.retrieval.top_k(parse_job(RetrieveTopK, asked), anonymous())
+        exactly = engine.retrieval.top_k(parse_job(RetrieveTopK, {**asked, "exact": True}), anonymous())
         assert exactly["chunks"] == found["chunks"]
         replayed = {"required_chunk_hashes": [chunk["chunk_hash"] for chunk in found["chunks"][:2]], "top_k": 4}
         for fill in ("text", "hash"):
-            answer = engine.replay.pinned(parse_job(PinnedReplay, {**replayed, "fill": fill}), nobody())
+            answer = engine.replay.pinned(parse_job(PinnedReplay, {**replayed, "fill": fill}), anonymous())
             assert answer["missing"] == 0
             json.dumps(answer, allow_nan=False)
         legs = {
@@ -107,7 +107,7 @@ def answers(settings: Settings, filters: dict[str, Any] | None = None) -> list[d
             "searches": [{"corpus": "books"}],
         }
         hybrid = engine.hybrid.retrieve(
-            parse_job(RetrieveHybrid, {**legs, "diversity": {"lambda": 0.5, "per_document": 2}}), nobody()
+            parse_job(RetrieveHybrid, {**legs, "diversity": {"lambda": 0.5, "per_document": 2}}), anonymous()
         )
         json.dumps([found, hybrid], allow_nan=False)
         chunks: list[dict[str, Any]] = found["chunks"]
@@ -308,7 +308,7 @@ def test_a_column_of_halfvec_is_searched_by_its_index(site: Site, admin: psycopg
     engine = Engine(forced, time.perf_counter)
     try:
         job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "k": 10})
-        answer = engine.retrieval.top_k(job, nobody())
+        answer = engine.retrieval.top_k(job, anonymous())
     finally:
         engine.close()
     assert len(answer["chunks"]) == 10

@@ -1,4 +1,4 @@
-"""Dead letters in a real Redis: told, kept, shown, sent again, deleted."""
+"""Dead letters in a real Redis: answered, kept, shown, sent again, deleted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CANARY = "canary-4711"
 
 
-def bury(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
+def dead_letter(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
     """A worker's verdict on messages that can't be run."""
     with redis.Redis.from_url(url) as client:
         client.lpush(QUEUE, *messages)
@@ -48,7 +48,7 @@ def bury(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
 def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker: redis.Redis) -> None:
     """The first that comes is the first in the stream; nothing is left where it was."""
     gone = "2020-01-01T00:00:00Z"
-    worker = bury(
+    worker = dead_letter(
         url,
         b"\xff" + CANARY.encode(),
         envelope("unknown-1", task="unknown", shadow=CANARY),
@@ -73,7 +73,7 @@ def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker:
 
 def test_a_stream_is_capped(url: str, broker: redis.Redis) -> None:
     """Somebody who sends nothing but rubbish does not fill Redis."""
-    bury(url, *(b"rubbish %d" % number for number in range(50)), rules=Rules(dead_entries=10_000))
+    dead_letter(url, *(b"rubbish %d" % number for number in range(50)), rules=Rules(dead_entries=10_000))
     with Worker(url, rules=Rules(dead_entries=1)) as worker:
         broker.lpush(QUEUE, *(b"more %d" % number for number in range(200)))
         worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
@@ -93,17 +93,17 @@ class Away:
 
     def __init__(self) -> None:
         self.away = True
-        self.told: dict[str, RetrievalError] = {}
+        self.reported: dict[str, RetrievalError] = {}
 
     def __call__(self, failures: Sequence[tuple[str, RetrievalError]]) -> None:
         if self.away:
             raise redis.ConnectionError
-        self.told.update(failures)
+        self.reported.update(failures)
 
     def has_ended(self, task_id: str) -> bool:
         if self.away:
             raise redis.ConnectionError
-        return task_id in self.told
+        return task_id in self.reported
 
 
 def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
@@ -115,7 +115,7 @@ def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Re
         assert worker.take(1) == ["good"]
         assert places(broker) == {"queue": 1, "unacked": 1}
         answer.away = False
-        worker.drain(lambda: "bad" in answer.told)
+        worker.drain(lambda: "bad" in answer.reported)
         assert places(broker) == {"dead": 1, "unacked": 1}
 
 
@@ -130,7 +130,7 @@ def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis
         worker.drain(lambda: worker.channel._paused_until > 0)
         assert places(broker) == {"queue": 1}
         answer.away = False
-        worker.drain(lambda: "poison" in answer.told)
+        worker.drain(lambda: "poison" in answer.reported)
         assert worker.got == []
     assert places(broker) == {"dead": 1}
     (letter,) = dead_letters.every(broker, QUEUE)
@@ -139,7 +139,7 @@ def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis
 
 
 def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis) -> None:
-    """Each time, only its acknowledgement was lost: its answer stands, and nobody hears of it again."""
+    """Each time, only its acknowledgement was lost: its answer stands, and no other follows."""
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("answered")), RULES.max_deliveries)
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     broker.lpush(QUEUE, envelope("answered"), envelope("poison"), envelope("good"))
@@ -192,7 +192,7 @@ def secret_job(task_id: str) -> bytes:
 
 def test_the_commands_tell_why_and_not_what(url: str, command: Callable[..., Any]) -> None:
     """List and show: the reason, the time, the fields of a job by name; no text, no token."""
-    bury(url, secret_job("job-1"), b"rubbish " + CANARY.encode())
+    dead_letter(url, secret_job("job-1"), b"rubbish " + CANARY.encode())
     listed = [json.loads(line) for line in command("list", "--json").stdout.splitlines()]
     assert [(letter["reason"], letter["task_id"], letter["queue"]) for letter in listed] == [
         ("malformed", "", QUEUE),
@@ -210,10 +210,10 @@ def test_the_commands_tell_why_and_not_what(url: str, command: Callable[..., Any
 def test_retry_sends_the_same_bytes_again_and_counts_anew(
     url: str, broker: redis.Redis, command: Callable[..., Any]
 ) -> None:
-    """Once: whoever asks a second time is told that it is gone."""
+    """A second retry of the same dead letter fails: it is gone."""
     sent = envelope("job-1")
     broker.hset(keys.deliveries(QUEUE), keys.digest(sent), 99)
-    worker = bury(url, sent)
+    worker = dead_letter(url, sent)
     assert "delivered 100 times" in worker.failures["job-1"].message
     (letter,) = dead_letters.every(broker, QUEUE)
     done = command("retry", letter.entry)
@@ -232,7 +232,7 @@ def test_retry_sends_the_same_bytes_again_and_counts_anew(
 
 def test_two_who_retry_at_once_send_it_once(url: str, broker: redis.Redis) -> None:
     """One of them reads the dead letter before the other has sent it."""
-    bury(url, envelope("job-1", task="unknown"))
+    dead_letter(url, envelope("job-1", task="unknown"))
     (letter,) = dead_letters.every(broker, QUEUE)
 
     class Slower(redis.Redis):
@@ -250,7 +250,7 @@ def test_the_count_of_what_expired_after_deliveries_goes_with_it(url: str, broke
     """A dead letter tells how often it was delivered, and leaves nothing behind."""
     late = envelope("job-1", expires="2020-01-01T00:00:00Z")
     broker.hset(keys.deliveries(QUEUE), keys.digest(late), 2)
-    bury(url, late)
+    dead_letter(url, late)
     (letter,) = dead_letters.every(broker, QUEUE)
     assert (letter.reason, letter.deliveries) == ("expired", 2)
     assert not broker.exists(keys.deliveries(QUEUE))
@@ -258,13 +258,13 @@ def test_the_count_of_what_expired_after_deliveries_goes_with_it(url: str, broke
 
 def test_retry_says_what_can_not_be_sent_again(url: str, broker: redis.Redis, command: Callable[..., Any]) -> None:
     """What expired, lost its token or its end stays where it is; the others are sent."""
-    bury(
+    dead_letter(
         url,
         envelope("expired-1", expires="2020-01-01T00:00:00Z"),
         secret_job("token-1"),
         envelope("unknown-1", task="unknown"),
     )
-    bury(url, b"x" * 4000, rules=Rules(dead_bytes=2000))
+    dead_letter(url, b"x" * 4000, rules=Rules(dead_bytes=2000))
     done = command("retry", "--all")
     assert done.returncode == 1
     assert "1 sent again" in done.stderr
@@ -276,7 +276,7 @@ def test_retry_says_what_can_not_be_sent_again(url: str, broker: redis.Redis, co
 def test_purge_deletes_what_is_named(url: str, broker: redis.Redis, command: Callable[..., Any]) -> None:
     """One, those of a reason, all."""
     gone = "2020-01-01T00:00:00Z"
-    bury(url, *(envelope(f"{i}", expires=gone) for i in range(3)), b"rubbish", envelope("u", task="unknown"))
+    dead_letter(url, *(envelope(f"{i}", expires=gone) for i in range(3)), b"rubbish", envelope("u", task="unknown"))
     newest = next(iter(dead_letters.every(broker, QUEUE)))
     assert command("purge", newest.entry).stderr == "1 deleted\n"
     assert command("purge", "--all", "--reason", "expired").stderr == "3 deleted\n"
@@ -322,7 +322,7 @@ def test_metrics_tell_depth_and_age(
     """Of each queue, as Redis has it now, also of what waits for its time; nothing while Redis is away."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "set by the worker, restored by pytest")
     monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-    bury(url, b"rubbish", b"more")
+    dead_letter(url, b"rubbish", b"more")
     broker.zadd(keys.delayed(QUEUE), {"waits": 1})
     broker.lpush(keys.deferred(QUEUE), "put off")
     unused_port = free_port()

@@ -28,7 +28,7 @@ PLACE = keys.inflight(QUEUE, "me")
 
 
 def later(task_id: str, seconds: float = 300.0, **headers: str) -> bytes:
-    """A message that may run in so many seconds."""
+    """A message with a countdown in seconds."""
     return envelope(task_id, eta=(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(), **headers)
 
 
@@ -64,7 +64,7 @@ def test_a_message_comes_when_it_is_due(url: str, broker: redis.Redis) -> None:
 
 
 def test_a_message_that_comes_with_an_acknowledgement_waits_as_well(url: str, broker: redis.Redis) -> None:
-    """Taken and written down in the same step, it is looked at later."""
+    """Claimed and recorded in the same step, it is inspected later."""
     broker.lpush(QUEUE, envelope("first"), later("later"), envelope("second"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
@@ -97,7 +97,7 @@ def test_many_that_are_due_at_once_all_come(url: str, broker: redis.Redis) -> No
 
 
 def test_a_worker_that_is_killed_loses_nothing_that_waits(url: str, broker: redis.Redis) -> None:
-    """Nobody holds it: it comes at its time, and counts as never delivered."""
+    """No worker holds it: it comes at its time, and counts as never delivered."""
     broker.lpush(QUEUE, later("job"))
     script = (
         "import os, signal, sys\nfrom claims import *\n"
@@ -163,7 +163,7 @@ def test_a_full_redis_delays_what_it_has(broker: redis.Redis) -> None:
 
 
 def test_a_purge_deletes_what_waits_as_well(url: str, broker: redis.Redis) -> None:
-    """Nobody who has emptied a queue is surprised later."""
+    """A purge of a queue removes its delayed messages as well."""
     broker.lpush(QUEUE, later("later"), envelope("job"))
     with Worker(url) as worker:
         worker.take(1)

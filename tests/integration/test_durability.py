@@ -156,8 +156,8 @@ class OldRedis(socketserver.StreamRequestHandler):
         if words[0] == "PING":
             return b"+PONG\r\n"
         if words[0] == "INFO":
-            told = f"# Server\r\nredis_version:{self.server.version}\r\n".encode()
-            return b"$%d\r\n%s\r\n" % (len(told), told)
+            reported = f"# Server\r\nredis_version:{self.server.version}\r\n".encode()
+            return b"$%d\r\n%s\r\n" % (len(reported), reported)
         if words[0] == "SELECT":
             return b"+OK\r\n"
         return b"-ERR unknown command\r\n"
@@ -192,7 +192,7 @@ def test_a_redis_without_blmove_is_a_problem_and_stops_the_start(
 def test_a_newer_redis_or_one_that_tells_nothing_is_taken(
     make_settings: Callable[..., Settings], old_redis: str
 ) -> None:
-    """A version is two numbers, not a text; whoever has none is not judged by it."""
+    """A version is compared as two numbers, not as text; a server without one is not judged by it."""
     settings = make_settings(broker_url=old_redis)
     check_redis(settings)
     assert "problem" not in [finding.level for finding in redis_findings(settings)]

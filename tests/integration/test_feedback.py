@@ -74,9 +74,9 @@ def test_feedback_is_kept_once_and_the_last_word_counts(engine: Engine, admin: A
     assert engine.feedback.record("alice", NAME, [second], used=False) == 1
     key = ("alice", "r1", "retrieve_hybrid", "", "docs")
     assert rows(admin) == sorted([(*key, first, True), (*key, second, False)])
-    told = {"task": "retrieve_hybrid", "step": ""}
+    reported = {"task": "retrieve_hybrid", "step": ""}
     said = admin.execute("SELECT data FROM retrieval.run_events WHERE kind = 'used' ORDER BY sequence").fetchall()
-    assert said == [({**told, "used": True, "chunks": 2},), ({**told, "used": False, "chunks": 1},)]
+    assert said == [({**reported, "used": True, "chunks": 2},), ({**reported, "used": False, "chunks": 1},)]
 
 
 def give_feedback(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def test_a_file_from_before_there_was_feedback_is_taken_in(engine: Engine, admin
 
 
 def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin) -> None:
-    """Also where it is sealed anew: a chunk that the run has not, legs that can't be compared."""
+    """Also where its digest is computed again: a chunk that the run has not, legs that can't be compared."""
     engine.feedback.record("alice", NAME, record(engine)[:1])
     run = json.loads(engine.exchange.export("alice", NAME))
     admin.execute("DELETE FROM retrieval.runs")
@@ -330,7 +330,7 @@ def test_planted_weights_are_found_and_work_as_settings(
 
 
 def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
-    """What was used came first with the weights of now."""
+    """What was used came first with the current weights."""
     plant(engine, "alice", fusion="weighted")
     tuned = engine.feedback.tune("alice")
     assert tuned.proposal is not None

@@ -380,7 +380,7 @@ def chunks(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_sparse_alone(engine: Engine) -> None:
-    """The one leg's order is the answer's; a similarity that nobody knows is null."""
+    """The one leg's order is the answer's; an unknown similarity is null."""
     answer = ask(engine, legs=["sparse"], fusion="rrf")
     assert [*chunks(answer)] == ["heard", "unheard"]
     assert chunks(answer)["heard"]["similarity_score"] == pytest.approx(1.0)

@@ -107,7 +107,7 @@ def test_an_embedding_that_comes_along_is_used_as_it_is(engine: Engine) -> None:
 
 
 def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
-    """Filters of one corpus are not those of another; `top_k` is clamped and told."""
+    """Filters of one corpus are not those of another; `top_k` is clamped and reported."""
     searches = [
         {"corpus": "examples", "top_k": 0},
         {"corpus": "documents", "top_k": 9, "filters": {"document_ids": ["handbook-safety"]}},
@@ -115,8 +115,8 @@ def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
     ]
     answer = ask(engine, query="first aid", searches=searches)
     assert list(answer["results"]) == ["examples", "documents", "docs"]
-    told = [(part["top_k_requested"], part["top_k"]) for part in answer["results"].values()]
-    assert told == [(0, 1), (9, 9), (999, 50)]
+    reported = [(part["top_k_requested"], part["top_k"]) for part in answer["results"].values()]
+    assert reported == [(0, 1), (9, 9), (999, 50)]
     narrowed = answer["results"]["documents"]
     assert {chunk["document_id"] for chunk in narrowed["chunks"]} == {"handbook-safety"}
     assert (narrowed["status"], narrowed["short_reason"]) == ("short", "filters")
@@ -184,7 +184,7 @@ def test_diversity_drops_what_says_the_same(engine: Engine) -> None:
 
 
 def test_each_caller_gets_what_it_may_see(engine: Engine) -> None:
-    """Both legs ask as the caller; nobody gets the public corpora only."""
+    """Both legs ask as the caller; a job without a caller gets the public corpora only."""
     searches = [{"corpus": "documents", "top_k": 50}, {"corpus": "docs", "top_k": 3}]
     asked: dict[str, Any] = {"query": "hum on channel 18", "context": EDITOR, "searches": searches}
     alice, bob = (ask(engine, user, **asked) for user in ("alice", "bob"))
@@ -354,7 +354,7 @@ def test_a_citations_document_over_several_corpora_replays(engine: Engine) -> No
 
 
 def test_a_model_that_worded_the_query_need_not_be_there_again(make_settings: MakeSettings, database: str) -> None:
-    """`llm`: its text is searched, told and recorded; the run is answered with the server switched off."""
+    """`llm`: its text is searched, shown and recorded; the run is answered with the server switched off."""
     fields: dict[str, Any] = {"query": "make it less harsh", "transform": "llm", "run": RUN}
     with running() as provider:
         model = {"kind": "openai", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}

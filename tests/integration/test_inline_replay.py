@@ -38,7 +38,7 @@ IN_ORDER = [("s1", C), ("s1", D), ("s2", A), ("s2", B)]
 NOTHING = hash_chunk("no such text anywhere")
 
 
-def nobody() -> Principal | None:
+def anonymous() -> Principal | None:
     raise AssertionError("inline sources need nobody")
 
 
@@ -53,7 +53,7 @@ def replay(engine: Engine, *pins: str, sources: Any = None, **fields: Any) -> di
     if "citations" not in fields:
         fields["required_chunk_hashes"] = [hashed(pin) for pin in pins]
     job = parse_job(PinnedReplay, {"sources": SOURCES if sources is None else sources, **fields})
-    answer = engine.replay.pinned(job, JobContext(nobody))
+    answer = engine.replay.pinned(job, JobContext(anonymous))
     Replay.model_validate(answer)
     rows = [(c["chunk_hash"], c["text"], c["source_id"], c["pinned"]) for c in answer["chunks"]]
     assert answer["digest"] == digest(rows)
@@ -337,7 +337,7 @@ def test_a_recorded_inline_replay_answers_again_and_refuses_another_job(engine: 
 
 
 def test_inline_needs_no_principal_and_no_database(settings: Settings, stack: Any) -> None:
-    """Who asks is never looked up, and nothing is read: the answer comes with the database gone."""
+    """The caller is never looked up, and nothing is read: the answer comes with the database gone."""
     made = Engine(settings, time.perf_counter)
     try:
         before = replay(made, B, top_k=3)

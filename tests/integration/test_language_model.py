@@ -185,7 +185,7 @@ def test_an_answer_without_a_word_is_none(provider: Provider) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_a_call_took_is_told_as_soon_as_it_is_paid(provider: Provider, api: str) -> None:
-    """Also where its answer is of no use; what the server does not count nobody knows."""
+    """Tokens are counted also for a useless answer; those that the server does not count are unknown."""
     paid: list[Tokens] = []
     provider.text = " \n"
     asked = model(provider, api=api)
@@ -219,7 +219,7 @@ def test_retry_after_is_waited_for(provider: Provider, fault: Fault) -> None:
 
 
 def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
-    """Nor one beyond the time of the call: the queue has its own pauses, and the job is told at once."""
+    """A pause beyond the time of the call fails the job at once: the queue has its own pauses."""
     for pause in ("100", "3600"):
         provider.faults += [Fault(429, pause)] * 3
         started = time.monotonic()
@@ -238,7 +238,7 @@ def test_tries_are_bounded(provider: Provider, fault: Fault) -> None:
 
 
 def test_a_server_that_is_away_is_unavailable(provider: Provider) -> None:
-    """Nobody listens."""
+    """A port on which no server listens."""
     assert isinstance(failure(model(provider, base_url="http://127.0.0.1:1/v1")), Unavailable)
 
 

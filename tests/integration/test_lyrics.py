@@ -156,7 +156,7 @@ def test_the_answer_is_kept_with_what_it_takes_to_make_it_again(
         "model": "openai m",
         "digest": replayed["digest"],
     }
-    (record,) = engine.pipeline_jobs.told(parse_job(BuildCitations, {"cite": RUN}).cite, asker("alice"))
+    (record,) = engine.pipeline_jobs.traces(parse_job(BuildCitations, {"cite": RUN}).cite, asker("alice"))
     assert (record.package.request.seed, record.package.request.temperature) == (7, 0.25)
     assert answer["trace"]["models"]["language_model"] == "openai m"
 

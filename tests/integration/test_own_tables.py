@@ -200,7 +200,7 @@ def sql_of_the_docs(beginning: str) -> str:
 def test_another_role_needs_the_rights_of_the_docs(
     own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
 ) -> None:
-    """Without those on the records it is told by `doctor`; with them, a run is recorded."""
+    """`doctor` names the rights that are missing on the records; with them, a run is recorded."""
     role = f"reader_of_{database}"
     admin.execute(
         f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA library, retrieval TO {role};"

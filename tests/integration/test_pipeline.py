@@ -177,7 +177,7 @@ def test_a_caller_gets_answers_from_what_the_caller_may_see(engine: Engine, admi
 
 
 def test_nobody_gets_answers_from_public_corpora_only(engine: Engine, admin: Admin) -> None:
-    """And nothing is kept for nobody, who could not come back for it."""
+    """Nothing is kept without a caller, who could not come back for it."""
     answer = ask(engine, None, question=BEAT, mode="code")
     assert (answer["status"], answer["package"]["package_id"], answer["response_id"]) == ("ok", None, None)
     for fields in ({}, {"conversation_id": "c1", "chat_mode": "chat"}, {"stop_after": "synthesize_context"}):
@@ -211,9 +211,9 @@ def test_what_another_caller_keeps_is_answered_as_what_nobody_keeps(engine: Engi
     )
     assert theirs["package"]["context_block"] == none["package"]["context_block"]
     assert "Said before" not in theirs["package"]["context_block"]
-    for nobody in (None, asker("")):
+    for anonymous in (None, asker("")):
         with pytest.raises((InvalidJob, NotAuthorised)):
-            ask(engine, nobody, resume=stopped)
+            ask(engine, anonymous, resume=stopped)
 
 
 def test_a_response_that_is_said_to_be_of_another_conversation_is_refused(engine: Engine) -> None:
@@ -300,7 +300,7 @@ def test_what_changed_since_a_package_was_kept_is_left_out_of_it(
     ],
 )
 def test_nothing_of_a_package_comes_from_outside(engine: Engine, field: dict[str, Any]) -> None:
-    """A job that goes on names a package, and who asks, and nothing else."""
+    """A job that resumes names a package and a caller, and nothing else."""
     kept = ask(engine, question=HUM, stop_after="build_sources")["package"]["package_id"]
     with pytest.raises(InvalidJob, match=next(iter(field))):
         ask(engine, resume=kept, **field)
@@ -346,7 +346,7 @@ def pins(engine: Engine, n: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("profile", ["dense", "hybrid_rrf", "dense_rerank"])
 def test_pinned_chunks_come_first_in_their_order(engine: Engine, profile: str) -> None:
-    """Whatever the profile reranks, refines or caps; those that are not there are told."""
+    """Whatever the profile reranks, refines or caps; missing ones are reported."""
     wanted = pins(engine, 3)[::-1]
     hashes = [chunk["chunk_hash"] for chunk in wanted]
     missing = "sha256:" + "0" * 64
@@ -361,7 +361,7 @@ def test_pinned_chunks_come_first_in_their_order(engine: Engine, profile: str) -
 
 
 def test_pinned_chunks_of_one_document_are_not_capped(engine: Engine) -> None:
-    """Who asks for seven of a document gets seven, and of a corpus more than its cap; k bounds only what is found."""
+    """Seven pinned chunks of a document are kept, and more of a corpus than its cap; k bounds only what is found."""
     document = {"document_ids": ["handbook-desk-notes"]}
     chunks = ask(engine, question=HUM, profile="dense", filters=document, k=50)["package"]["candidates"]
     assert len(chunks) > 5
@@ -376,7 +376,7 @@ def test_pinned_chunks_of_one_document_are_not_capped(engine: Engine) -> None:
 
 
 def test_a_pinned_chunk_that_is_not_the_callers_is_a_missing_one(engine: Engine) -> None:
-    """Told by number, as one that never was."""
+    """Reported by number, like one that never existed."""
     alices = next(chunk for chunk in pins(engine, 30) if chunk["document_id"].endswith("alice-tideline"))
     answer = ask(engine, "bob", question=HUM, pinned_chunks=[alices["chunk_hash"]])
     unknown = ask(engine, "bob", question=HUM, pinned_chunks=["sha256:" + "0" * 64])
@@ -401,7 +401,7 @@ def test_a_pinned_chunk_that_was_too_far_did_not_leave(open_engine: Callable[...
 def test_only_whole_sources_that_fit_the_budget_get_a_label(
     open_engine: Callable[..., Engine], settings: Settings
 ) -> None:
-    """What is left out is told; labels have no gaps."""
+    """Sources that do not fit are reported; labels have no gaps."""
     mode = {**settings.modes["grounded"].model_dump(), "budget_tokens": 400}
     answer = ask(open_engine(modes={"grounded": mode}), question=HUM)
     labels = answer["package"]["source_labels"]
@@ -447,14 +447,14 @@ def test_the_same_text_twice_is_shown_once(engine: Engine, admin: Admin) -> None
 
 def test_progress_is_told_stage_by_stage(engine: Engine) -> None:
     """Each with how many are done of how many."""
-    told: list[tuple[str, int, int]] = []
-    context = JobContext(lambda: asker("alice"), report=lambda *said: told.append(said))
+    reported: list[tuple[str, int, int]] = []
+    context = JobContext(lambda: asker("alice"), report=lambda *said: reported.append(said))
     engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), context)
-    assert told == [*((stage, i, len(STAGES)) for i, stage in enumerate(STAGES)), ("execute", 1, 1)]
+    assert reported == [*((stage, i, len(STAGES)) for i, stage in enumerate(STAGES)), ("execute", 1, 1)]
 
 
 def test_what_other_services_find_is_a_source(open_engine: Callable[..., Engine], settings: Settings) -> None:
-    """Labelled after the chunks, cited by its URL; it is enough for an answer; a service that fails is told."""
+    """Labelled after the chunks, cited by its URL; it is enough for an answer; a failing service is reported."""
     item = {"url": "https://example.org/hum", "title": "Mains", "snippet": "The hum comes from the mains at 50 Hz."}
     mode = {**settings.modes["grounded"].model_dump(), "remote": ["web", "broken"]}
     with serving() as site:
@@ -558,7 +558,7 @@ def test_a_recorded_answer_is_held_back_once_a_source_is_not_what_it_was(
 def test_nothing_that_is_kept_holds_a_chunks_text(
     recorded: tuple[Engine, dict[str, Any], dict[str, Any]], admin: Admin
 ) -> None:
-    """Packages, of jobs and of records, are pins: who goes on from them is authorised anew. So are citations."""
+    """Packages, of jobs and of records, are pins: whoever resumes one is authorised again. So are citations."""
     _, _, answer = recorded
     kept = admin.execute(
         "SELECT content::text FROM retrieval.packages UNION ALL SELECT answer::text FROM retrieval.run_records"

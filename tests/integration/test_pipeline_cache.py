@@ -100,8 +100,8 @@ def writes(asked: dict[str, Any]) -> str:
 
 
 def state(answer: dict[str, Any]) -> str | None:
-    told: str | None = answer["trace"]["cache"]
-    return told
+    reported: str | None = answer["trace"]["cache"]
+    return reported
 
 
 def states(engine: Engine, *jobs: dict[str, Any]) -> list[str | None]:
@@ -178,7 +178,7 @@ def test_a_hit_asks_no_model_for_help(open_engine: Open, provider: Provider, pro
 
 
 def test_pinned_chunks_come_first_from_the_cache_as_well(engine: Engine) -> None:
-    """In their order, beyond k; with one that is missing nothing is kept, so that it is told each time."""
+    """In their order, beyond k; with one that is missing nothing is kept, so that it is reported each time."""
     pinned = [*{chunk["chunk_hash"]: chunk for chunk in chunks_of_alice(engine)}][-3:]
     job = {"question": HUM, "pinned_chunks": pinned, "k": 2}
     first, second = ask(engine, **job), ask(engine, **job)
@@ -194,14 +194,14 @@ def test_pinned_chunks_come_first_from_the_cache_as_well(engine: Engine) -> None
 
 def test_progress_is_told_of_a_hit_and_of_a_miss(engine: Engine) -> None:
     """Each stage that there is, with its place among all."""
-    told: list[list[tuple[str, int, int]]] = []
+    reported: list[list[tuple[str, int, int]]] = []
     for _ in range(2):
-        told.append([])
-        context = JobContext(lambda: asker("alice"), report=lambda *said: told[-1].append(said))
+        reported.append([])
+        context = JobContext(lambda: asker("alice"), report=lambda *said: reported[-1].append(said))
         engine.pipeline_jobs.answer(parse_job(RunPipeline, {"question": HUM}), context)
     all_stages = ["cache", *STAGES]
-    assert told[0] == [*((stage, i, len(all_stages)) for i, stage in enumerate(all_stages)), ("execute", 1, 1)]
-    assert told[1] == [("cache", 0, 9), ("remote", 8, 9), ("execute", 1, 1)]
+    assert reported[0] == [*((stage, i, len(all_stages)) for i, stage in enumerate(all_stages)), ("execute", 1, 1)]
+    assert reported[1] == [("cache", 0, 9), ("remote", 8, 9), ("execute", 1, 1)]
 
 
 def test_it_is_off_unless_settings_name_the_task(open_engine: Open, store: redis.Redis) -> None:
@@ -371,7 +371,7 @@ def test_what_is_only_made_of_the_sources_is_not_in_the_key(engine: Engine) -> N
 
 
 def test_an_editor_that_moves_on_without_new_words_hits_and_is_shown_as_it_is(engine: Engine) -> None:
-    """The words made of a context are in the key; the block has the context of now."""
+    """The words made of a context are in the key; the block has the current context."""
     job = {"question": BEAT, "mode": "code"}
     ask(engine, **job, context=EDITOR)
     moved = ask(engine, **job, context=f"{EDITOR} // moved")
@@ -422,7 +422,7 @@ def test_other_settings_have_other_entries(open_engine: Open, settings: Settings
 def test_another_instruction_of_a_mode_is_followed_at_once(
     open_engine: Open, settings: Settings, provider: Provider
 ) -> None:
-    """It decides nothing of the sources: they come from the cache, and the model is told what the mode says now."""
+    """It decides nothing of the sources: they are from the cache, and the model gets the current instructions."""
     ask(open_engine(provider), question=HUM)
     changed = {**settings.modes["grounded"].model_dump(), "instructions": "Answer in rhymes.", "budget_tokens": 400}
     answer = ask(open_engine(provider, modes={"grounded": changed}), question=HUM)
@@ -462,7 +462,7 @@ CALLERS: list[dict[str, Any]] = [
 
 
 def test_no_caller_gets_anothers_entry(engine: Engine, settings: Settings, store: redis.Redis) -> None:
-    """The same question of callers who differ in anything that Postgres is told; and of nobody."""
+    """The same question of callers who differ in any claim that Postgres gets, and without a caller."""
     callers = [*(as_principal(claims, settings, "principal") for claims in CALLERS), None]
     job = {"question": BEAT, "mode": "code"}
     assert [state(ask(engine, caller, **job)) for caller in callers] == ["miss"] * len(callers)
@@ -491,7 +491,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("statement", HIDDEN.values(), ids=HIDDEN.keys())
 def test_what_is_gone_hidden_or_changed_shows_at_once(engine: Engine, unnoticed: Admin, statement: str) -> None:
-    """Rows are read again with the rights of now, though the corpus's version says that nothing changed."""
+    """Rows are read again with current permissions, though the corpus's version says that nothing changed."""
     first = ask(engine, question=HUM)
     assert state(ask(engine, question=HUM)) == "hit"
     unnoticed.execute(statement, {"first": ids(first)[0]})
@@ -534,7 +534,7 @@ def test_what_was_found_without_a_model_that_failed_is_not_kept(
 
 
 def test_other_services_are_asked_each_time(open_engine: Open, settings: Settings, store: redis.Redis) -> None:
-    """Nobody here knows when they change, and what they say is not in Redis; one that fails spoils nothing."""
+    """Their changes are not noticed here, and their texts are not in Redis; a failing one spoils no entry."""
     mode = {**settings.modes["grounded"].model_dump(), "remote": ["web"]}
     item = {"url": "https://example.org/hum", "title": "Mains", "snippet": "The hum comes from the canary at 50 Hz."}
     with serving() as site:
@@ -613,7 +613,7 @@ POISON: dict[str, Callable[[bytes], bytes]] = {
 def test_a_value_that_no_worker_wrote_is_a_miss(
     engine: Engine, store: redis.Redis, capfd: pytest.CaptureFixture[str], poison: Callable[[bytes], bytes]
 ) -> None:
-    """Searched anew, with a warning that repeats nothing of it, and mended by the way."""
+    """Searched again, with a warning that quotes nothing of it, and overwritten."""
     first = ask(engine, question=HUM)
     (key,) = entries(store)
     store.set(key, poison(value_of(store, key)))

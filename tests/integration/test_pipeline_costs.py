@@ -163,7 +163,7 @@ def test_every_batch_of_embeddings_is_a_call(open_engine: Callable[..., Engine],
 def test_what_failed_after_it_was_paid_for_is_on_the_bill(
     open_engine: Callable[..., Engine], provider: Provider, useless: str
 ) -> None:
-    """A model that words, imagines, rewords and judges nothing: each is told, and each costs."""
+    """A model that words, imagines, rewords and judges nothing: each is reported, and each costs."""
     provider.text = lambda asked: SAID if "Answer the question" in asked["instructions"] else useless
     answer = ask(open_engine(profiles=PROFILES), question=HUM, profile="everything")
     assert [one["kind"] for one in answer["costs"]] == [

@@ -108,7 +108,7 @@ def test_cache_keys_differ_by_owner_conversation_and_mode(engine: Engine, provid
 
 
 def test_a_chain_of_three_turns_goes_on_at_the_provider(engine: Engine, provider: Provider, admin: Admin) -> None:
-    """The provider is told what to go on from, so the block need not repeat what was said."""
+    """The provider gets the id of the earlier answer, so the block need not repeat what was said."""
     first = chat(engine, mode="code", question="a beat")
     second = chat(engine, "with hi-hats", first, mode="code")
     third = chat(engine, "and slower", second, mode="code")
@@ -471,7 +471,7 @@ def test_a_job_that_requires_the_model_waits_for_it(
 def test_without_a_helping_model_the_search_goes_on(
     open_engine: Callable[..., Engine], provider: Provider, profile: str, what: str, fault: Fault
 ) -> None:
-    """It is told in the trace, and the answer rests on the other legs, in their order."""
+    """It stands in the trace, and the answer rests on the other legs, in their order."""
     engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
     calls = 3 if what == "hyde" else 1
     provider.faults.extend([fault] * calls)
@@ -541,7 +541,7 @@ def test_a_package_is_resumed_with_or_without_its_model(engine: Engine, provider
 
 
 def test_labels_that_stand_for_nothing_are_never_mapped(engine: Engine, provider: Provider) -> None:
-    """They are told; no citation, no support."""
+    """Unknown labels are reported; they give no citation and no support."""
     provider.text = WRONG_LABELS
     answer = ask(engine, question=HUM)
     assert answer["answer"] == WRONG_LABELS

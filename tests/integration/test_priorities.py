@@ -35,7 +35,7 @@ def test_a_turn_is_bounded(url: str, broker: redis.Redis) -> None:
 
 
 def test_a_flood_of_priorities_pushes_out_no_dead_letter(url: str, broker: redis.Redis) -> None:
-    """They take half of the places at most; every sender who can be told is told all the same."""
+    """They take half of the places at most; every sender with a readable id gets its failure all the same."""
     for number in range(30):
         broker.xadd(keys.dead(QUEUE), {"reason": "max_deliveries", "task_id": f"killer-{number}", "original": "x"})
     honest = [f"honest-{number}" for number in range(10)]

@@ -1,4 +1,4 @@
-"""Connections that are in doubt, through a network that swallows what it carries: asked first, and made anew."""
+"""Connections in doubt, through a network that swallows bytes: probed first, and replaced."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def as_worker(stack: Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def seen(connection: psycopg.Connection[Any], tables: list[str], owner: str) -> dict[str, int]:
-    """How many rows of each table there are for an owner, to a statement that names nobody."""
+    """How many rows of each table there are for an owner, to a statement without a caller."""
     connection.execute("SELECT set_config('retrieval.owner', %s, false)", (owner,))
     return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # type: ignore[index] # a count
 
@@ -58,7 +58,7 @@ def seen(connection: psycopg.Connection[Any], tables: list[str], owner: str) -> 
 def test_another_owners_records_are_hidden_by_the_database(
     as_worker: psycopg.Connection[Any], tables: list[str]
 ) -> None:
-    """In every table that there is, whoever is stated, and if nobody is."""
+    """In every table, for every stated caller, and without one."""
     assert len(tables) >= 8
     assert seen(as_worker, tables, "alice") == dict.fromkeys(tables, 1)
     for other in ("bob", "", "Alice", "alice "):

@@ -41,7 +41,7 @@ def test_a_restart_keeps_what_was_written_in_one_step(tmp_path: Path) -> None:
 
 
 def test_the_default_user_is_off(tmp_path: Path) -> None:
-    """Nobody comes in without a name and a password, whatever rights that user has."""
+    """No client connects without a name and a password, whatever rights that user has."""
     with devstack.redis_server(tmp_path) as server:
         for name in (None, "default"):
             for password in (None, ""):
@@ -133,7 +133,7 @@ def test_dead_letters_are_not_for_a_producer(as_producer: Command, arguments: li
 def test_the_check_of_a_workers_rights_changes_nothing(
     stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis, user: str
 ) -> None:
-    """It refuses nobody who may, leaves no key, and no refusal in Redis' log."""
+    """The check of permissions leaves no key, and no refusal in Redis' log where all permissions are there."""
     broker.acl_log_reset()
     check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=stack.redis.url(1, user)))
     check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=None))
@@ -145,7 +145,7 @@ def test_the_check_of_a_workers_rights_changes_nothing(
 def test_each_right_that_is_asked_for_is_named(
     stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis, missing: str
 ) -> None:
-    """A user who lacks one is told which, though all others are there."""
+    """A missing permission is named, though all others are there."""
     rights = ("reset", "on", ">p", "~*", "&*", "+@all", f"-{missing}")
     broker.execute_command("ACL", "SETUSER", "lacking", *rights)
     url = f"redis://lacking:p@127.0.0.1:{stack.redis.port}/0"

@@ -1,4 +1,4 @@
-"""The manual and the example patterns: other tables, other columns, and nobody needs to say who asks."""
+"""The manual and the example patterns: other tables, other columns, and no caller needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLES = {
 
 
 def ask(engine: Engine, corpus: str, question: str, who: Principal | None = None, **fields: Any) -> dict[str, Any]:
-    """A question, of nobody unless said."""
+    """A question, without a caller by default."""
     query = lexical.embed([question])[0].tolist()
     job = parse_job(RetrieveTopK, {"query_embedding": query, "corpus": corpus, **fields})
     return engine.retrieval.top_k(job, JobContext(lambda: who))

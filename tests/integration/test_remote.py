@@ -34,7 +34,7 @@ MEGABYTE = 1_000_000
 
 
 class Names:
-    """A name server: what it is told, and who asked."""
+    """A fake name server: its answers, and the names that were asked for."""
 
     def __init__(self, **hosts: Sequence[str]) -> None:
         self.hosts = {"search.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]} | {
@@ -372,7 +372,7 @@ def test_a_name_that_leads_elsewhere_the_second_time_changes_nothing(site: Site)
 
 
 def test_addresses_are_tried_in_turn(site: Site) -> None:
-    """Where nobody listens at the first, the second one answers."""
+    """The second address is used if no server listens at the first."""
     site.pages["/search"] = says({"results": [ONE]})
     assert ask(service(site), Names(search_test=["127.0.0.2", "127.0.0.1"])).sources
     assert reason(ask(service(site), Names(search_test=["127.0.0.2", "127.0.0.3"]))) == "could not be reached"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from worker.cli import devstack
 
-# Reads from a subscription on which nothing arrives, as a poll does that was told of its predecessor.
+# Reads from a subscription on which nothing arrives, as a poll does that was notified of its predecessor.
 SCRIPT = """
 import sys
 from kombu import Connection, Exchange, Queue

@@ -99,9 +99,9 @@ def test_a_foreign_run_is_an_unknown_run(engine: Engine) -> None:
 def test_a_caller_without_an_owner_claim_has_no_runs(engine: Engine) -> None:
     """A run needs somebody whose it is."""
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN})
-    nobody = Principal({"roles": ("x",)}, (("app.user_id", ""), ("app.tenant_id", ""), ("app.roles", '["x"]')), "")
+    anonymous = Principal({"roles": ("x",)}, (("app.user_id", ""), ("app.tenant_id", ""), ("app.roles", '["x"]')), "")
     with pytest.raises(NotAuthorised, match="owner claim"):
-        engine.retrieval.top_k(job, JobContext(lambda: nobody))
+        engine.retrieval.top_k(job, JobContext(lambda: anonymous))
 
 
 def test_a_record_leaves_out_what_changed_or_is_not_visible_any_more_and_says_so(engine: Engine, admin: Admin) -> None:

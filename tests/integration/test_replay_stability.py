@@ -77,7 +77,7 @@ def test_ten_a_hundred_and_ten_thousand_replays_have_one_digest(engine: Engine, 
 
 
 def ingest_again(admin: Admin) -> None:
-    """Every document deleted and loaded anew, last one first, its chunks from the last to the first."""
+    """Every document deleted and loaded again, last one first, its chunks from the last to the first."""
     documents = read(SAMPLES["documents"]).items[::-1]
     turned = tuple(document.model_copy(update={"chunks": document.chunks[::-1]}) for document in documents)
     admin.execute("DELETE FROM document_chunks")
@@ -122,7 +122,7 @@ FILLS = ("text", "hash")
 def test_a_run_has_one_digest_with_another_embedder_in_the_settings(
     engine: Engine, recorded: list[dict[str, Any]], make_settings: Callable[..., Settings], database: str
 ) -> None:
-    """One that nobody could reach: a replay asks no model."""
+    """An embedder that cannot be reached: a replay asks no model."""
     before = replay(engine)
     elsewhere = {"kind": "openai", "model": "another", "version": "9", "base_url": "http://127.0.0.1:9/v1"}
     other = Engine(make_settings(database, embedder=elsewhere), time.perf_counter)

@@ -1,7 +1,7 @@
 """A pin that one caller may not see is as a hash of nothing, for it alone: in the answer, on the wire and in the plan.
 
 Asserted is what decides how long a replay takes (docs/decisions/022): the messages that go to Postgres and back, the
-pages and rows that Postgres looks at, and when a missing pin is told.
+pages and rows that Postgres looks at, and when a missing pin is answered.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_a_foreign_pin_makes_the_same_conversation_with_postgres(engine: Engine,
     )
     assert len(foreign) > 10
     assert foreign == nothing
-    assert len(seen) == len(nothing) + 1  # a row, which is told
+    assert len(seen) == len(nothing) + 1  # a row, which the answer shows
 
 
 def work(engine: Engine, dsn: str, who: Principal, pinned: str) -> tuple[int, int]:

@@ -193,7 +193,7 @@ def test_a_stalled_server_is_left_at_the_timeout(provider: Provider) -> None:
 
 
 def test_a_language_model_judges_all_passages_at_once(provider: Provider) -> None:
-    """One call, whose tokens are told; numbered passages, each on one line and none too long."""
+    """One call, whose tokens are counted; numbered passages, each on one line and none too long."""
     provider.text = "1: 0\n[2] - 10\n3) 4 of 10"
     paid: list[tuple[str, str, Tokens]] = []
     texts = [*TEXTS[:2], "A ribbon\n\n[1]: 9\n" + "x" * 5000]

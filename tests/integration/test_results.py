@@ -1,4 +1,4 @@
-"""Results in a real Redis, as whoever reads them finds them; and where there is none."""
+"""Results in a real Redis, as a reader finds them, and without a result backend."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stored(app: Celery, task_id: str) -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (InvalidJob("expected another", "k"), "InvalidJob"),
         (KeyError(CANARY), "InternalError"),
@@ -58,13 +58,13 @@ def stored(app: Celery, task_id: str) -> tuple[dict[str, Any], str]:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_a_callers_result_is_in_the_contracts_terms(
-    make_app: Callable[..., Celery], error: Exception, told: str
+    make_app: Callable[..., Celery], error: Exception, reported: str
 ) -> None:
     """One of our own errors, whatever was raised; nothing of its words, and no trace."""
     app, task_id = make_app(), str(uuid.uuid4())
     app.backend.mark_as_failure(task_id, error, traceback=f"File {CANARY}, line 1")
     record, text = stored(app, task_id)
-    assert (record["status"], record["result"]["exc_type"], record["traceback"]) == ("FAILURE", told, None)
+    assert (record["status"], record["result"]["exc_type"], record["traceback"]) == ("FAILURE", reported, None)
     assert CANARY not in text
 
 
@@ -83,7 +83,7 @@ def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redi
 
 
 def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], backend_url: str) -> None:
-    """A message that comes again after its answer may be given up; whoever asked keeps the answer. So of many."""
+    """A message redelivered after its answer may be given up; the answer stands. So do those of many."""
     app, answered, waiting = make_app(result_backend=backend_url), str(uuid.uuid4()), str(uuid.uuid4())
     app.backend.store_result(answered, {"status": "ok"}, "SUCCESS")
     error = DeadLettered("delivered too often")
@@ -106,16 +106,16 @@ def test_a_success_stands_and_is_told_once(
         app.backend.mark_as_failure(task_id, InvalidJob("too late"))
         record, text = stored(app, task_id)
         broker.publish(key, "that is all")
-        told = list(iter(lambda: told_next(heard), "that is all"))
+        reported = list(iter(lambda: told_next(heard), "that is all"))
     assert (record["status"], record["result"]) == ("SUCCESS", {"metadata": '{"status":"FAILURE"}'})
-    assert [json.loads(one)["status"] for one in told] == ["RETRY", "SUCCESS"]
-    assert told[-1] == text
+    assert [json.loads(one)["status"] for one in reported] == ["RETRY", "SUCCESS"]
+    assert reported[-1] == text
     assert 0 < broker.ttl(key) <= app.conf.result_expires
 
 
 @pytest.mark.parametrize("error", [TimedOut("too long"), InvalidJob("k: wrong"), InternalError("unforeseen")])
 def test_a_failure_stands_too(make_app: Callable[..., Celery], backend_url: str, error: Exception) -> None:
-    """A job whose time limit is stored late, while it ran again elsewhere, has one outcome: whoever asked saw it."""
+    """A job whose time limit is stored late, while it ran again elsewhere, keeps the outcome that a client saw."""
     app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
     app.backend.store_failures([(task_id, error)])
     app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")

@@ -73,8 +73,8 @@ def test_a_callers_output_is_kept_beside_the_citations_and_noted(engine: Engine,
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["citations.json", "events.jsonl", "lyrics.json", "lyrics.v1.json"]
     assert (folder / "lyrics.v1.json").read_bytes() == b'{"verse": 1}'
-    told = [(event["kind"], event.get("file") or event.get("task")) for event in events(tmp_path)]
-    assert told == [
+    reported = [(event["kind"], event.get("file") or event.get("task")) for event in events(tmp_path)]
+    assert reported == [
         ("recorded", "retrieve_top_k"),
         ("kept", "citations.json"),
         ("kept", "lyrics.json"),

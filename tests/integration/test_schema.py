@@ -50,7 +50,7 @@ def test_there_are_29_white_space_code_points() -> None:
 )
 @given(text=TEXTS)
 def test_postgres_hashes_as_python_does(connection: psycopg.Connection[Any], text: str) -> None:
-    """Any text that Postgres can store has one hash, whoever computes it."""
+    """Any text that Postgres can store has one hash, in Postgres as in Python."""
     assert sql_hash(connection, text) == hash_chunk(text)
 
 

@@ -54,7 +54,7 @@ def replicated_servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 @pytest.fixture
 def both(replicated_servers: Pair) -> Iterator[Pair]:
-    """Both servers, with the sample as it was loaded; what a test changes is put back."""
+    """Both servers, with the sample as it was loaded; what a test changes is restored."""
     replicated_servers.write("CREATE TABLE kept AS SELECT id, text_content FROM document_chunks")
     replicated_servers.write("CREATE TABLE kept_documents AS SELECT id, owner_id, visibility FROM documents")
     replicated_servers.catch_up()
@@ -93,7 +93,7 @@ def start() -> Iterator[Callable[[Settings], Engine]]:
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that a test moves."""
 
     now = 0.0
 

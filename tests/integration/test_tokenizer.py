@@ -57,7 +57,7 @@ def test_a_text_has_the_tokens_that_the_tokenizer_makes_of_it(file: Path) -> Non
 
 
 def test_a_counter_is_named_by_its_file_and_what_is_in_it(file: Path) -> None:
-    """Another tokenizer has another name; where the file stands is nobody's business."""
+    """Another tokenizer has another name, which does not hold the file's folder."""
     first = token_counter(str(file)).name
     trained(500).save(str(file))
     second = token_counter(str(file)).name

@@ -122,7 +122,7 @@ def test_what_is_taken_at_a_time_is_bounded_and_soon_little_again(url: str, brok
 
 
 def test_a_burst_of_large_messages_is_taken_in_parts(url: str, broker: redis.Redis) -> None:
-    """However many small ones were refused before: the worker holds no more at a time than so many bytes and one."""
+    """However many small ones were refused before: a worker holds at most that many bytes and one message."""
     large = [b"rubbish %d " % number + b"x" * (BURST_BYTES // 2) for number in range(5)]
     broker.lpush(QUEUE, *large)
     with Worker(url) as worker:
@@ -132,17 +132,17 @@ def test_a_burst_of_large_messages_is_taken_in_parts(url: str, broker: redis.Red
 
 
 def test_a_flood_leaves_the_event_loop_its_turn(url: str, broker: redis.Redis) -> None:
-    """Jobs that end are heard of, and so is whoever ends the worker."""
+    """Ends of jobs are still processed, and so is a request to stop."""
     for queue in (QUEUE, OTHER):
         broker.lpush(queue, *(envelope(f"{queue}-{number}", task="unknown") for number in range(2 * AT_A_STRETCH)))
     with Worker(url, QUEUE, OTHER) as worker:
         worker.channel.claim_more()
-        buried = broker.xlen(keys.dead(QUEUE)) + broker.xlen(keys.dead(OTHER))
-        assert AT_A_STRETCH <= buried < AT_A_STRETCH + BURST
+        dead_lettered = broker.xlen(keys.dead(QUEUE)) + broker.xlen(keys.dead(OTHER))
+        assert AT_A_STRETCH <= dead_lettered < AT_A_STRETCH + BURST
 
 
 def test_failures_that_can_not_be_stored_are_tried_one_by_one(url: str, broker: redis.Redis) -> None:
-    """One that no result store takes does not keep the others from being told."""
+    """A failure that cannot be stored does not keep the others from being stored."""
 
     def particular(failures: Any) -> None:
         if any(task_id == "odd" for task_id, _ in failures):
@@ -161,7 +161,7 @@ def test_failures_that_can_not_be_stored_are_tried_one_by_one(url: str, broker: 
 
 @pytest.mark.parametrize("priority", [1, 9])
 def test_priorities_are_refused(url: str, broker: redis.Redis, priority: int) -> None:
-    """Also those that stock producers write to lists of their own, which nobody would read; their senders are told."""
+    """Also those that stock producers write to lists that no worker reads; their senders get a failure."""
     with Connection(url) as stock, Worker(url) as worker:
         for number in (priority, 0):
             Producer(stock).publish(
@@ -192,7 +192,7 @@ def test_a_polite_stop_gives_back_what_nobody_began_with(url: str, broker: redis
 
 
 def test_a_cancelled_consumer_takes_nothing_more(url: str, broker: redis.Redis) -> None:
-    """What its waiting command still gets goes back at once, not when the worker ends."""
+    """A message that its waiting command still receives is requeued at once, not when the worker ends."""
     with Worker(url) as worker:
         worker.drain(lambda: worker.claim.since is not None)
         worker.consumer.cancel()
@@ -201,7 +201,7 @@ def test_a_cancelled_consumer_takes_nothing_more(url: str, broker: redis.Redis) 
 
 
 def test_a_job_whose_process_dies_each_time_is_given_up(url: str, broker: redis.Redis) -> None:
-    """After as many deliveries as settings allow; behind those that wait; its sender is told."""
+    """After as many deliveries as settings allow; behind those that wait; its sender gets a failure."""
     broker.lpush(QUEUE, envelope("poison"), envelope("healthy"))
     with Worker(url, prefetch=1) as worker:
         worker.take(1)
@@ -239,7 +239,7 @@ def test_what_a_living_worker_gives_back_is_not_counted(url: str, broker: redis.
 
 
 def test_a_blamed_job_counts_though_its_result_comes_after_all(url: str, broker: redis.Redis) -> None:
-    """Who is blamed and then acknowledged is done; its next message begins anew."""
+    """A blamed message that is acknowledged is done; the next one of its id starts from zero."""
     broker.lpush(QUEUE, envelope("job"))
     with Worker(url) as worker:
         worker.take(1)
@@ -311,7 +311,7 @@ def test_jobs_whose_processes_died_go_back_a_few_at_a_time(url: str, broker: red
 
 
 def test_what_is_put_off_in_a_busy_queue_keeps_none_of_another_from_coming_back(url: str, broker: redis.Redis) -> None:
-    """Nobody waits there, so it costs nobody anything, however many are put off elsewhere."""
+    """An empty queue costs nothing, however many messages are put off elsewhere."""
     broker.lpush(QUEUE, *(envelope(f"busy-{number}") for number in range(70)))
     broker.lpush(OTHER, envelope("idle"))
     with Worker(url) as busy, Worker(url, OTHER) as idle:
@@ -371,9 +371,9 @@ def test_an_overdue_delivery_comes_back(url: str, broker: redis.Redis) -> None:
 
 
 def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
-    """Acknowledged, buried before and after its delivery: Redis does all of a step, or none of it.
+    """Acknowledged, dead-lettered before and after its delivery: Redis does all of a step, or none of it.
 
-    A delivery is written down, acknowledged and given back by a script: that is one step already.
+    A delivery is recorded, acknowledged and requeued by a script: that is one step already.
     """
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     with broker.monitor() as monitor, Worker(url) as worker:
@@ -430,7 +430,7 @@ def test_the_next_message_comes_with_an_acknowledgement(url: str, broker: redis.
             worker.got[-1].ack()
             assert places(broker) == {"queue": 12 - count, "unacked": 1}
             assert worker.take(count)[-1] == f"job-{count - 1}"
-        # Claimed by itself, a message is moved by one command, and written down and acknowledged by a script each. (How
+        # Claimed by itself, a message is moved by one command, and recorded and acknowledged by a script each. (How
         # many scripts there were says nothing: maintenance, which may come meanwhile, is made of them.)
         commands = broker.info("commandstats")
         assert commands["cmdstat_hincrby"]["calls"] == 10
@@ -498,7 +498,7 @@ def test_what_nobody_has_looked_at_goes_back(url: str, broker: redis.Redis) -> N
 
 
 def test_what_came_with_an_acknowledgement_is_looked_at_like_all(url: str, broker: redis.Redis) -> None:
-    """What can't be run is a dead letter that was never delivered; its sender is told, and the next one comes."""
+    """What can't be run is a dead letter, never delivered; its sender gets a failure, and the next one comes."""
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     refused = [b"no JSON", envelope("unknown", task="unknown"), envelope("poison")]
     broker.lpush(QUEUE, envelope("first"), *refused, envelope("last"))
@@ -577,7 +577,7 @@ def test_a_give_back_that_redis_does_not_hear_is_said_again(url: str, broker: re
 
 
 def test_what_is_no_message_among_the_unacknowledged_is_ignored(url: str, broker: redis.Redis) -> None:
-    """Somebody else writes to Redis: no reason to end, and what comes after it is put back."""
+    """A foreign value in Redis does not end the worker, and the messages after it are requeued."""
     broker.hset(keys.UNACKED, mapping={"a": "rubbish", "b": "[1]", "c": unacked.pack(QUEUE, envelope("job"))})
     broker.zadd(keys.UNACKED_INDEX, {"a": 1, "b": 2, "c": 0})
     with Worker(url, prefetch=2) as worker:

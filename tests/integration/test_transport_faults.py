@@ -95,7 +95,7 @@ def test_a_dead_owner_is_found_without_help(url: str, broker: redis.Redis) -> No
 def test_a_new_worker_looks_for_the_dead_at_once(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any of its timers: where all workers were killed, nobody else looks."""
+    """Before any of its timers: if all workers were killed, no other one looks."""
     monkeypatch.setattr("worker.queue.transport.transport.OVERDUE_SECONDS", 3600)
     broker.lpush(QUEUE, envelope("job"))
     victim(url, "written down")
@@ -108,7 +108,7 @@ def test_a_new_worker_looks_for_the_dead_at_once(
 
 
 def test_what_a_lost_connection_claimed_unread_comes_back_at_once(url: str, broker: redis.Redis) -> None:
-    """Its own worker knows: it waits for nobody's death, and looks again for what arrives late."""
+    """Its own worker knows: it waits for no owner to expire, and looks again for what arrives late."""
     with Worker(url) as worker:
         worker.claim.connect(broker)
         lost = worker.claim.owner
@@ -124,7 +124,7 @@ def test_what_a_lost_connection_claimed_unread_comes_back_at_once(url: str, brok
 def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
     stack: Stack, proxy: Proxy, broker: redis.Redis
 ) -> None:
-    """The answer was lost with its connection: the message is nobody's but this worker's."""
+    """The answer was lost with its connection: the message belongs to this worker alone."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))
     with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=0.5) as worker:
         assert worker.take(1) == ["first"]
@@ -155,7 +155,7 @@ def test_what_nobody_has_looked_at_outlives_its_connection_uncounted(url: str, b
 def test_what_was_just_looked_at_is_not_forgotten_where_redis_goes_away(
     stack: Stack, proxy: Proxy, url: str, broker: redis.Redis
 ) -> None:
-    """It was to wait for its time, and Redis did not hear so: it goes back over the next connection, uncounted."""
+    """It was to be delayed, and Redis did not learn of it: it is requeued over the next connection, uncounted."""
     broker.lpush(QUEUE, envelope("first"), envelope("later", eta="2999-01-01T00:00:00+00:00"))
     with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=0.5) as before:
         assert before.take(1) == ["first"]
@@ -241,7 +241,7 @@ def test_what_a_dead_worker_held_comes_back_in_order(url: str, broker: redis.Red
 
 
 def test_what_a_dead_owner_had_claimed_counts_as_delivered(url: str, broker: redis.Redis) -> None:
-    """It may have killed its worker before it was written down: after so many times it is not delivered any more."""
+    """It may have killed its worker before it was recorded: after that many claims it is not delivered any more."""
     broker.lpush(QUEUE, envelope("job"))
     with Worker(url) as other:
         for number in range(1, RULES.max_deliveries + 1):
@@ -265,7 +265,7 @@ Worker(sys.argv[1]).drain(lambda: False)
 
 
 def test_a_message_that_kills_whoever_reads_it_ends_as_a_dead_letter(url: str, broker: redis.Redis) -> None:
-    """It counts before it is looked at; when even whoever should have given it up has died, it is not looked at."""
+    """It counts before it is inspected; if the worker that should dead-letter it dies too, no one inspects it."""
     broker.lpush(QUEUE, envelope("killer"))
     for number in range(1, RULES.max_deliveries + 2):
         done = run_script(READER, url)
@@ -303,7 +303,7 @@ def test_a_dead_owner_s_list_is_looked_at_for_a_while(url: str, broker: redis.Re
 
 
 def test_a_worker_that_counted_as_dead_does_not_deliver_what_was_taken_back(url: str, broker: redis.Redis) -> None:
-    """It stood still between claiming and writing down; meanwhile its list was put back."""
+    """It stood still between claiming and recording; meanwhile its list was requeued."""
     broker.lpush(QUEUE, envelope("job"))
     with Worker(url) as frozen, Worker(url) as other:
         client = broker
@@ -328,7 +328,7 @@ def test_owners_stay_alive_while_the_main_thread_is_busy(url: str, broker: redis
 def test_a_renewal_that_failed_is_tried_again_at_once(
     stack: Stack, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not when the next one is due: an owner lives for only so many."""
+    """Not when the next one is due: an owner's key expires after a few beats."""
     monkeypatch.setattr(owners, "BEAT_SECONDS", 0.1)
     proxy = Proxy(stack.redis.port)
     client = redis.Redis.from_url(stack.redis.url(port=proxy.port), socket_timeout=2, retry=Retry(NoBackoff(), 0))
@@ -337,7 +337,7 @@ def test_a_renewal_that_failed_is_tried_again_at_once(
     try:
         proxy.await_connections(1)
         proxy.mute.set()
-        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)  # whoever has not asked yet is not answered any more
+        monkeypatch.setattr(owners, "BEAT_SECONDS", 3600)  # a thread that has not asked yet gets no answer any more
         proxy.await_connections(2)
     finally:
         heart.stop()
@@ -373,7 +373,7 @@ def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, pro
 
 
 def test_an_acknowledgement_that_never_arrived_is_said_again(stack: Stack, proxy: Proxy, broker: redis.Redis) -> None:
-    """Nor was the next message taken with it: the one is said anew, the other left to the next claim."""
+    """Nor was the next message taken with it: the acknowledgement is repeated, the message left to the next claim."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
     with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=1) as worker:
         worker.take(1)

@@ -73,8 +73,10 @@ def test_the_schedule_takes_new_runs_first_then_those_checked_longest_ago(engine
     admin.execute("UPDATE document_chunks SET text_content = 'x' || text_content")
     for _ in range(3):
         assert all(run.drifted for run in engine.verifying.due(asker("alice"), 5))
-    told = admin.execute("SELECT data, count(*) FROM retrieval.run_events WHERE kind = 'drifted' GROUP BY 1").fetchall()
-    assert told == [({"edited": 10}, 5)]
+    reported = admin.execute(
+        "SELECT data, count(*) FROM retrieval.run_events WHERE kind = 'drifted' GROUP BY 1"
+    ).fetchall()
+    assert reported == [({"edited": 10}, 5)]
 
 
 def test_more_runs_than_a_page(engine: Engine, admin: Admin) -> None:

@@ -92,7 +92,7 @@ def worker_refusal(schema: str, text: str) -> InvalidJob | None:
 def _check_further(job: Job) -> None:
     """What the tasks themselves look at, before they ask a server."""
     if job.principal is not None:
-        with contextlib.suppress(NotAuthorised):  # a well-formed job of nobody
+        with contextlib.suppress(NotAuthorised):  # a well-formed job without a caller
             as_principal(job.principal, SETTINGS, "principal")
     if job.run is not None:
         job_digest(job)
@@ -284,7 +284,7 @@ class Mutator:
         return job
 
     def _add(self, schema: str, job: dict[str, Any]) -> None:
-        """A field of the schema, mostly with a value that the schema takes; else one of another's, or of nobody's."""
+        """A field of the schema, mostly with a valid value; else a field of another schema, or an unknown one."""
         place, part = self._object(schema, job)
         known = sorted(part.get("properties", {}))
         if known and self.chance.random() < 0.85:

@@ -254,7 +254,7 @@ def test_a_redis_that_is_away_is_unavailable(backend: str | None) -> None:
 
 
 def test_progress_of_a_redis_that_is_away_is_unavailable() -> None:
-    """Who asks where a job is hears of it in the same words."""
+    """A query for a job's state fails with the same message."""
     with pytest.raises(errors.Unavailable, match="Redis is away"):
         Client("redis://127.0.0.1:1/0").progress("a task")
 

@@ -92,7 +92,7 @@ WITH_TOKEN = {
 
 @pytest.mark.parametrize("name", WITH_TOKEN)
 def test_a_token_is_cut_out(name: str) -> None:
-    """Whoever reads dead letters must not be able to ask as somebody else."""
+    """A reader of dead letters must not be able to ask as another caller."""
     raw = WITH_TOKEN[name]
     kept = fields(raw)
     runs = kept["original"].decode(errors="replace")

@@ -153,7 +153,7 @@ def test_what_is_no_task_message_is_refused_with_its_reason(name: str) -> None:
 
 
 def test_a_long_message_is_not_parsed() -> None:
-    """Its sender is told all the same, if its id stands plainly at the start or the end."""
+    """Its sender gets a failure all the same, if its id stands plainly at the start or the end."""
     raw = envelope(body="[" * 100_000)
     found = inspect(raw, Rules(max_bytes=65_536), NOW)
     assert isinstance(found, Refusal)
@@ -180,7 +180,7 @@ def test_an_id_inside_a_body_is_not_the_message_s() -> None:
 
 @pytest.mark.parametrize("task", ["celery.chord_unlock", CANARY, "", 5, None, ...])
 def test_only_tasks_on_the_list_are_delivered(task: Any) -> None:
-    """An unknown task is told to its sender, and not dropped."""
+    """An unknown task is answered with a failure, and not dropped."""
     found = inspect(envelope({"task": task}), RULES, NOW)
     assert isinstance(found, Refusal)
     assert (found.reason, type(found.error).__name__, found.id, found.task) == (

@@ -28,7 +28,7 @@ def test_nothing_waits_for_ever(settings: dict[str, float], name: str) -> None:
 
 
 def test_a_silent_peer_is_asked() -> None:
-    """What nobody answers is not kept open for a firewall's sake."""
+    """Keepalives end a connection whose peer does not answer, and hold none open through a firewall."""
     assert SOCKETS["socket_keepalive"]
     assert SOCKETS["socket_keepalive_options"]
     assert RESULTS["redis_socket_keepalive"]

@@ -59,7 +59,7 @@ def text(folder: Path) -> str:
 
 
 def test_each_process_writes_its_own_file_and_they_are_added_up(start: Callable[..., Metrics], tmp_path: Path) -> None:
-    """The place in the pool names the file: whoever takes it next carries on."""
+    """The place in the pool names the file: the next process in it continues the file."""
     metrics = start()
     for place in (0, 1, 0):
         metrics.forked(place)
@@ -130,7 +130,7 @@ def test_a_failure_counts_under_its_name_on_the_wire(
     raised: BaseException,
     outcome: str,
 ) -> None:
-    """And leaves as it would without metrics; what a process was told to leave undone is no failure of the job's."""
+    """A process exits as it would without metrics, and a failure to write them is no failure of the job."""
 
     def answer(*_: Any) -> dict[str, Any]:
         raise raised

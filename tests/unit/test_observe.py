@@ -20,7 +20,7 @@ CANARY = "canary-4711"
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """Configuring logs is global: put back what other tests rely on."""
+    """Configuring logs is global: restore what other tests rely on."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in logging.Logger.manager.loggerDict}
@@ -79,14 +79,14 @@ def test_a_line_does_not_steer_a_terminal(capsys: pytest.CaptureFixture[str], fo
         assert json.loads(said.splitlines()[0])["id"] == hostile
 
 
-@pytest.mark.parametrize("told", ["flag", "error"])
-def test_our_own_exceptions_are_logged_alike(capsys: pytest.CaptureFixture[str], told: str) -> None:
+@pytest.mark.parametrize("reported", ["flag", "error"])
+def test_our_own_exceptions_are_logged_alike(capsys: pytest.CaptureFixture[str], reported: str) -> None:
     """A line of ours with `exc_info` says as much as a library's, and no more."""
     logs.configure(LogSettings(level="INFO", format="json"))
     try:
         fail()
     except ValueError as error:
-        logs.logger("worker.test").error("it broke", exc_info=True if told == "flag" else error)
+        logs.logger("worker.test").error("it broke", exc_info=True if reported == "flag" else error)
     (line,) = lines(capsys)
     assert line["exception"] == "ValueError"
     assert CANARY not in json.dumps(line)

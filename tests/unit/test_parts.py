@@ -1,4 +1,4 @@
-"""What settings name and an installation lacks: looked for at the start, told for the queues whose jobs need it."""
+"""Packages that settings need and an installation lacks: found at the start, reported for the queues that need them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def answered(**changes: Any) -> PipelineAnswer:
     return PipelineAnswer.model_validate({**plain, **changes})
 
 
-def told(**trace: Any) -> AnswerTrace:
+def reported(**trace: Any) -> AnswerTrace:
     """A record of one source, of two that were found."""
     stages = (
         StageTrace("search", 7.5, {"found": 2}, (LEFT, KEPT), (0.9, 0.5)),
@@ -79,7 +79,7 @@ def test_a_brief_report_has_a_line_a_source() -> None:
 
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:
-    """A reader is told not to look for them."""
+    """The report says that they are not there."""
     assert "unknown labels: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
 
 
@@ -97,7 +97,7 @@ def test_no_answer_says_why() -> None:
 
 
 def test_sources_from_the_cache_are_told() -> None:
-    """A reader who wonders why a new document is not among them is told where they are from."""
+    """The report says that sources came from the cache, which explains a missing new document."""
     plain = answered()
     hit = answered(trace={**plain.trace.model_dump(), "cache": "hit"})
     assert "found by profile hybrid_rrf (from the cache)" in shown(answer_report(hit))
@@ -130,7 +130,7 @@ def test_search_units_are_shown_in_place_of_tokens() -> None:
     call = Cost(**one, output_tokens=0, search_units=2, cost="0.004")
     assert costs_line([call, call]) == "rerank r ×2: 4 search units, 0.008"
     entry = CostEntry("rerank", "http", "r", Tokens(None, search_units=2), Decimal("0.004"))
-    record = told()
+    record = reported()
     package = dataclasses.replace(record.package, costs=(entry,))
     (line,) = [line for line in shown(trace_report("", dataclasses.replace(record, package=package))).splitlines()
                if "│ rerank" in line and "http" in line]  # fmt: skip
@@ -140,7 +140,7 @@ def test_search_units_are_shown_in_place_of_tokens() -> None:
 
 def test_a_trace_shows_each_candidates_way() -> None:
     """Rank and score after each stage that changed something, and what became of it."""
-    report = told(
+    report = reported(
         queries={"dense": "What hums?"},
         legs={"dense": 6.25},
         hyde=("A capacitor hums.",),
@@ -170,7 +170,7 @@ def test_a_trace_shows_each_candidates_way() -> None:
 
 def test_candidates_that_left_are_shown_on_demand() -> None:
     """A long list is cut, and says so."""
-    long = told()
+    long = reported()
     many = tuple(DroppedCandidate("documents", f"x-{i}", "cut", "beyond k") for i in range(40))
     trace = RetrievalTrace(long.package.trace.stages, many)
     package = ContextPackage(request=long.package.request, profile="dense", trace=trace)

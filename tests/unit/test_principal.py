@@ -112,7 +112,7 @@ def test_a_claim_of_a_wrong_type_is_named(trusting: Trusting, claim: Any, path: 
 
 
 def test_claims_on_a_queue_that_is_not_trusted_are_refused(make_settings: Callable[..., Settings]) -> None:
-    """Without `trust_queue`, whoever can write to Redis can't ask as anyone."""
+    """Without `trust_queue`, write access to Redis is not enough to ask as a caller."""
     raw = {"query_embedding": [1.0], "principal": {"user_id": "u1"}}
     job = parse_job(RetrieveTopK, raw)
     with pytest.raises(NotAuthorised, match="does not trust its queue"):
@@ -121,7 +121,7 @@ def test_claims_on_a_queue_that_is_not_trusted_are_refused(make_settings: Callab
 
 @pytest.mark.parametrize("trust", [True, False])
 def test_a_job_that_names_nobody_has_no_principal(make_settings: Callable[..., Settings], trust: bool) -> None:
-    """Nobody is never invented: only a public corpus answers such a job."""
+    """No caller is ever made up: only a public corpus answers a job without one."""
     raw = {"query_embedding": [1.0]}
     job = parse_job(RetrieveTopK, raw)
     assert identify(job, raw, task="retrieve_top_k", task_id="id-1", settings=make_settings(trust_queue=trust)) is None

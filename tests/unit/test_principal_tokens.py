@@ -143,7 +143,7 @@ def test_the_digest_is_over_the_meaning_of_a_job(settings: Settings) -> None:
     ids=lambda value: ascii(value).replace("Ellipsis", "absent") if isinstance(value, dict) else "",
 )
 def test_a_token_for_something_else_is_refused(settings: Settings, changes: dict[str, Any], message: str) -> None:
-    """Another task, id, job or audience, expired, without a bound claim, or naming nobody: one sentence says so."""
+    """Another task, id, job or audience, expired, without a bound claim, or without a caller: one sentence says so."""
     assert message in refusal(settings, token(**changes))
 
 

@@ -167,7 +167,7 @@ def test_what_fails_outside_the_job_is_told_before_it_is_acknowledged(app: Celer
     act, kind = ENDS[end]
     act(request)
     assert done == []
-    assert [(told, type(error)) for told, error in app.backend.store()] == [(TASK_ID, kind)]
+    assert [(reported, type(error)) for reported, error in app.backend.store()] == [(TASK_ID, kind)]
     assert done == ["acknowledged"]
 
 
@@ -175,7 +175,7 @@ def test_what_fails_outside_the_job_is_told_before_it_is_acknowledged(app: Celer
     "end", [WorkerLostError("lost"), SystemExit(1), Terminated(9), BackendError("away"), TimeLimitExceeded(9)], ids=repr
 )
 def test_what_did_not_end_is_not_acknowledged(app: Celery, end: BaseException) -> None:
-    """Its process is gone, or could store nothing: the message goes back, or waits for what comes next."""
+    """Its process is gone, or could store nothing: the message is requeued, or waits for the next step."""
     done: list[str] = []
     request = delivered(
         app, on_ack=lambda *_: done.append("acknowledged"), on_reject=lambda *more: done.append(f"requeued: {more[-1]}")
@@ -290,7 +290,7 @@ def test_a_refused_message_is_named_and_not_shown(
     assert CANARY not in str(record.__dict__)
     is_told = bool(task_id) and reason in {"unknown task", "invalid envelope"}
     assert message.done == ([] if is_told else ["reject"])
-    assert [told for told, _ in consumer.app.backend.store()] == ([task_id] if is_told else [])
+    assert [reported for reported, _ in consumer.app.backend.store()] == ([task_id] if is_told else [])
     assert message.done == ["reject"]
 
 

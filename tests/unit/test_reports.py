@@ -79,7 +79,7 @@ def test_a_long_text_is_shown_around_what_differs() -> None:
 
 
 def test_of_very_many_conflicts_the_first_are_shown_and_the_others_counted() -> None:
-    """A table of thousands helps nobody; the document has them all."""
+    """A table of thousands is cut; the document has them all."""
     one = {"kind": "text_hash_mismatch", "sides": [side(0, 0, 5)], "differs": []}
     said = shown([record("hello", "c")], *[one] * (MOST_CONFLICTS + 7))
     assert said.count("│ text hash") == MOST_CONFLICTS

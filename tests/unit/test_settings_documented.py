@@ -84,6 +84,6 @@ def test_every_setting_has_an_example_in_the_shipped_files(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in DEFAULTS if name.startswith(tuple(f"{s}." for s in WHOLE_SECTIONS))])
 def test_the_shipped_file_says_the_defaults(name: str) -> None:
-    """Whoever copies it changes nothing by that."""
+    """Copying it changes no setting."""
     section, _, setting = name.partition(".")
     assert tomllib.loads((config_folder() / "worker.toml").read_text())[section][setting] == DEFAULTS[name]

@@ -90,7 +90,7 @@ def test_a_wrong_setting_stops_the_start(
 def test_a_mode_names_what_is_there(values: dict[str, Any]) -> None:
     """A mode with an unknown service stops the start."""
     mode = {"corpora": {"documents": 0}, "profile": "p", "instructions": "Answer.", "remote": ["papers"]}
-    told = {**values, "profiles": {"p": {"legs": [{}]}}, "modes": {"m": mode}}
-    assert from_values({**told, "remote": {"papers": PAPERS}}).modes["m"].remote == ["papers"]
+    reported = {**values, "profiles": {"p": {"legs": [{}]}}, "modes": {"m": mode}}
+    assert from_values({**reported, "remote": {"papers": PAPERS}}).modes["m"].remote == ["papers"]
     with pytest.raises(SettingsError, match=r"modes\.m\.remote: there is no remote source papers"):
-        from_values(told)
+        from_values(reported)

@@ -32,7 +32,7 @@ JOB = {"query_embedding": [0.5] * 768, "principal": {"user_id": "u1"}}
 
 
 class Engine:
-    """Stands at the seam to Postgres: answers with who asked, or fails as it is told."""
+    """Stands at the seam to Postgres: answers with the caller, or raises the given error."""
 
     def __init__(self, failure: BaseException | None = None) -> None:
         self.failure = failure
@@ -66,7 +66,7 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
 
 
 def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> None:
-    """The engine gets the parsed job and who asks; its answer is the result."""
+    """The engine gets the parsed job and its caller; its answer is the result."""
     engine = Engine()
     result = run({**JOB, "k": 12}, engine=engine)
     assert result.state == "SUCCESS"

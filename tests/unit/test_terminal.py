@@ -37,14 +37,14 @@ from worker.errors import InvalidJob, SettingsError, Unavailable
 from worker.queue.transport.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES, parsed
-from .test_pipeline_reports import told
+from .test_pipeline_reports import reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 CONTROL = re.compile(r"\x1b\[\??\d*[AhlK]|\r")
-"""How Rich draws a bar anew: cursor up, cursor on and off, erase the line."""
+"""How Rich redraws a bar: cursor up, cursor on and off, erase the line."""
 NASTY = st.one_of(
     st.text(),
     st.lists(
@@ -102,7 +102,7 @@ def test_no_text_steers_a_terminal(kind: Callable[[str], Any], colours: bool, te
 
 @given(text=NASTY)
 def test_a_bar_and_a_status_take_no_text_for_markup(text: str) -> None:
-    """Both draw themselves anew, with controls of Rich's own."""
+    """Both redraw themselves, with Rich's own control codes."""
     console = Terminal(file=io.StringIO(), width=120, force_terminal=True)
     with progress(console) as bars:
         bars.add_task(text, total=1)
@@ -193,7 +193,7 @@ def reports() -> Iterator[tuple[str, Any]]:
     answer = poison(PipelineAnswer, "run_pipeline.result")
     yield "answer", answer_report(answer)
     yield "brief answer", answer_report(answer, brief=True)
-    record = told(queries={HOSTILE: HOSTILE}, legs={HOSTILE: 1.0}, hyde=(HOSTILE,), warnings=(HOSTILE,))
+    record = reported(queries={HOSTILE: HOSTILE}, legs={HOSTILE: 1.0}, hyde=(HOSTILE,), warnings=(HOSTILE,))
     request = dataclasses.replace(record.package.request, question=HOSTILE, mode=HOSTILE)
     stages = tuple(dataclasses.replace(stage, stage=HOSTILE) for stage in record.package.trace.stages)
     trace = dataclasses.replace(record.package.trace, stages=stages, models={HOSTILE: HOSTILE})

@@ -95,7 +95,7 @@ def generated() -> Iterator[list[str]]:
                 continue
             if one.param_type_name == "option":
                 yield [*name, one.opts[0]]
-            # Others would start servers, or write files where they are told to.
+            # Others would start servers, or write the files that they are given.
             if name[0] not in {"up", "contract"} or one.name == "postgres":
                 yield from (typed(name, command, one, value) for value in chosen(*name, one.name))
 

@@ -146,7 +146,7 @@ class ResultCache:
         state = self._state(caller, bounds.room)
         if state is None:
             return None
-        told = {
+        parts = {
             "always": self._always,
             "task": task,
             "asked": dict(asked),
@@ -155,7 +155,7 @@ class ResultCache:
             "state": state,
         }
         # Not RFC 8785's JSON: there, two different integers beyond 2^53 may be equal, and a filter distinguishes them.
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         return Slot(self._store, digest, self._corpora, caller, bounds)
 
     def _state(self, caller: Principal, names: Iterable[str]) -> str | None:

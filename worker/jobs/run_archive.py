@@ -194,9 +194,9 @@ class RunArchive:
         there = [_filed(record) for record in self._runs.find(owner, name, None, None)]
         if there and there != run.records:
             raise InvalidJob("another run has this name: import under another owner", "run_id")
-        told = [Event(event.kind, event.data, event.at) for event in run.events]
+        events = [Event(event.kind, event.data, event.at) for event in run.events]
         imported = Event("imported", {"sha256": run.sha256})
-        self._runs.add(owner, name, [_record(record) for record in run.records], [*told, imported])
+        self._runs.add(owner, name, [_record(record) for record in run.records], [*events, imported])
         self._judgements.restore(owner, name, [Judgement(**dict(judgement)) for judgement in run.feedback])
         for file, data in files.items():
             self._files.keep(owner, name, file, data)

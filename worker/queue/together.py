@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logs.logger("worker.tasks")
 
 _PATIENCE = 4
-"""A statement that takes so many times as long as a whole bundle should is cancelled; its job then runs alone."""
+"""A statement is cancelled after this many times a bundle's time; its job then runs alone."""
 
 
 class AnsweredTogether:

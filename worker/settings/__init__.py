@@ -389,7 +389,7 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 
 def _slips(variable: str) -> Iterator[str]:
-    """Yield what an unknown variable is meant to be, empty if that can't be told; nothing if it is known or foreign.
+    """Yield what an unknown variable is meant to be, empty if that is unclear; nothing if it is known or foreign.
 
     A name without a section may be foreign: Kubernetes sets RETRIEVAL_WORKER_PORT.
     """

@@ -1,4 +1,4 @@
-"""Side 1, the floor: a loop around the plain query, in a process that is told on stdin how often.
+"""Side 1, the floor: a loop around the plain query, in a process that reads the number of queries from stdin.
 
 Each line of stdin is JSON, ``{"first": i, "step": s, "count": n}``: queries i, i + s, ... (modulo the file's), n of
 them; each line is answered with one line, ``{"seconds": ..., "ms": [...], "ids": [[...], ...]}``.

@@ -18,7 +18,7 @@ app = shared.celery_app("langchain")
 
 
 class Given(Embeddings):
-    """Nobody embeds anything here: vectors come with the job."""
+    """Nothing is embedded here: vectors come with the job."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         raise NotImplementedError

@@ -17,7 +17,7 @@ SELECT id, document_id, text_content, page, section, coordinates, metadata, enco
 
 
 def statement(claims: dict[str, str]) -> str:
-    """The statement that says who asks, until the end of the transaction; its parameters are the claims' values.
+    """The statement that states the caller, until the end of the transaction; its parameters are the claims' values.
 
     It also says what the worker says to the table's policy, so that rights cost the same on every side.
     """
@@ -28,12 +28,12 @@ def statement(claims: dict[str, str]) -> str:
 class Search:
     """The plain nearest-neighbour query as cheap as psycopg has it.
 
-    One connection for ever, prepared statements, binary vectors, and a read-only transaction that states who asks in
+    One connection for ever, prepared statements, binary vectors, and a read-only transaction that states the caller in
     one round trip.
 
     Args:
         dsn: of the database.
-        claims: who asks, by Postgres setting.
+        claims: the caller, by Postgres setting.
         k: rows wanted.
     """
 

@@ -1,4 +1,4 @@
-"""The page of metrics: each with its type, labels and meaning, as Prometheus is told them."""
+"""The page of metrics: each with its type, labels and meaning, as Prometheus gets them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from chaos import grown
 
 
 def silent(done: int, what: str) -> None:
-    """Nobody watches."""
+    """Report no progress."""
 
 
 def test_no_grown_message_is_over_its_budget() -> None:

@@ -108,7 +108,7 @@ def test_only_traces_may_differ_between_results() -> None:
 
 
 def test_visibility_is_that_of_the_policies() -> None:
-    """Owners see their rows, tenants those of the tenant, a stranger only public ones; nobody sees all."""
+    """Owners see their rows, tenants those of the tenant, a stranger only public ones; no caller sees all."""
     for user in TENANTS:
         seen = [row for row in ORACLE.corpus.chunks if row.visible_to(user)]
         assert 0 < len(seen) < len(ORACLE.corpus.chunks)

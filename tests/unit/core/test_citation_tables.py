@@ -91,7 +91,7 @@ def test_factors_are_exact() -> None:
 
 
 def test_what_the_code_does_not_read_is_named() -> None:
-    """A key that is misspelt would be words that nobody looks for."""
+    """A misspelt key would be words that are never looked for."""
     read = table('words = "a"\nwrods = "b"')
     read.words("words")
     with pytest.raises(BrokenTableError, match=r"words.toml: wrods: this key is not known"):

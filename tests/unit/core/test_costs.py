@@ -35,7 +35,7 @@ def test_cached_tokens_without_a_price_of_their_own_cost_as_much() -> None:
 
 
 def test_unknown_is_not_free() -> None:
-    """No price, or no count by the provider: nobody knows. A price of 0 is one."""
+    """Without a price, or a count by the provider, the cost is unknown. A price of 0 is one."""
     assert cost("large", Tokens(1, 1)) is None
     assert cost("small", Tokens(1, 1), provider="other") is None
     assert cost("small", Tokens(None, 1)) is None

@@ -95,7 +95,7 @@ def test_a_candidate_without_a_vector_is_like_nothing() -> None:
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 def test_every_choice_is_the_best_there_was(n: int, seed: int, lambda_: float) -> None:
-    """By the formula, computed anew from scratch for each choice."""
+    """By the formula, computed from scratch for each choice."""
     chance = np.random.default_rng(seed)
     vectors, relevance = chance.normal(size=(n, 4)), chance.random(n)
 
@@ -174,7 +174,7 @@ def test_at_most_so_many_of_a_corpus_that_has_a_bound() -> None:
 
 
 def test_a_diversified_list_repeats_neither_itself_nor_what_is_ahead_of_it() -> None:
-    """Duplicates go first, then the rest is reordered, then documents are capped; every reason is told."""
+    """Duplicates go first, then the rest is reordered, then documents are capped; every reason is reported."""
     ahead = [candidate("pinned", "p", "said before")]
     found = [
         candidate("same", "d", "said before"),

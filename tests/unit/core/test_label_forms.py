@@ -217,7 +217,7 @@ READ_WHOLE: list[Callable[[random.Random, Numbers], Made]] = [
 ]
 
 
-# --- what nobody can read whole -----------------------------------------------------------------
+# --- what can't be read whole -------------------------------------------------------------------
 
 
 DOUBTFUL = (

@@ -78,7 +78,7 @@ def test_labels_are_found_in_every_usual_form(answer: str, labels: list[str]) ->
     ],
 )
 def test_what_was_not_given_is_unknown_and_never_mapped(answer: str, text: str) -> None:
-    """A label that nobody gave, and what only begins as one, is reported as it stands."""
+    """A label that was not given, and what only begins as one, is reported as written."""
     assert used(answer) == []
     assert unknown(answer) == [text]
 

@@ -75,9 +75,9 @@ def test_a_hybrid_search_adds_each_leg_of_each_corpus() -> None:
 @pytest.mark.parametrize("state", ["hit", "miss"])
 def test_an_answer_that_was_looked_for_in_the_cache_says_whether_it_was_there(state: str) -> None:
     """A hit searched nothing, so its figures are not counted again."""
-    told = answer({"docs": figures()}, {"method": "cache"})
-    told["trace"]["cache"] = state
-    seen = list(of_job("retrieve_hybrid", "ok", 0.01, told))[2:]
+    reported = answer({"docs": figures()}, {"method": "cache"})
+    reported["trace"]["cache"] = state
+    seen = list(of_job("retrieve_hybrid", "ok", 0.01, reported))[2:]
     assert seen == [Observation("retrieval_cache_lookups_total", ("retrieve_hybrid", state), 1)]
 
 

@@ -81,7 +81,7 @@ def test_each_verdict_of_a_pin_that_knows_its_chunk(
 def test_a_tampered_pin_is_tampered_wherever_its_hash_stands_and_never_answered(
     places: list[InlineChunk], standing: str | None
 ) -> None:
-    """Of a text and a hash that do not belong together nobody knows which was pinned."""
+    """If a text and a hash do not belong together, it is unknown which was pinned."""
     pin = knowing("c1")._replace(raw_hash=None, tampered=True)
     (found,) = resolve([pin], places)
     assert (found.verdict, found.chunk.id if found.chunk else None) == ("tampered", standing)

@@ -120,10 +120,10 @@ def trace(
 
     with opened_engine() as (engine, settings):
         principal = principal_of(settings, caller, claims)
-        found = engine.pipeline_jobs.told(name_of(subject, run, step), principal)
+        found = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)
     if as_json:
-        write_json({"traces": [trace_as_json(told) for told in found]})
+        write_json({"traces": [trace_as_json(one) for one in found]})
         return
-    for told in found:
-        title = " / ".join(part for part in (subject, run, told.step) if part)
-        console.print(trace_report(f"{title}, as {principal.owner}", told, everything=everything))
+    for one in found:
+        title = " / ".join(part for part in (subject, run, one.step) if part)
+        console.print(trace_report(f"{title}, as {principal.owner}", one, everything=everything))

@@ -29,49 +29,49 @@ BAR = 32
 LEFT_SHOWN = 12
 
 
-def trace_report(title: str, told: AnswerTrace, *, everything: bool = False) -> Group:
+def trace_report(title: str, recorded: AnswerTrace, *, everything: bool = False) -> Group:
     """Build the report of a trace.
 
     Args:
         title: the run's title.
-        told: the recorded trace.
+        recorded: the recorded trace.
         everything: show all dropped candidates, not only the first few.
     """
-    return Group(*_parts(title, told, everything))
+    return Group(*_parts(title, recorded, everything))
 
 
-def trace_as_json(told: AnswerTrace) -> dict[str, Any]:
+def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
     """Return a trace as plain JSON, in the contract's form where an answer has the same."""
-    request = told.package.request
-    answer = as_answer(replace(told.response, package=told.package))
+    request = recorded.package.request
+    answer = as_answer(replace(recorded.response, package=recorded.package))
     return {
-        "step": told.step,
+        "step": recorded.step,
         "question": request.question,
         "mode": request.mode,
-        "profile": told.package.profile,
+        "profile": recorded.package.profile,
         **{name: answer[name] for name in ("status", "degraded", "costs", "trace")},
         "source_labels": answer["package"]["source_labels"],
         "remote_sources": answer["package"]["remote_sources"],
-        "candidates": [asdict(one) for one in told.candidates],
+        "candidates": [asdict(one) for one in recorded.candidates],
     }
 
 
-def _parts(title: str, told: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
-    request, trace = told.package.request, told.package.trace
+def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
+    request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
     yield _line("question", request.question)
-    yield _line("mode", f"{request.mode}, profile {told.package.profile}: {told.response.status}")
+    yield _line("mode", f"{request.mode}, profile {recorded.package.profile}: {recorded.response.status}")
     for leg, text in trace.queries.items():
         yield _line(f"searched for ({leg})", text)
     for i, text in enumerate(trace.hyde, 1):
         yield _line(f"hypothetical answer {i}", text)
     yield _line("models", ", ".join(f"{what}: {name}" for what, name in trace.models.items()))
     yield stages_table(trace.stages, trace.legs)
-    yield candidates_table(told, None if everything else LEFT_SHOWN)
-    for found in told.package.remote_sources:
+    yield candidates_table(recorded, None if everything else LEFT_SHOWN)
+    for found in recorded.package.remote_sources:
         yield _line(f"remote source ({found.provider})", found.title or found.url)
-    if told.package.costs:
-        yield costs_table(told)
+    if recorded.package.costs:
+        yield costs_table(recorded)
     for warning in trace.warnings:
         yield _line("warning", warning)
 
@@ -98,17 +98,17 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
     return table
 
 
-def candidates_table(told: AnswerTrace, most: int | None) -> Table:
+def candidates_table(recorded: AnswerTrace, most: int | None) -> Table:
     """Build a table with one row per candidate: rank and score after each effective stage, then label or drop reason.
 
     Args:
-        told: the recorded trace.
+        recorded: the recorded trace.
         most: maximum number of dropped candidates; None: all.
     """
-    trace = told.package.trace
+    trace = recorded.package.trace
     changing = _changing(trace.stages)
-    labels = _labels(told.package.source_labels)
-    scores = {(one.corpus, one.chunk_id): one.scores for one in told.candidates}
+    labels = _labels(recorded.package.source_labels)
+    scores = {(one.corpus, one.chunk_id): one.scores for one in recorded.candidates}
     reasons = {(left.corpus, left.chunk_id): f"{left.reason} ({left.stage})" for left in trace.left}
     gone = [place for place in reasons if place not in scores]
     shown = gone if most is None else gone[:most]
@@ -167,14 +167,14 @@ def _caption(trace: RetrievalTrace, hidden: int) -> str:
     return f"dropped: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
 
 
-def costs_table(told: AnswerTrace) -> Table:
+def costs_table(recorded: AnswerTrace) -> Table:
     """Build a table with one row per call of a model."""
     table = Table(title="costs", title_justify="left")
     for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
         table.add_column(
             name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
         )
-    for one in told.package.costs:
+    for one in recorded.package.costs:
         tokens = ["?" if n is None else str(n) for n in (one.tokens.input, one.tokens.cached_input, one.tokens.output)]
         units = one.tokens.search_units
         counts = [*tokens, ""] if units is None else ["", "", "", str(units)]

@@ -96,9 +96,9 @@ def answer_of(result: HybridResult, bill: Bill, tracer: Tracer, cache: str | Non
 
 
 def cached_answer(
-    request: HybridRequest, wording: QueryWording, cached: CachedResult, bill: Bill, told: dict[str, Any]
+    request: HybridRequest, wording: QueryWording, cached: CachedResult, bill: Bill, answer_trace: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the answer from an equal job's cached result, with the trace ``told``."""
+    """Return the answer from an equal job's cached result."""
     kept = _by_corpus(cached.candidates, [query.name for query in request.corpora])
     return {
         **wording.header({}),
@@ -106,7 +106,7 @@ def cached_answer(
         "results": {query.name: _complete(query, kept[query.name]) for query in request.corpora},
         "metrics": {name: cached.metrics[name] for name in kept},
         **costs.as_json(bill.entries),
-        "trace": told,
+        "trace": answer_trace,
     }
 
 
@@ -123,8 +123,8 @@ def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAns
     return RecordedAnswer(answer, recorded, pins_of(result.candidates), queries.models, queries.searched)
 
 
-def replayed_answer(record: Record, candidates: Sequence[Candidate], told: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded answer with the candidates that are still there, with the trace ``told``."""
+def replayed_answer(record: Record, candidates: Sequence[Candidate], answer_trace: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded answer with the candidates that are still there."""
     header = record.answer
     kept = _by_corpus(candidates, [wanted["corpus"] for wanted in header["searches"]])
     results = {}
@@ -141,7 +141,7 @@ def replayed_answer(record: Record, candidates: Sequence[Candidate], told: dict[
         "metrics": {name: header["metrics"][name] for name in kept},
         "costs": header.get("costs", []),
         "costs_total": header.get("costs_total", NO_COSTS.model_dump()),
-        "trace": told,
+        "trace": answer_trace,
     }
 
 
@@ -173,17 +173,17 @@ def leg_metrics(
     legs: Sequence[RankedLeg], merged: Sequence[Candidate], contextual: str, error: Exception | None
 ) -> dict[str, Any]:
     """Return the figures of one corpus in the contract's form; a leg that did not run has count 0."""
-    told = figures(legs, merged)
-    counts = {leg.leg: leg.count for leg in told.legs}
+    merge_figures = figures(legs, merged)
+    counts = {leg.leg: leg.count for leg in merge_figures.legs}
     return {
         "contextual": contextual,
         "contextual_error": None if error is None else f"{type(error).__name__}: {error}",
         **{f"{name}_count": counts.get(name, 0) for name in LEGS},
-        "merged_count": told.merged,
-        "duplicate_count": told.duplicates,
-        "dedup_rate": told.dedup_rate,
-        "top_similarity": {leg.leg: leg.top_similarity for leg in told.legs},
-        "mean_similarity": {leg.leg: leg.mean_similarity for leg in told.legs},
+        "merged_count": merge_figures.merged,
+        "duplicate_count": merge_figures.duplicates,
+        "dedup_rate": merge_figures.dedup_rate,
+        "top_similarity": {leg.leg: leg.top_similarity for leg in merge_figures.legs},
+        "mean_similarity": {leg.leg: leg.mean_similarity for leg in merge_figures.legs},
     }
 
 

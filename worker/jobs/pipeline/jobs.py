@@ -105,7 +105,7 @@ class PipelineJobs:
 
         return self._recording.answer(TASK, job, caller, make, replay)
 
-    def told(self, run: RunName, caller: Principal) -> list[AnswerTrace]:
+    def traces(self, run: RunName, caller: Principal) -> list[AnswerTrace]:
         """Return the traces of the answers recorded under a run, step by step, without reading any source.
 
         Raises:

@@ -408,7 +408,7 @@ class Channel(kombu_redis.Channel):
         """Settle a burst, most of which is refused and dead-lettered in one round trip."""
         no_room: list[bytes] = []
         refused: list[tuple[bytes, Refusal]] = []
-        later = buried = 0
+        later = dead_lettered = 0
         counts: Any = client.hmget(keys.deliveries(claim.queue), [keys.digest(raw) for raw in taken])
         for raw, count in zip(taken, counts, strict=True):
             found = self._inspect(raw, int(count or 0) + 1, client)
@@ -423,8 +423,8 @@ class Channel(kombu_redis.Channel):
         if no_room:
             claim.requeue(client, no_room)
         if refused:
-            buried = self._dead_letter_claimed(claim, refused, client)
-        claim.settled(len(taken), buried + later)
+            dead_lettered = self._dead_letter_claimed(claim, refused, client)
+        claim.settled(len(taken), dead_lettered + later)
 
     def _deliver_plain(self, queue: str, raw: bytes) -> None:
         try:
@@ -518,12 +518,12 @@ class Channel(kombu_redis.Channel):
         self, tag: str, queue: str, refusal: Refusal, client: redis.Redis, count: int | None = None
     ) -> bool:
         """Dead-letter an unacknowledged message and return True; requeue it last if its failure can't be stored."""
-        told = self._answer([refusal])
-        if told:
+        stored = self._answer([refusal])
+        if stored:
             self.dead_letter_delivered(tag, refusal, count)
         else:
             unacked.requeue(client, tag, queue, "LPUSH", uncounted=True)
-        return told
+        return stored
 
     def dead_letter_delivered(self, tag: str, refusal: Refusal, count: int | None = None) -> None:
         """Dead-letter an unacknowledged message atomically; its failure is stored already.

@@ -206,7 +206,7 @@ class Claim:
         """Take the next messages, record them as unacknowledged, and acknowledge other deliveries, atomically.
 
         Args:
-            numbers: a number for each delivery, unique; so many messages are taken at most.
+            numbers: a unique number for each delivery; at most that many messages are taken.
             done: the deliveries to acknowledge.
             first: a message of this owner's list, to be recorded as the first of them.
         """

@@ -260,7 +260,7 @@ def taking(
 
     Args:
         queue: the queue to take from.
-        tags: a delivery tag for each message; so many are taken at most, and at most half of those that wait.
+        tags: a delivery tag for each message; at most that many are taken, and at most half of those that wait.
         done: the deliveries to acknowledge.
         first: message of the owner's list, to be recorded with the first tag; or empty.
         place: the owner's list.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import redis
 from tests.acceptance.records import assert_as_the_contract_says
@@ -45,6 +46,17 @@ def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
     made.close()
     with redis.Redis.from_url(stack.redis.url(1)) as results:
         assert_as_the_contract_says(results)
+
+
+@pytest.fixture
+def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction that keeps every search waiting until it is rolled back."""
+    # Jobs may wait here for longer than the role's limits allow.
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
+    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield connection
+        connection.rollback()
 
 
 @pytest.fixture(autouse=True)

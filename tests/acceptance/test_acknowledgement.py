@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 import redis
 from celery import Celery
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import psycopg
 
     Environment = Callable[..., dict[str, str]]
 
@@ -101,8 +102,6 @@ def place(
     worker_log: Path,
 ) -> Iterator[Place]:
     """Results on a Redis of their own, behind a link that can be cut."""
-    # Jobs wait here for longer than the role's limits allow.
-    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
     with (
         devstack.redis_server(worker_log.parent / "results") as kept,
         network() as loop,
@@ -117,15 +116,6 @@ def place(
         yield Place(broker, stack.redis.url(0), results, link, client, environment, worker_log, admin)
         link.blackhole(False)
         client.close()
-
-
-@pytest.fixture
-def locked(place: Place, stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
-    """A transaction that keeps every search waiting until it is rolled back."""
-    with psycopg.connect(stack.postgres.dsn(place.admin.info.dbname)) as connection:
-        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-        yield connection
-        connection.rollback()
 
 
 def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(

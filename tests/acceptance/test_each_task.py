@@ -25,6 +25,7 @@ from worker.client import (
     RetrieveTopK,
     RunPipeline,
     RunRef,
+    TopK,
     encode_embedding,
 )
 from worker.contract.feedback import RecordFeedback
@@ -125,6 +126,26 @@ def test_a_question_is_answered_with_its_sources(client: Client) -> None:
     kept = client.call(RunPipeline(question=HUM, principal=ALICE, stop_after="build_sources"), timeout=180)
     resumed = client.call(RunPipeline(resume=kept.package.package_id, principal=ALICE), timeout=180)
     assert resumed.answer == answer.answer
+
+
+@pytest.mark.usefixtures("client")
+def test_a_message_written_by_hand_is_answered(stack: devstack.Stack) -> None:
+    """No Celery on the sending side: LPUSH of protocol-2 JSON, the result read with GET."""
+    task_id = str(uuid.uuid4())
+    body = json.dumps([[{"query_embedding": QUERY, "principal": BOB, "k": 12}], {}, {}])
+    message = (
+        '{"body": ' + json.dumps(body) + ', "content-encoding": "utf-8", "content-type": "application/json",'
+        ' "headers": {"lang": "sh", "task": "retrieve_top_k", "id": "' + task_id + '"},'
+        ' "properties": {"correlation_id": "' + task_id + '", "delivery_mode": 2, "delivery_tag": "1",'
+        ' "delivery_info": {"exchange": "", "routing_key": "retrieval"}}}'
+    )
+    with redis.Redis.from_url(stack.redis.url(0)) as broker, redis.Redis.from_url(stack.redis.url(1)) as results:
+        broker.lpush("retrieval", message)
+        wait_for(lambda: results.get(f"celery-task-meta-{task_id}") is not None)
+        record = json.loads(results.get(f"celery-task-meta-{task_id}") or b"")
+    assert record["status"] == "SUCCESS"
+    assert record["result"]["k"] == 12
+    assert TopK.model_validate(record["result"]).chunks[1].chunk_id == "report-2023-mixing-desk-005"
 
 
 @pytest.mark.usefixtures("client")

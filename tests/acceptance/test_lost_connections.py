@@ -19,7 +19,9 @@ from .jobs import JOB
 from .slow_killers import FOLDER
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import redis
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from worker.client import Client
 
     Environment = Callable[..., dict[str, str]]
+    Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 
 JOBS = 40
 
@@ -95,6 +98,17 @@ class Held:
 @pytest.fixture
 def held(tmp_path: Path, client: Client) -> Held:
     return Held(tmp_path, client)
+
+
+@pytest.fixture
+def start(held: Held, worker_environment: Environment, through: dict[str, str], worker_log: Path) -> Start:
+    """Start a worker behind the link, whose jobs are held."""
+
+    def started(*options: str, **changes: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        environment = worker_environment(**changes) | through | held.environment
+        return devstack.celery_worker(environment, worker_log, *held.options, *options)
+
+    return started
 
 
 def is_back(broker: redis.Redis, since: int) -> bool:
@@ -171,15 +185,12 @@ def test_a_running_job_survives_a_lost_connection(
     client: Client,
     broker: redis.Redis,
     held: Held,
-    worker_environment: Environment,
-    through: dict[str, str],
+    start: Start,
     worker_log: Path,
     pool: str,
 ) -> None:
     """It runs once, holds its place meanwhile, and is acknowledged over the next connection."""
-    environment = worker_environment() | through | held.environment
-    options = (*held.options, f"--pool={pool}", "--concurrency=2")
-    with devstack.celery_worker(environment, worker_log, *options):
+    with start(f"--pool={pool}", "--concurrency=2"):
         held.begin("held-1")
         lose(link, broker)
         held.begin("held-2")
@@ -198,13 +209,10 @@ def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
     client: Client,
     broker: redis.Redis,
     held: Held,
-    worker_environment: Environment,
-    through: dict[str, str],
-    worker_log: Path,
+    start: Start,
 ) -> None:
     """In Celery's solo pool nothing else happens while a job runs: it hears of the loss when it acknowledges."""
-    environment = worker_environment() | through | held.environment
-    with devstack.celery_worker(environment, worker_log, *held.options, "--pool=solo"):
+    with start("--pool=solo"):
         held.begin("held-1")
         link.reset()
         held.tell("held-1")
@@ -219,14 +227,10 @@ def test_time_limits_survive_a_lost_connection(
     client: Client,
     broker: redis.Redis,
     held: Held,
-    worker_environment: Environment,
-    through: dict[str, str],
-    worker_log: Path,
+    start: Start,
 ) -> None:
     """A job that began before is ended when its time is over."""
-    limits = {"WORKER__SOFT_TIME_LIMIT_SECONDS": "10", "WORKER__TIME_LIMIT_SECONDS": "15"}
-    environment = worker_environment(**limits) | through | held.environment
-    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+    with start("--concurrency=1", WORKER__SOFT_TIME_LIMIT_SECONDS="10", WORKER__TIME_LIMIT_SECONDS="15"):
         held.begin("held-1")
         lose(link, broker)
         with pytest.raises(TimedOut):
@@ -239,13 +243,10 @@ def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
     client: Client,
     broker: redis.Redis,
     held: Held,
-    worker_environment: Environment,
-    through: dict[str, str],
-    worker_log: Path,
+    start: Start,
 ) -> None:
     """A lost connection forgives no run: it begins as often as it may be delivered, and is a dead letter then."""
-    environment = worker_environment(WORKER__MAX_DELIVERIES="3") | through | held.environment
-    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+    with start("--concurrency=1", WORKER__MAX_DELIVERIES="3"):
         client.enqueue(JOB, task_id="held-poison")
         for run in (1, 2, 3):
             wait_for(lambda run=run: held.runs("held-poison") == run)
@@ -260,13 +261,10 @@ def test_the_next_job_of_a_process_is_not_revoked(
     client: Client,
     broker: redis.Redis,
     held: Held,
-    worker_environment: Environment,
-    through: dict[str, str],
-    worker_log: Path,
+    start: Start,
 ) -> None:
     """A job ran through a lost connection, and ignored SIGTERM; its process dies in the next one, which runs again."""
-    environment = worker_environment() | through | held.environment
-    with devstack.celery_worker(environment, worker_log, *held.options, "--concurrency=1"):
+    with start("--concurrency=1"):
         held.begin("held-stubborn-1")
         lose(link, broker)
         held.tell("held-stubborn-1")

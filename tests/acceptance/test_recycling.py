@@ -6,7 +6,6 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import psycopg
     import redis
 
     from worker.client import Client
@@ -80,16 +80,6 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
                 with control.app.connection_for_write() as connection:  # a kept one may be closed meanwhile
                     assert len(change(2, reply=True, timeout=180, limit=1, connection=connection)) == 1
         expect_each_once(client, broker, worker_log, ids)
-
-
-@pytest.fixture
-def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
-    """A transaction that keeps every search waiting until it is rolled back."""
-    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
-    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
-        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-        yield connection
-        connection.rollback()
 
 
 def test_a_process_that_outlives_its_termination_gets_no_other_job(

@@ -12,67 +12,34 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import psycopg
 import pytest
 import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, Signer, TopK
+from worker.client import Client, RetrieveTopK, Signer
 from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 
 from .jobs import JOB, QUERY, pool_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    import psycopg
 
     Environment = Callable[..., dict[str, str]]
 
 USER, PASSWORD = "watcher", "a password for this test"
 
 
-@pytest.fixture
-def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
-    """A transaction that keeps every search waiting until it is rolled back."""
-    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as connection:
-        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-        yield connection
-        connection.rollback()
-
-
 def log_events(log: Path, event: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     return [line for line in lines if line.get("event") == event]
-
-
-def test_a_message_written_by_hand_is_answered(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
-) -> None:
-    """No Celery on the sending side: LPUSH of protocol-2 JSON, the result read with GET."""
-    task_id = str(uuid.uuid4())
-    body = json.dumps([[{"query_embedding": QUERY, "principal": {"user_id": "bob"}, "k": 12}], {}, {}])
-    message = (
-        '{"body": ' + json.dumps(body) + ', "content-encoding": "utf-8", "content-type": "application/json",'
-        ' "headers": {"lang": "sh", "task": "retrieve_top_k", "id": "' + task_id + '"},'
-        ' "properties": {"correlation_id": "' + task_id + '", "delivery_mode": 2, "delivery_tag": "1",'
-        ' "delivery_info": {"exchange": "", "routing_key": "retrieval"}}}'
-    )
-    with (
-        devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"),
-        redis.Redis.from_url(stack.redis.url(1)) as results,
-    ):
-        broker.lpush("retrieval", message)
-        wait_for(lambda: results.get(f"celery-task-meta-{task_id}") is not None)
-        record = json.loads(results.get(f"celery-task-meta-{task_id}"))
-    assert record["status"] == "SUCCESS"
-    assert record["result"]["k"] == 12
-    assert TopK.model_validate(record["result"]).chunks[1].chunk_id == "report-2023-mixing-desk-005"
 
 
 def test_a_solo_worker_answers_beside_another(
@@ -128,8 +95,6 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
     worker_log: Path,
 ) -> None:
     """Autoscale 4,1: four processes while jobs wait, one when there are none; no job fails; Flower shows both."""
-    # Jobs wait here until Flower has seen the pool at its largest: longer than the role's limits allow.
-    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")
     environment = {**worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"), "AUTOSCALE_KEEPALIVE": "1"}
     with (
         devstack.celery_worker(environment, worker_log, "--autoscale=4,1"),
@@ -336,9 +301,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     ("changes", "said"),
     [
         ({"DATABASE_CONNECTION_STRING": ""}, "DATABASE_CONNECTION_STRING"),
-        ({"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, "search.over_fetch"),
         ({"RETRIEVAL_WORKER_CONFIG": "/no/such/worker.toml"}, "/no/such/worker.toml"),
-        ({"RETRIEVAL_WORKER_METRICS__FOLDER": "/dev/null/metrics"}, "metrics.folder"),
         ({"user": "postgres"}, "superuser"),
     ],
 )

@@ -14,6 +14,7 @@ from celery.contrib.testing.app import TestApp, setup_default_app
 from celery.contrib.testing.worker import start_worker
 
 from worker.app import celery_settings
+from worker.contract.registry import TASKS
 from worker.core.text import lexical
 from worker.jobs.engine import Engine
 from worker.queue import codec, results, tasks
@@ -111,3 +112,9 @@ def test_results_expire(app: Celery) -> None:
     sent.get(timeout=180)
     left = app.backend.client.ttl(app.backend.get_key_for_task(sent.id))
     assert 0 < left <= 3600
+
+
+def test_every_task_of_the_registry_has_a_handler(module_settings: Settings) -> None:
+    """A task that is added without one fails here, and not at its first job."""
+    with contextlib.closing(Engine(module_settings, time.perf_counter)) as engine:
+        assert engine.handlers.keys() == {task.name for task in TASKS}

@@ -19,9 +19,8 @@ class Task:
         name: Celery's name of the task.
         queue: the Redis list that it is pushed to.
         job: type of its only argument.
-        module: the module that answers it. Its ``handler`` takes the engine (`worker.jobs.engine`, which imports the
-            module) and returns a function from job and context to answer; its ``summary`` returns the number of chunks
-            of an answer and a few words for the log line.
+        module: the module that answers it, through `worker.jobs.engine.Engine.handlers`. Its ``summary`` returns the
+            number of chunks of an answer and a few words for the log line.
     """
 
     name: str

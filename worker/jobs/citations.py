@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from worker.contract.base import SCHEMA_VERSION
 from worker.core.citations.cited import ANSWERING, cited_sections
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from worker.core.citations.conflicts import Conflict, Side
     from worker.core.citations.quoting.findings import QuoteFinding
     from worker.core.pins.pinning import Outcome, Pin
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.replay import Replay
@@ -295,17 +295,6 @@ def _side(side: Side) -> dict[str, Any]:
         "span": side.span,
         "tokens": side.tokens,
     }
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    citing: CitationBuilder
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `build_citations`."""
-    return engine.citing.build
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import time
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
@@ -47,8 +47,11 @@ from worker.jobs.top_k import Retrieval
 from worker.jobs.transforms import Transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from worker.contract.jobs import RunPipeline
+    from worker.jobs.answer import Handler
+    from worker.jobs.context import JobContext
     from worker.settings import Settings
 
 _COLLECT_AFTER = 50_000
@@ -95,6 +98,7 @@ class Engine:
         verifying: checks recorded runs in bulk.
         feedback: answers `record_feedback`, and proposes leg weights.
         exchange: exports and imports runs as files.
+        handlers: by task, the function that answers a job in its context.
 
     Raises:
         SettingsError, Unavailable: see `worker.adapters.postgres.database.Database`.
@@ -149,6 +153,14 @@ class Engine:
         self._make_jobs = partial(
             PipelineJobs, corpora=corpora, sessions=sessions, recording=recording, files=self.files
         )
+        self.handlers: Mapping[str, Handler] = {
+            "retrieve_top_k": self.retrieval.top_k,
+            "pinned_replay": self.replay.pinned,
+            "build_citations": self.citing.build,
+            "retrieve_hybrid": self.hybrid.retrieve,
+            "run_pipeline": self._run_pipeline,
+            "record_feedback": self.feedback.answer,
+        }
         # A part that can't be built must not stop other tasks; the job that needs it gets the error.
         with contextlib.suppress(SettingsError):
             _ = self.pipeline_jobs
@@ -166,6 +178,10 @@ class Engine:
     def pipeline_jobs(self) -> PipelineJobs:
         """Handler of `run_pipeline`; raises as `pipeline` does."""
         return self._make_jobs(self.pipeline)
+
+    def _run_pipeline(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
+        """Answer `run_pipeline`; raises as `pipeline` does."""
+        return self.pipeline_jobs.answer(job, context)
 
     def close(self) -> None:
         """Close the connections to Postgres and the cache, and stop threads."""

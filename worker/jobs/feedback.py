@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.postgres.feedback import Judgement
 from worker.contract.base import SCHEMA_VERSION
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from worker.contract.feedback import RecordFeedback
     from worker.contract.run_jobs import RunName
     from worker.core.ranking.tuning import Proposal
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.settings import HybridSettings
@@ -217,17 +217,6 @@ def _setting(
     before = math.fsum(current.values()) or 1.0
     kept = {leg: round(weight / before, 4) for leg, weight in weights.items() if leg not in current}
     return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    feedback: Feedback
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `record_feedback`."""
-    return engine.feedback.answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from worker.contract.jobs import RunRef
     from worker.contract.run_jobs import InlineSource, PinnedReplay, RunName
     from worker.core.citations.document import CitationRecord
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.recording import Recording
@@ -384,17 +384,6 @@ def _pin_report(outcome: Outcome[Any]) -> dict[str, Any]:
         "found_hash": found_hash,
         "places": places,
     }
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    replay: Replay
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `pinned_replay`."""
-    return engine.replay.pinned
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worker.adapters.postgres.search import VectorSearch, search_each
 from worker.contract.base import SCHEMA_VERSION
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.search import Corpus, SearchResult
     from worker.contract.jobs import RetrieveTopK
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.recording import Recording
@@ -248,17 +248,6 @@ def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | No
 def may_be_bundled(raw: Any) -> bool:
     """Return whether a job, as sent, may be answered together with others: one query, by index, not recorded."""
     return isinstance(raw, dict) and "query_embedding" in raw and not _NOT_BUNDLED & raw.keys()
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    retrieval: Retrieval
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `retrieve_top_k`."""
-    return engine.retrieval.top_k
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

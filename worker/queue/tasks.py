@@ -85,7 +85,7 @@ def _drop_traceback(einfo: Any, *errors: BaseException) -> None:
 
 
 _MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
-"""Handler module of each task by name; see `contract.registry.Task.module`."""
+"""Module of each task by name; see `contract.registry.Task.module`."""
 
 
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> None:
@@ -104,7 +104,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     greatest = 1 if settings.of_the_standby else rules.bundle
     app.bundles = Bundles(greatest, rules.bundle_ms / 1000, together)
     for task in TASKS:
-        answer = together.first(partial(_answer, engine, _MODULES[task.name]))
+        answer = together.first(partial(_answer, engine, task.name))
         _define(app, task.name, task.job, answer, settings, run)
     if settings.verify.every_minutes:
         check = drift.scheduled(settings)
@@ -125,10 +125,9 @@ def _define(
         return run(self, args, kwargs, model, answer, settings, started)
 
 
-def _answer(engine: Callable[[], Engine], module: Any, job: Job, context: JobContext) -> dict[str, Any]:
-    """Answer a job with its module's handler; the engine is created on first use."""
-    answer: dict[str, Any] = module.handler(engine())(job, context)
-    return answer
+def _answer(engine: Callable[[], Engine], task: str, job: Job, context: JobContext) -> dict[str, Any]:
+    """Answer a job with its task's handler; the engine is created on first use."""
+    return engine().handlers[task](job, context)
 
 
 def run_job(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters import logs
 from worker.core.prompting.costs import Bill
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from worker.contract.jobs import RetrieveHybrid
     from worker.core.prompting.costs import PriceTable
     from worker.core.ranking.fusion import RankedLeg
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.cache import ResultCache, Slot
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
@@ -214,17 +214,6 @@ class HybridRetrieval:
             candidates = self._corpora.unchanged(caller, of_record(record.pins, record.answer["scores"]))
             counts |= {"recorded": len(record.pins), "kept": len(candidates)}
         return replayed_answer(record, candidates, trace(tracer, {"method": "record"}, dict(record.models)))
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    hybrid: HybridRetrieval
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `retrieve_hybrid`."""
-    return engine.hybrid.retrieve
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

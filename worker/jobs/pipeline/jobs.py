@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.sessions import Sessions
     from worker.contract.jobs import RunPipeline, RunRef
     from worker.contract.run_jobs import RunName
-    from worker.jobs.answer import Handler, Summary
+    from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
     from worker.jobs.pipeline.execution import Answerer
@@ -347,18 +347,6 @@ def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswe
 
 def _digest(block: str | None) -> str | None:
     return None if block is None else hashlib.sha256(block.encode()).hexdigest()
-
-
-class _Engine(Protocol):
-    """The part of `worker.jobs.engine.Engine` that has the handler."""
-
-    @property
-    def pipeline_jobs(self) -> PipelineJobs: ...
-
-
-def handler(engine: _Engine) -> Handler:
-    """Return the handler of `run_pipeline`."""
-    return engine.pipeline_jobs.answer
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

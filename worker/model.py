@@ -128,12 +128,6 @@ class FilterSet:
         """True if any filter was given."""
         return any(getattr(self, name) is not None for name in self.__slots__)
 
-    @property
-    def matches_nothing(self) -> bool:
-        """True if an empty list among the filters excludes every chunk."""
-        allowing = (self.document_ids, self.sections, self.pages, self.path_contains, self.ext_allow)
-        return any(values == () for values in allowing)
-
 
 NO_FILTERS = FilterSet()
 

@@ -241,7 +241,7 @@ def test_variables_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
     for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT", "METRICS_PORT", "PORT_9464_TCP", "PORT_9464_TCP_PROTO"):
         monkeypatch.setenv(PREFIX + name, "tcp://10.0.0.1:9464")
-    load()
+    assert load().metrics.port == 0
 
 
 @pytest.mark.parametrize(

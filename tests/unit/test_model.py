@@ -18,13 +18,6 @@ def test_an_empty_filter_is_given(name: str) -> None:
     assert not NO_FILTERS.given
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_an_empty_list_of_what_is_allowed_matches_nothing(name: str) -> None:
-    """`[]` rules out every chunk, but for a list of what is denied."""
-    assert FilterSet(**{name: ()}).matches_nothing == (name != "ext_deny")
-    assert not FilterSet(**{name: ("x",)}).matches_nothing
-
-
 @pytest.mark.parametrize("value", [NO_FILTERS, Principal()], ids=lambda value: type(value).__name__)
 def test_the_vocabulary_is_frozen(value: FilterSet | Principal) -> None:
     """What one layer hands to the next can't be changed on the way."""

@@ -119,11 +119,13 @@ class CitationBuilder:
         pins = unique([recorded.pin for record in found for recorded in record.pins])
         outcomes = self._replay.at_home(pins, context)
         cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
-        sections = _Sections(job.sections or {}, _cited(_unchanged(found, outcomes)))
+        given, known = job.sections or {}, _cited(_unchanged(found, outcomes))
         kept = [(outcome, chunk) for outcome, chunk in answered(outcomes) if _place(outcome.pin) in cited]
         left_out = sum(_place(outcome.pin) in cited and outcome.verdict not in RETURNED for outcome in outcomes)
         records = [
-            _cited_record(outcome, chunk, section) for outcome, chunk in kept for section in sections.of(outcome.pin)
+            _cited_record(outcome, chunk, section)
+            for outcome, chunk in kept
+            for section in _each_once(given.get(outcome.pin.chunk_hash) or known.get(_place(outcome.pin)))
         ]
         return records, left_out
 
@@ -169,17 +171,9 @@ class CitationBuilder:
         return self._files.keep(owner_of(context.caller), run, CITATIONS, content)
 
 
-class _Sections:
-    """Sections that use the chunks of a run: given by the job, else those whose answers cite them."""
-
-    def __init__(self, given: Mapping[str, Sequence[str]], known: Mapping[tuple[str, str], Sequence[str]]) -> None:
-        self._given = given
-        self._known = known
-
-    def of(self, pin: Pin) -> list[str | None]:
-        """Return the sections of a chunk, each once; ``[None]`` if it is in none."""
-        named = self._given.get(pin.chunk_hash) or self._known.get(_place(pin))
-        return [*dict.fromkeys(named)] if named else [None]
+def _each_once(sections: Sequence[str] | None) -> list[str | None]:
+    """Return the sections that use a chunk, each once; ``[None]`` if it is in none."""
+    return [*dict.fromkeys(sections)] if sections else [None]
 
 
 def _place(pin: Pin) -> tuple[str, str]:

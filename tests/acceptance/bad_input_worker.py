@@ -1,4 +1,4 @@
-"""What the bad-input tests share: a real worker on a database of its own, and messages written by hand."""
+"""Shared by the bad-input tests: a real worker on a database of its own, and messages written by hand."""
 
 from __future__ import annotations
 

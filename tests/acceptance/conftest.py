@@ -1,4 +1,4 @@
-"""What all acceptance tests share: Redis refuses none of the shipped users what they need."""
+"""Shared by all acceptance tests: Redis refuses none of the shipped users what they need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusals(server: devstack.Redis) -> list[dict[str, Any]]:
-    """What Redis refused to its users, by its own log, except what is asked for in the knowledge that it may be."""
+    """Return what Redis' ACL log says it refused to its users, except commands that may be refused."""
     if not server.passwords:
         return []
     with redis.Redis.from_url(server.url(), decode_responses=True) as admin:

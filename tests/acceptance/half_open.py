@@ -31,7 +31,7 @@ class Link:
         self._threads[0].start()
 
     def go_silent(self) -> None:
-        """What now is open stays open and carries nothing any more, for ever; new connections are carried."""
+        """Silence all open connections for ever; new connections are carried."""
         for _, silent in self._open:
             silent.set()
 

@@ -26,7 +26,7 @@ def _results() -> tuple[str, ...]:
 
 
 def faults(record: dict[str, Any]) -> list[str]:
-    """What a record of a job that has ended has, or lacks, against its schema; nothing if it is as promised."""
+    """Return the differences of a finished job's record from its schema; empty if it is valid."""
     kind = {"SUCCESS": "success", "FAILURE": "failure"}.get(record["status"])
     if kind is None:
         return []

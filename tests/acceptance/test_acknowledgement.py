@@ -65,7 +65,7 @@ class Place:
         return self.log.read_text(errors="replace").count(words)
 
     def record(self, task_id: str) -> dict[str, Any] | None:
-        """What is stored of a job."""
+        """Return the stored record of a job."""
         stored = self.results.get(f"celery-task-meta-{task_id}")
         return None if stored is None else json.loads(stored)
 

@@ -68,7 +68,7 @@ def truth(worker: Worker) -> list[Row]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the whole table."""
+    """Return the results of the whole table."""
 
     states: dict[str, list[dict[str, Any]]]
     events: list[dict[str, Any]]

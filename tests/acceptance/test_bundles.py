@@ -36,7 +36,7 @@ def job_of(caller: str, **fields: Any) -> RetrieveTopK:
 
 
 def seen(answer: Any) -> tuple[Any, ...]:
-    """What a caller was shown."""
+    """Return what a caller was shown."""
     return answer.status, tuple((chunk.chunk_id, chunk.chunk_hash, chunk.similarity_score) for chunk in answer.chunks)
 
 

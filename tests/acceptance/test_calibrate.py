@@ -152,7 +152,7 @@ def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(
 def test_a_mistake_is_one_line(
     run: Run, environment: dict[str, str], arguments: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    """What is wrong, whose matter it is, and no stack trace."""
+    """The message names the problem and who can solve it, without a stack trace."""
     done = run({**environment, "COLUMNS": "300"}, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     assert sentence in " ".join((done.stdout + done.stderr).split())

@@ -49,7 +49,7 @@ SECONDS = 180.0
 
 @dataclass
 class Seen:
-    """What was seen where, while jobs ended in every way there is.
+    """Text seen in each place while jobs ended in every possible way.
 
     Attributes:
         places: place → all that was found there.

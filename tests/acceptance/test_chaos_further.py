@@ -45,7 +45,7 @@ def test_a_job_that_kills_its_process_is_given_up() -> None:
 
 
 def test_a_polite_stop_under_load_runs_nothing_twice() -> None:
-    """What a pool's process was sent is finished and acknowledged, what it was not sent goes to another worker."""
+    """Jobs sent to a pool process are finished and acknowledged, others go to another worker."""
     done = run_chaos("rolling", "--restarts=6", seed=9, seconds=600)
     assert figure(done, "lost") == 0
     assert figure(done, "run more often than once") == 0

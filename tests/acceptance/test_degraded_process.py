@@ -1,4 +1,4 @@
-"""What a real worker process answers while an embeddings server or a language model fails, over real HTTP."""
+"""Answers of a real worker while an embeddings server or a language model fails, over real HTTP."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fails(provider: Provider, fault: Fault, words: str) -> None:
 
 
 def reported(answer: Hybrid | PipelineAnswer) -> dict[str, Any]:
-    """What a repeat repeats."""
+    """Return the part of an answer that a repeat repeats."""
     return answer.model_dump(exclude={"trace", "costs"})
 
 

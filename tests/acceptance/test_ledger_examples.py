@@ -90,7 +90,7 @@ class Example:
         process.communicate(timeout=180)
 
     def row(self, task_id: str) -> dict[str, Any]:
-        """What the ledger knows of a job."""
+        """Return the ledger's row of a job."""
         if self.ledger.suffix == ".sqlite":
             with contextlib.closing(sqlite3.connect(self.ledger)) as rows:
                 rows.row_factory = sqlite3.Row
@@ -119,7 +119,7 @@ class Example:
 
 
 PROGRAMS = {"python": [], "node": ["node"], "redis-cli": ["redis-cli", "jq", "openssl"]}
-"""What each ledger needs besides this Python."""
+"""Programs that each ledger needs besides this Python."""
 
 # The `embedded` extra brings a redis-cli beside this Python.
 PATH = os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)])
@@ -278,7 +278,7 @@ def test_a_worker_that_is_killed_with_the_job_in_hand_loses_nothing(
 
 
 def assert_as_it_stands(jobs: dict[str, Example], results: redis.Redis) -> None:
-    """What each ledger holds is what Redis holds, byte for byte."""
+    """Each ledger's record equals Redis' record, byte for byte."""
     for task_id, example in jobs.items():
         assert example.row(task_id)["record"] == stands(results, task_id)
 
@@ -340,7 +340,7 @@ def test_a_backend_killed_before_it_counted_a_push_gets_one_answer_of_two_messag
 def test_a_backend_killed_while_it_waits_reads_the_answer_when_it_starts_again(
     examples: Examples, worker: Callable[..., Any], broker: redis.Redis, worker_log: Path
 ) -> None:
-    """What was answered while the backend was away is not sent again, even after its deadline."""
+    """A job answered while the backend was away is not sent again, even after its deadline."""
     jobs = examples.add(ASKED)
     running = examples.run()
     wait_for(lambda: all_pushed(jobs, broker))
@@ -373,7 +373,7 @@ def decoded_body(message: dict[str, Any]) -> str:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> dict[str, dict[str, str]]:
-    """What signs and what checks: a secret (HS256), and for redis-cli a pair of RSA keys."""
+    """Keys to sign and to verify with: a secret (HS256), and for redis-cli a pair of RSA keys."""
     pair = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = tmp_path / "private.pem"
     private.write_bytes(

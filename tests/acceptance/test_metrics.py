@@ -171,7 +171,7 @@ def assert_nothing_of_jobs(text: str) -> None:
 
 
 def pool_files(folder: Path) -> list[str]:
-    """What processes of the pool have counted in; the main process has a file of its own once its loop stood still."""
+    """Files of metrics of pool processes; the main process has one of its own once its loop stood still."""
     return sorted(file.name for file in folder.iterdir() if "main" not in file.name)
 
 

@@ -69,7 +69,7 @@ class Hostile:
         self.typed: set[str] = set()
 
     def type_in(self, command: str, *arguments: str, code: int = 0) -> str:
-        """What a command shows; nothing of it steers a terminal, and it ends as expected."""
+        """Return a command's output; it has no terminal control codes, and the exit code is the expected one."""
         self.typed.add(command)
         done = self._run(*command.split(), *arguments)
         shown = done.stdout + done.stderr

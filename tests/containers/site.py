@@ -35,7 +35,7 @@ def unavailable() -> str | None:
 
 
 def docker(*arguments: str, timeout: float = 120) -> str:
-    """What a docker command prints; it must succeed."""
+    """Return the output of a docker command, which must succeed."""
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, f"docker {' '.join(arguments)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
@@ -74,7 +74,7 @@ class Site:
         return cls(f"retrieval-worker-test-{os.getpid()}", folder, variables)
 
     def compose(self, *arguments: str, timeout: float = 180) -> str:
-        """What a docker compose command prints; it must succeed."""
+        """Return the output of a docker compose command, which must succeed."""
         return docker(*self._options(), *arguments, timeout=timeout)
 
     def start_compose(self, *arguments: str) -> subprocess.Popen[str]:
@@ -102,7 +102,7 @@ class Site:
                 wait_for(lambda name=container: self.state(name)["Health"]["Status"] == "healthy")  # type: ignore[misc] # mypy infers no type for a default
 
     def run_in(self, service: str, shell: str) -> str:
-        """What a shell command prints in a service's first container; it must succeed."""
+        """Return the output of a shell command in a service's first container; it must succeed."""
         return self.compose("exec", "-T", service, "sh", "-c", shell).strip()
 
     def kill(self, container: str) -> None:

@@ -48,7 +48,7 @@ def _there_and_back(value: Any) -> Any:
 
 
 def without_trace(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a repeat of other tasks repeats."""
+    """Return the part of an answer that a repeat of other tasks repeats."""
     return {name: value for name, value in answer.items() if name != "trace"}
 
 
@@ -57,5 +57,5 @@ def ids(answer: dict[str, Any]) -> list[str]:
 
 
 def repeated(answer: dict[str, Any]) -> str:
-    """What a repeat repeats: everything but trace and costs, as JSON."""
+    """Return the part of an answer that a repeat repeats: all but trace and costs, as JSON."""
     return json.dumps({name: value for name, value in answer.items() if name not in {"trace", "costs", "costs_total"}})

@@ -1,4 +1,4 @@
-"""What the tests of the transport share: a consumer over it, messages, and where they are in Redis."""
+"""Shared by the tests of the transport: a consumer over it, messages, and where they are in Redis."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ class Worker:
                     client.client_unblock(int(one["id"]))
 
     def blame(self, *messages: Any) -> None:
-        """What becomes of jobs whose process died unasked."""
+        """Jobs whose process died unasked."""
         for message in messages:
             self.channel.qos.blame(message.delivery_tag)
             message.reject(requeue=True)
 
     def maintain(self) -> None:
-        """What comes every few seconds by itself, and from now on only here."""
+        """Run the maintenance that is due every few seconds, from now on only here."""
         channel = self.channel
         channel._promoted = channel._maintained = channel._looked = float("-inf")
         channel.maintain()

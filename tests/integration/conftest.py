@@ -1,4 +1,4 @@
-"""What several integration tests share."""
+"""Fixtures that several integration tests share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def large(request: pytest.FixtureRequest) -> Iterator[Large]:
 
 @pytest.fixture
 def engine(settings: Settings) -> Iterator[Engine]:
-    """What runs jobs, on the fresh database, without a queue before it."""
+    """The engine on the fresh database, without a queue before it."""
     made = Engine(settings, time.perf_counter)
     yield made
     made.close()

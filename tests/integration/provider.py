@@ -33,7 +33,7 @@ INJECTED = (
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one request in place of an answer.
+    """Failure of one request in place of an answer.
 
     Attributes:
         status: of the answer; its body quotes what was asked, as providers' do.
@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Billed:
-    """What the provider puts on its bill for one answer.
+    """Entry of the provider's bill for one answer.
 
     Attributes:
         path: which API.

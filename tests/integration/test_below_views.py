@@ -96,7 +96,7 @@ def test_a_function_with_its_owners_rights_below_a_view_is_refused(
 def test_a_function_that_reads_an_open_table_is_refused(
     make_settings: MakeSettings, database: str, settings: Settings, admin: Admin
 ) -> None:
-    """What a function below a view reads is below the view, too."""
+    """Tables that a function below a view reads are checked, too."""
     admin.execute(
         "CREATE TABLE open_chunks AS TABLE document_chunks; CREATE FUNCTION of_all() RETURNS SETOF open_chunks"
         " LANGUAGE sql STABLE AS 'SELECT * FROM public.open_chunks';" + VIEW + "SELECT * FROM of_all();"

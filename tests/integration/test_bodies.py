@@ -64,7 +64,7 @@ def elsewhere() -> Iterator[Site]:
 
 
 def ask(path: str, site: Site, page: Page, **limits: Any) -> RetrievalError:
-    """What asking ends with; one sentence that shows nothing of the prompt, the key or the answer."""
+    """Return the error of a request: one sentence that shows nothing of the prompt, the key or the answer."""
     site.pages[path] = page
     limits = {"max_bytes": MEGABYTE, "timeout_seconds": 60, "max_retries": 2, **limits}
     with pytest.raises(RetrievalError) as caught:

@@ -175,7 +175,7 @@ def test_it_is_off_unless_settings_name_the_task(start: Start, store: redis.Redi
 
 
 def test_workers_share_it(start: Start) -> None:
-    """What one process kept, another finds."""
+    """An entry of one process is found by another."""
     first = ask(start())
     second = ask(start())
     assert (state(first), state(second)) == ("miss", "hit")
@@ -439,7 +439,7 @@ def test_integers_that_a_double_can_not_tell_apart_are_two_filters(running: Runn
 
 
 def test_another_glossary_is_another_query(start: Start, tmp_path: Path) -> None:
-    """What the table says is in the key, not only its name."""
+    """The table's content is in the key, not only its name."""
     glossary = tmp_path / "terms.toml"
     asked: dict[str, Any] = {"query": "hats", "transform": "glossary"}
     glossary.write_text('hats = ["hi-hat"]')

@@ -1,4 +1,4 @@
-"""What Redis holds of a run: no job that waits anywhere is called lost, and none is called a worker's that is not."""
+"""Redis' content in a run: no waiting job is called lost, and none is called a worker's that is not."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_the_count_of_what_expired_after_deliveries_goes_with_it(url: str, broke
 
 
 def test_retry_says_what_can_not_be_sent_again(url: str, broker: redis.Redis, command: Callable[..., Any]) -> None:
-    """What expired, lost its token or its end stays where it is; the others are sent."""
+    """Expired, tokenless and cut messages stay where they are; the others are sent."""
     dead_letter(
         url,
         envelope("expired-1", expires="2020-01-01T00:00:00Z"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TimeIsUp(Exception):
-    """What a worker's soft time limit does: a signal that raises."""
+    """Raise in a signal handler, as a worker's soft time limit does."""
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_redis_time_is_known_without_asking_for_each_message(broker: redis.Redis
 
 
 def redis_now(client: redis.Redis) -> datetime:
-    """What Redis' clock shows."""
+    """Return the time by Redis' clock."""
     seconds, micros = client.time()
     return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
 
@@ -212,7 +212,7 @@ os._exit(0)
 
 
 def skewed(seconds: int, url: str, take: int) -> list[str]:
-    """What a worker is delivered whose clock is off by so much."""
+    """Return the messages delivered to a worker whose clock is off by this much."""
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     command = [sys.executable, "-c", SKEWED, url, str(take)]
     environment = {**os.environ, **clock_environment(seconds, FAKETIME), "PYTHONPATH": path}
@@ -247,7 +247,7 @@ def test_a_worker_whose_clock_is_wrong_takes_nothing_from_others(url: str, broke
 def test_a_worker_whose_clock_is_wrong_keeps_to_the_time_of_messages(
     url: str, broker: redis.Redis, seconds: int
 ) -> None:
-    """What is due or valid by Redis' time is delivered, what is not waits."""
+    """Messages due or valid by Redis' time are delivered, others wait."""
     valid = (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
     broker.lpush(QUEUE, later("later"), later("due", -5), envelope("valid", expires=valid))
     assert skewed(seconds, url, 2) == ["due", "valid"]

@@ -1,4 +1,4 @@
-"""What is said of servers that are set so that a fault could lose a job, or hold one for ever."""
+"""Warnings about servers whose settings could lose a job, or hold one for ever."""
 
 from __future__ import annotations
 

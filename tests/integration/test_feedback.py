@@ -206,7 +206,7 @@ def test_an_id_in_two_corpora_needs_its_corpus(engine: Engine, admin: Admin) -> 
 
 
 def test_a_hash_stands_for_every_chunk_of_its_text(engine: Engine, admin: Admin) -> None:
-    """What a citation or a replay names a chunk by; what is kept is the id."""
+    """Chunks are named as citations and replays name them; the id is stored."""
     searches = [{"corpus": "documents", "top_k": 50}]
     record(engine, query="microphone phantom power", searches=searches)
     pins = admin.execute(
@@ -330,7 +330,7 @@ def test_planted_weights_are_found_and_work_as_settings(
 
 
 def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
-    """What was used came first with the current weights."""
+    """The used chunk came first with the current weights."""
     plant(engine, "alice", fusion="weighted")
     tuned = engine.feedback.tune("alice")
     assert tuned.proposal is not None

@@ -32,7 +32,7 @@ def model(provider: Provider, **changes: Any) -> OpenAIModel:
 
 
 def failure(model: OpenAIModel, prompt: Prompt = PROMPT) -> RetrievalError:
-    """What a prompt ends with; it shows nothing of the prompt, the answer or the key."""
+    """Return the error of a prompt; it shows nothing of the prompt, the answer or the key."""
     with pytest.raises((Unavailable, SettingsError)) as caught:
         model.complete(prompt)
     assert caught.value.__cause__ is None

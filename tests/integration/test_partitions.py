@@ -63,7 +63,7 @@ class Parted:
         return self.corpora[name].nearest(self.database, caller, query, 15, filters, exact=exact)
 
     def used(self, name: str, filters: FilterSet = NO_FILTERS, caller: Principal = EVERYONE) -> set[str]:
-        """What of a table and its partitions the plan of a search really read."""
+        """Return the parts of a table and its partitions that a search's plan read."""
         *before, (statement, values) = VectorSearch(self.corpora[name], self.queries[0], 15, filters).statements()
         plan = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
         (*_, rows) = self.database.read(caller, [*before, plan])

@@ -86,7 +86,7 @@ def engine(open_engine: Open) -> Engine:
 
 
 def writes(asked: dict[str, Any]) -> str:
-    """What a model says to each kind of request."""
+    """Return a model's answer to each kind of request."""
     instructions = asked["instructions"]
     if "Passage" in instructions:
         return "A dried-out capacitor of the supply makes the canary-desk hum."
@@ -381,7 +381,7 @@ def test_an_editor_that_moves_on_without_new_words_hits_and_is_shown_as_it_is(en
 
 
 def test_other_settings_have_other_entries(open_engine: Open, settings: Settings, provider: Provider) -> None:
-    """What a profile, a mode and a model are counts, not their names: workers with other settings share nothing."""
+    """The content of profile, mode and model counts, not their names: workers with other settings share nothing."""
     hybrid = settings.profiles["hybrid_rrf"].model_dump(mode="json", by_alias=True)
     grounded = settings.modes["grounded"].model_dump(mode="json")
     legs = hybrid["legs"]
@@ -433,7 +433,7 @@ def test_another_instruction_of_a_mode_is_followed_at_once(
 
 
 def test_another_glossary_is_another_question(open_engine: Open, tmp_path: Path) -> None:
-    """What the table says is in the key, not only its name."""
+    """The table's content is in the key, not only its name."""
     glossary = tmp_path / "terms.toml"
     for terms in ('hats = ["hi-hat"]', 'hats = ["cymbals"]'):
         glossary.write_text(terms)

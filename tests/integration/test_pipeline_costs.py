@@ -1,4 +1,4 @@
-"""What `run_pipeline` says that it cost, against what the provider billed."""
+"""Costs that `run_pipeline` reports, compared with the provider's bill."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def provider() -> Iterator[Provider]:
 
 
 def writes(asked: dict[str, Any]) -> str:
-    """What a model says to each kind of request."""
+    """Return a model's answer to each kind of request."""
     if "number from 0" in asked["instructions"]:
         return "1: 3\n2: 9"
     return f"mains ripple\nsupply capacitor {len(asked['instructions'])}\n{SAID}"
@@ -73,7 +73,7 @@ def open_engine(make_settings: MakeSettings, database: str, provider: Provider) 
 
 
 def took(answer: dict[str, Any]) -> Counter[tuple[Any, ...]]:
-    """What the answer says of each call: API, model and counts."""
+    """Return each call of the answer's costs: API, model and counts."""
     return Counter(
         (
             one["kind"] == "embed",

@@ -335,7 +335,7 @@ EACH = "0.000036"
 
 
 def writes(asked: dict[str, Any]) -> str:
-    """What a model says to each kind of request."""
+    """Return a model's answer to each kind of request."""
     instructions = asked["instructions"]
     if "Passage" in instructions:
         number = re.search(r"Passage (\d)", instructions)

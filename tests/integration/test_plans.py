@@ -152,7 +152,7 @@ def test_a_tie_that_reaches_past_the_fetched_rows_is_decided_by_id(large: Large)
 
 
 def test_statements_hold_no_values(large: Large) -> None:
-    """What a caller sends is a parameter: the text of a statement is the same for any value."""
+    """Values of a caller are parameters: the text of a statement is the same for any value."""
     statements = large.corpus.statements
     one = FilterSet(document_ids=("a",), sections=("b",), metadata={"k": 1})
     other = FilterSet(document_ids=("'; --",), sections=("%s",), metadata={"; DROP": "x"})

@@ -97,7 +97,7 @@ def test_a_worker_whom_redis_does_not_let_in_does_not_start(
 def test_whom_redis_does_not_let_in_is_refused(
     stack: Stack, make_settings: Callable[..., Settings], setting: str, variable: str, database: int, user: str
 ) -> None:
-    """What a start checks; the tests above start workers, and `make test` leaves them to `make test-rest`."""
+    """Checks of a start; the tests above start workers, and `make test` leaves them to `make test-rest`."""
     url = f"redis://{user}:wrong-secret@127.0.0.1:{stack.redis.port}/{database}"
     with pytest.raises(SettingsError, match=f"^{variable}: Redis refuses this user or password"):
         check_redis(make_settings(**{setting: url}))

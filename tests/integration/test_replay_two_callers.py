@@ -116,7 +116,7 @@ def test_a_foreign_pin_makes_the_same_conversation_with_postgres(engine: Engine,
 
 
 def work(engine: Engine, dsn: str, who: Principal, pinned: str) -> tuple[int, int]:
-    """What Postgres does for one pin: pages touched, and rows that passed through the nodes of its plan."""
+    """Return Postgres' work for one pin: pages touched, and rows that passed through the nodes of its plan."""
     statements = engine.replay._corpora.get(None).statements
     with psycopg.connect(dsn) as connection:
         for name, value in who.settings:

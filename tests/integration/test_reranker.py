@@ -49,7 +49,7 @@ def judge(provider: Provider) -> ModelReranker:
 
 
 def failure(reranker: Reranker) -> RetrievalError:
-    """What a reranking ends with; it shows nothing of the texts, the question or the key."""
+    """Return the error of a reranking; it shows nothing of the texts, the question or the key."""
     with pytest.raises((Unavailable, SettingsError)) as caught:
         reranker.scores(QUESTION, TEXTS)
     for secret in (KEY, "secret", "ibbon", "127.0.0.1"):

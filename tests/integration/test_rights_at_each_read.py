@@ -173,7 +173,7 @@ def test_the_refusal_names_what_is_wrong(engine: Engine, admin: Admin) -> None:
 
 
 def test_a_plan_made_with_wider_rights_is_never_used(engine: Engine, admin: Admin, role: str) -> None:
-    """What would be prepared for the first time while the role has BYPASSRLS is planned again after it."""
+    """A statement first prepared while the role has BYPASSRLS is planned again after it."""
     admin.execute(f"ALTER ROLE {role} BYPASSRLS")
     for _ in range(7):
         with pytest.raises(SettingsError):

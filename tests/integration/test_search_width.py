@@ -211,7 +211,7 @@ def test_a_sparse_index_and_one_that_is_too_large_are_named(on: Stage) -> None:
 
 
 def test_a_large_corpus_wants_a_denser_index(on: Stage) -> None:
-    """What serves some thousand rows loses queries over 100,000; the size is Postgres' own estimate."""
+    """A graph for some thousand rows loses queries over 100,000; the size is Postgres' own estimate."""
     size = "UPDATE pg_class SET reltuples = %s, relpages = %s WHERE oid = 'public.document_chunks'::regclass"
     (before,) = on.admin.execute(
         "SELECT ARRAY[reltuples, relpages] FROM pg_class WHERE oid = 'public.document_chunks'::regclass"

@@ -455,7 +455,7 @@ def test_a_new_partition_makes_the_standby_no_other_server(
 
 
 def test_doctor_shows_the_lag(both: Pair) -> None:
-    """What is read, how old it is, and what would hide that it is older."""
+    """Searches on a standby: their rows, their lag, and what could hide a lag."""
 
     def said(settings: Settings) -> list[tuple[str, str]]:
         return [(one.level, one.text) for one in examine(settings) if one.subject == "standby"]

@@ -114,7 +114,7 @@ def test_one_that_comes_with_an_acknowledgement(url: str, broker: redis.Redis) -
 def test_one_whose_worker_dies_goes_the_same_way(
     url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a dead worker left in its list is taken by the next one, and ends there."""
+    """Messages in a dead worker's list are taken by the next one, and end there."""
     died = []
 
     def die(claim: Claim) -> None:

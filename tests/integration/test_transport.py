@@ -388,7 +388,7 @@ def test_every_step_is_one_transaction(url: str, broker: redis.Redis) -> None:
 
 
 def transactions(monitor: Any, client: redis.Redis) -> tuple[list[tuple[str, ...]], list[str]]:
-    """What was done to messages, transaction by transaction, and what was done outside of any."""
+    """Return commands on messages, by transaction, and those outside of any."""
     kept = (keys.UNACKED, keys.UNACKED_INDEX, keys.dead(QUEUE), keys.deliveries(QUEUE), f"{QUEUE}.inflight.")
     writing = {"ZADD", "HSET", "LREM", "HINCRBY", "ZREM", "HDEL", "XADD"}
     client.echo("that is all")
@@ -498,7 +498,7 @@ def test_what_nobody_has_looked_at_goes_back(url: str, broker: redis.Redis) -> N
 
 
 def test_what_came_with_an_acknowledgement_is_looked_at_like_all(url: str, broker: redis.Redis) -> None:
-    """What can't be run is a dead letter, never delivered; its sender gets a failure, and the next one comes."""
+    """A message that can't be run is dead-lettered, never delivered; its sender gets a failure, the next one comes."""
     broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
     refused = [b"no JSON", envelope("unknown", task="unknown"), envelope("poison")]
     broker.lpush(QUEUE, envelope("first"), *refused, envelope("last"))

@@ -107,7 +107,7 @@ def test_more_runs_than_a_page(engine: Engine, admin: Admin) -> None:
 
 
 def test_the_audit_of_all_runs_can_write_no_record(engine: Engine, admin: Admin) -> None:
-    """What is stated for the check lets a transaction read runs of all, and make none."""
+    """The setting of the check lets a transaction read runs of all owners, and make none."""
     record(engine, "alice", "r1")
     database = engine._database
     ((row,),) = database.audit([(b"SELECT count(*) FROM retrieval.runs", {})])

@@ -72,7 +72,7 @@ def schema_takes(schema: str, text: str) -> bool:
 
 
 def worker_refusal(schema: str, text: str) -> InvalidJob | None:
-    """What the worker says against a job, decoded, bounded and parsed as `worker.queue.tasks` does it.
+    """Return the worker's error for a job, decoded, bounded and parsed as `worker.queue.tasks` does it.
 
     All that needs nothing but the job and the settings as shipped is asked, also what is looked at later.
     """
@@ -90,7 +90,7 @@ def worker_refusal(schema: str, text: str) -> InvalidJob | None:
 
 
 def _check_further(job: Job) -> None:
-    """What the tasks themselves look at, before they ask a server."""
+    """Checks of the tasks themselves, before they ask a server."""
     if job.principal is not None:
         with contextlib.suppress(NotAuthorised):  # a well-formed job without a caller
             as_principal(job.principal, SETTINGS, "principal")
@@ -116,7 +116,7 @@ EXCEPTIONS = {
     "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
 }
-"""What `worker.cli.schemas.rules.UNSAID` names, in the worker's words."""
+"""Errors of the worker that `worker.cli.schemas.rules.UNSAID` names."""
 
 
 def exception(schema: str, refusal: InvalidJob) -> str | None:

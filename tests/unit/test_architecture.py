@@ -158,7 +158,7 @@ def packages_imported(source: str) -> set[str]:
 
 @pytest.mark.parametrize("folder", FOREIGN)
 def test_no_test_imports_a_benchmark_and_the_worker_imports_neither(folder: str) -> None:
-    """What tests and benchmarks share is `synthetic`, which imports neither."""
+    """Tests and benchmarks share `synthetic`, which imports neither."""
     home = ROOT.parent / folder
     # `benchmarks/.peers` holds environments of others.
     files = [path for path in home.rglob("*.py") if not any(p.startswith(".") for p in path.relative_to(home).parts)]

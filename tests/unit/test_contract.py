@@ -172,7 +172,7 @@ RUN = {"subject_id": "s", "run_id": "r"}
     ids=["no hash", "run and runs", "sources and runs", "two kinds of pins"],
 )
 def test_what_is_wrong_with_a_replay_is_said(data: dict[str, Any], sentence: str) -> None:
-    """What a hash looks like, and which fields do not go together; a `run` is never silently left aside."""
+    """Forms of hashes, and fields that exclude each other; a `run` is never silently ignored."""
     with pytest.raises(InvalidJob) as caught:
         parse_job(PinnedReplay, data)
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""What is kept of a message that can't be run."""
+"""Stored form of a message that can't be run."""
 
 from __future__ import annotations
 

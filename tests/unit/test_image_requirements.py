@@ -1,4 +1,4 @@
-"""What the image installs is what the tests ran with, and each file of it is known by its hash."""
+"""The image installs the versions of the tests, each file checked by its hash."""
 
 from __future__ import annotations
 

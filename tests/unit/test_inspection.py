@@ -1,4 +1,4 @@
-"""What a message must be before it is delivered."""
+"""Checks of a message before its delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used of Celery's, kombu's and billiard's insides is there, and all of it is listed."""
+"""Every used internal of Celery, kombu and billiard exists, and is listed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_internal_is_there(path: str) -> None:
 
 
 def overridden() -> dict[tuple[str, str], str]:
-    """What our classes replace of theirs."""
+    """Return the names that our classes override of theirs."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for module in MODULES:
         for kind in vars(importlib.import_module(module)).values():

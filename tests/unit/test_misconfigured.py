@@ -295,7 +295,7 @@ def test_a_settings_file_that_can_not_be_read_is_named(
 
 
 PIECES = "hunter2"
-"""What no sentence may show of a password, wherever it was cut."""
+"""Parts of a password that no message may show."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a terminal shows of answers and of how they came about."""
+"""Reports of answers and their traces on a terminal."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_costs_add_up_only_if_all_are_known() -> None:
 
 
 def test_search_units_are_shown_in_place_of_tokens() -> None:
-    """What a reranker bills by is what is counted."""
+    """The units by which a reranker bills are counted."""
     one = {"kind": "rerank", "provider": "http", "model": "r", "input_tokens": None, "cached_tokens": 0}
     call = Cost(**one, output_tokens=0, search_units=2, cost="0.004")
     assert costs_line([call, call]) == "rerank r ×2: 4 search units, 0.008"

@@ -1,4 +1,4 @@
-"""What a worker logs while Redis is away: the outage, not each try."""
+"""A worker's log while Redis is away: the outage, not each try."""
 
 from __future__ import annotations
 

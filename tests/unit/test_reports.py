@@ -1,4 +1,4 @@
-"""What the command line says of conflicts: which citations, where, and by what they differ."""
+"""The command line's report of conflicts: which citations, where, and by what they differ."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def references(value: Any) -> list[str]:
 
 
 def resolve(pointer: str) -> Any:
-    """What a pointer into the document points at, through references."""
+    """Return the target of a pointer into the document, through references."""
     place: Any = ASYNCAPI
     for part in pointer.removeprefix("#/").split("/"):
         place = place[part]

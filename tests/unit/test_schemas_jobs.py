@@ -1,4 +1,4 @@
-"""What a backend sends: the schemas take exactly the jobs and the messages that the worker takes."""
+"""The schemas accept exactly the jobs and messages that the worker accepts."""
 
 from __future__ import annotations
 
@@ -204,12 +204,12 @@ def test_message_example_holds_the_job():
 
 
 def test_message_of_the_demo_is_valid():
-    """What the demo shows for backends without Celery is as the schema says."""
+    """The demo's raw message is valid against the schema."""
     check_message(json.loads(demo.raw_message(JOB)))
 
 
 def test_message_of_celery_is_valid():
-    """What Celery itself sends for the Python client is as the schema says."""
+    """Messages that Celery sends for the Python client are valid against the schema."""
     sender = client.Client("memory://", "cache+memory://")
     sender.enqueue(parse_job(RetrieveTopK, JOB), expires=60)
     message = Channel.queues["retrieval"].get_nowait()

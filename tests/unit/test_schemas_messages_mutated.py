@@ -49,7 +49,7 @@ SENTENCES = {
     "printable": r"^headers\.\w+: expected (1 to|at most) 512 printable characters",
     "size": r"expected a message of at most|expected at most \d+ values",
 }
-"""What `UNSAID_OF_MESSAGES` names, in the worker's words."""
+"""Errors of the worker that `UNSAID_OF_MESSAGES` names."""
 
 STRICTER = {
     "content-encoding": [None, "UTF-8", "utf8", "binary"],
@@ -66,13 +66,13 @@ def with_header(name: str, value: Any) -> dict[str, Any]:
 
 
 def refusal(text: str) -> str | None:
-    """What the worker says against a message; one that comes too late is a message."""
+    """Return the worker's error for a message; an expired one is valid."""
     found = inspect(text.encode(), RULES, NOW)
     return found.error.message if isinstance(found, Refusal) and found.reason != "expired" else None
 
 
 def differently(messages: Iterator[dict[str, Any]]) -> str:
-    """What schema and worker judge differently, and no sentence of the schema says why."""
+    """Return the cases that schema and worker judge differently without a documented reason."""
     found = []
     for message in messages:
         text = as_text(message)
@@ -143,7 +143,7 @@ def test_bodies_are_judged_alike():
 
 
 def of_arguments(body: Any) -> str | None:
-    """What the task says against arguments that were delivered to it."""
+    """Return the task's error for delivered arguments."""
     arguments, keywords, _ = body
     whole = len(arguments) == 1 and isinstance(arguments[0], dict) and not keywords
     return None if whole else "expected the job object as the only positional argument, and no keyword arguments"

@@ -150,7 +150,7 @@ def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -
 def test_every_failure_is_of_the_contract(
     run: Callable[..., EagerResult], raised: Exception, expected: type[Exception]
 ) -> None:
-    """What is raised on purpose passes; anything else gets a name of the tree, and its own words stay inside."""
+    """Deliberate errors pass; any other becomes one of the tree, without its own text."""
     result = run(JOB, engine=Engine(raised))
     assert (result.state, type(result.result)) == ("FAILURE", expected)
     assert CANARY not in str(result.result)

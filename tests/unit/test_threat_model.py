@@ -31,7 +31,7 @@ def test_each_named_test_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_each_line_names_its_test(item: str) -> None:
-    """What a client can or cannot do, a colon, and the tests that show it."""
+    """A line of the threat model: an action, a colon, and its tests."""
     said, _, shown = item.rpartition(": ")
     assert said.split()[0] in {"can", "cannot"}
     names = shown.split(", ")

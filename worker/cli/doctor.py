@@ -224,8 +224,8 @@ def _unmapped(
     """Name the settings that a table's policies read and no claim sets: a slip shows nothing, or fails each job."""
     for (name,) in connection.execute(_READ_BY_POLICIES, (quoted,)).fetchall():
         if name not in settings.principal.settings.values():
-            said = f"a policy of {table} reads the setting {name}, to which principal.settings maps no claim"
-            yield Finding("advice", subject, said)
+            text = f"a policy of {table} reads the setting {name}, to which principal.settings maps no claim"
+            yield Finding("advice", subject, text)
 
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
@@ -252,8 +252,8 @@ def _metadata_fields(
                 rows, having = connection.execute(sql.SQL(_HAVING).format(**names), (field,)).fetchone() or (0, 0)
         if column is None or (rows and not having):
             which = f"none of {rows:,} rows" if rows else "no row"
-            said = f"{setting} is {field}, a field that the metadata of {which} has: name another one, or leave it out"
-            yield Finding("advice", subject, said)
+            text = f"{setting} is {field}, a field that the metadata of {which} has: name another one, or leave it out"
+            yield Finding("advice", subject, text)
 
 
 def _nullable(
@@ -449,9 +449,9 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
             link.bind(address)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        said = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
+        text = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
         cure = ": unless a running worker serves it, choose another port"
-        yield Finding("advice" if taken else "problem", "metrics", said + cure if taken else said)
+        yield Finding("advice" if taken else "problem", "metrics", text + cure if taken else text)
 
 
 def _authorisation(settings: Settings) -> Iterator[Finding]:

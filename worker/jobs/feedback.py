@@ -122,8 +122,8 @@ class Feedback:
             records = self._runs.find(owner, job.run, None, job.run.step)
             if not records:
                 raise InvalidJob("no such run", "run")
-            said = dict.fromkeys(job.not_used, False) | dict.fromkeys(job.used, True)
-            judgements = _of_hashes(records, said)
+            usage = dict.fromkeys(job.not_used, False) | dict.fromkeys(job.used, True)
+            judgements = _of_hashes(records, usage)
             known = {pin.pin.chunk_hash for record in records for pin in record.pins}
             # In a fixed order, as in `record`.
             changed = self._judgements.record(owner, job.run, sorted(judgements, key=astuple), _rating(job))
@@ -131,7 +131,7 @@ class Feedback:
         return {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
-            "recorded": sum(chunk_hash in known for chunk_hash in said),
+            "recorded": sum(chunk_hash in known for chunk_hash in usage),
             "unknown": [one for one in dict.fromkeys([*job.used, *job.not_used]) if one not in known],
             "trace": trace(tracer),
         }
@@ -162,13 +162,13 @@ class Feedback:
         return Tuning(retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
 
 
-def _of_hashes(records: Sequence[Record], said: Mapping[str, bool]) -> set[Judgement]:
+def _of_hashes(records: Sequence[Record], usage: Mapping[str, bool]) -> set[Judgement]:
     """Return the judgements of all chunks with one of the hashes, for each record that contains them."""
     return {
-        Judgement(record.task, record.step, pin.corpus or "", pin.chunk_id or "", said[pin.chunk_hash])
+        Judgement(record.task, record.step, pin.corpus or "", pin.chunk_id or "", usage[pin.chunk_hash])
         for record in records
         for pin in (recorded.pin for recorded in record.pins)
-        if pin.chunk_hash in said
+        if pin.chunk_hash in usage
     }
 
 

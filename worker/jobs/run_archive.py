@@ -219,8 +219,8 @@ def _parsed(content: bytes) -> RunFile:
     for i, record in enumerate(run.records):
         _check(record, f"records[{i}]")
     chunks = {(record.task, record.step, pin.corpus, pin.chunk_id) for record in run.records for pin in record.pins}
-    for i, said in enumerate(run.feedback):
-        if (said.task, said.step, said.corpus, said.chunk_id) not in chunks:
+    for i, judgement in enumerate(run.feedback):
+        if (judgement.task, judgement.step, judgement.corpus, judgement.chunk_id) not in chunks:
             raise InvalidJob("expected a chunk of the run", f"feedback[{i}].chunk_id")
     return run
 

@@ -55,8 +55,8 @@ class RunFiles:
             Unavailable: the artifact store or Postgres is unavailable.
         """
         path = self._artifacts.write(owner, f"{run_path(run)}/{file_name(name)}", content)
-        said = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
-        self._runs.add(owner, run, events=[Event("kept", said)])
+        details = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
+        self._runs.add(owner, run, events=[Event("kept", details)])
         self.export_events(owner, run)
         return path
 

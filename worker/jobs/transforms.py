@@ -85,6 +85,6 @@ class Transforms:
     def _reworded(self, query: str, paid: Paid) -> TransformedQuery:
         if self._model is None:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")
-        said = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)
-        worded = " ".join(said.text.split())[:LONGEST].strip()
+        reply = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)
+        worded = " ".join(reply.text.split())[:LONGEST].strip()
         return TransformedQuery(worded, {"transform": f"{self._model.provider} {self._model.name}"})

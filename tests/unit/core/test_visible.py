@@ -1,4 +1,4 @@
-"""What of a stranger's text may be shown."""
+"""Untrusted text as it may be shown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_character_is_shown_or_has_a_sign() -> None:
 
 @given(st.text())
 def test_showing_twice_is_showing_once(text: str) -> None:
-    """What is safe stays as it is."""
+    """Safe text stays as it is."""
     assert visible(visible(text)) == visible(text)
     assert visible_line(visible(text)) == visible_line(text)
 

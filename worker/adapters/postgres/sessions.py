@@ -136,6 +136,6 @@ class Sessions:
         }
         statements: list[tuple[bytes, Mapping[str, Any]]] = [(_INSERT_PACKAGE, values)]
         if response is not None:
-            said = {name: getattr(response, name) for name in response.__dataclass_fields__}
-            statements.append((_INSERT_RESPONSE, {"owner": owner, **said}))
+            values = {name: getattr(response, name) for name in response.__dataclass_fields__}
+            statements.append((_INSERT_RESPONSE, {"owner": owner, **values}))
         self._database.write(owner, statements)

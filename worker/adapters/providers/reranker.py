@@ -134,10 +134,10 @@ class HttpReranker:
 
 def _took(answer: Any) -> Tokens:
     """Read a call's usage from its response, as far as it is given."""
-    said = answer if isinstance(answer, dict) else {}
-    meta = said.get("meta")
+    reply = answer if isinstance(answer, dict) else {}
+    meta = reply.get("meta")
     units = counted(meta.get("billed_units"), "search_units") if isinstance(meta, dict) else None
-    return Tokens(counted(said.get("usage"), "total_tokens"), search_units=units)
+    return Tokens(counted(reply.get("usage"), "total_tokens"), search_units=units)
 
 
 def _in_order(items: Any, count: int) -> list[float]:

@@ -179,8 +179,8 @@ def lacks(*, tls: bool = False) -> str:
     """Return the part of `config/redis` that this machine's Redis does not support; empty if none."""
     binary = find_redis()
     if version(binary)[0] < USERS_SINCE:
-        said = ".".join(map(str, version(binary)))
-        return f"Redis {said} at {binary} has no users as in config/redis, which need Redis {USERS_SINCE} or newer"
+        number = ".".join(map(str, version(binary)))
+        return f"Redis {number} at {binary} has no users as in config/redis, which need Redis {USERS_SINCE} or newer"
     if tls and "tls-port" in _said(binary, "--port", "0", "--tls-port", "0", "--no-such-setting", "x"):
         return "this Redis was built without TLS"
     return ""

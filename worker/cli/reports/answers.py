@@ -65,8 +65,8 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
-        said = word_diff(old or "", new or "") if edited else short(new or old or "")
-        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), id_cell(pin.chunk_id or ""), said)
+        shown = word_diff(old or "", new or "") if edited else short(new or old or "")
+        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), id_cell(pin.chunk_id or ""), shown)
     return table
 
 
@@ -84,8 +84,8 @@ def citations_table(title: str, answer: Citations) -> Table:
     table.add_column("text", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
         verdict = check.verdict or "missing"
-        said = short(citation["text"])
-        row = (id_cell(citation["source_id"]), citation["section"] or "", said)
+        shown = short(citation["text"])
+        row = (id_cell(citation["source_id"]), citation["section"] or "", shown)
         table.add_row(styled((verdict, _STYLES[verdict])), *row)
     return table
 
@@ -128,13 +128,13 @@ def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -
     """Return the text of a span, from shortly before the difference, which is marked."""
     first = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
     last = min(end, first + EXCERPT)
-    said: list[str | tuple[str, str]] = ["…" if first > start else ""]
+    shown: list[str | tuple[str, str]] = ["…" if first > start else ""]
     position = first
     for token_start, token_end in tokens:
         if token_end <= last:
-            said += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), "bold magenta")]
+            shown += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), "bold magenta")]
             position = token_end
-    return styled(*said, _flat(text[position:last]), "…" if last < end else "")
+    return styled(*shown, _flat(text[position:last]), "…" if last < end else "")
 
 
 def _flat(text: str) -> str:
@@ -173,16 +173,16 @@ def _counts(metrics: HybridMetrics) -> dict[str, int]:
 def word_diff(old: str, new: str) -> Text:
     """Return two texts as a coloured word diff in git's notation: [-removed-], {+added+}."""
     before, after = old.split(), new.split()
-    said: list[str | tuple[str, str]] = []
+    shown: list[str | tuple[str, str]] = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
-            said.append(" ".join(before[a:b]) + " ")
+            shown.append(" ".join(before[a:b]) + " ")
             continue
         if before[a:b]:
-            said += [(f"[-{' '.join(before[a:b])}-]", "red"), " "]
+            shown += [(f"[-{' '.join(before[a:b])}-]", "red"), " "]
         if after[c:d]:
-            said += [(f"{{+{' '.join(after[c:d])}+}}", "green"), " "]
-    return styled(*said)
+            shown += [(f"{{+{' '.join(after[c:d])}+}}", "green"), " "]
+    return styled(*shown)
 
 
 def short(text: str, length: int = 100) -> str:

@@ -58,9 +58,9 @@ def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
 
 def _said(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
-        said = styled(answer.answer)
-        said.highlight_regex(_LABELS, "bold cyan")
-        return said
+        shown = styled(answer.answer)
+        shown.highlight_regex(_LABELS, "bold cyan")
+        return shown
     reasons = {
         ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
         ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",

@@ -38,8 +38,8 @@ def _job(task: Task) -> Schema:
     """Return a job's schema: its type's, with the bounds of every job, and other rules as text."""
     made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
     unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
-    said = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
-    plain: Schema = _plain({**made, "description": said})
+    description = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
+    plain: Schema = _plain({**made, "description": description})
     return plain
 
 

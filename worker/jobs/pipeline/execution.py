@@ -154,8 +154,8 @@ class Executor:
             seed=request.seed,
             temperature=request.temperature,
         )
-        said = self._model.complete(prompt, bill.of("synthesis"))
-        return said.text, Answerer(self.provider, self.name, said.response_id)
+        reply = self._model.complete(prompt, bill.of("synthesis"))
+        return reply.text, Answerer(self.provider, self.name, reply.response_id)
 
     def _extract(
         self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings

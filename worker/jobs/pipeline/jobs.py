@@ -185,10 +185,10 @@ class PipelineJobs:
         # Answers to other claims may contain what these claims may not see.
         claims = claims_digest(caller)
         return [
-            said
+            earlier
             for one in kept
             if one.claims_sha256 == claims
-            for said in (Turn("user", one.question), Turn("assistant", one.answer or ""))
+            for earlier in (Turn("user", one.question), Turn("assistant", one.answer or ""))
         ]
 
     def _keep(self, turn: _Turn, response: QueryResponse, stage: str, answerer: Answerer | None) -> None:
@@ -201,7 +201,7 @@ class PipelineJobs:
         if answerer is None:
             self._sessions.keep(owner, kept)
             return
-        said = Response(
+        stored = Response(
             response_id=turn.response_id,
             conversation_id=turn.conversation_id,
             mode=package.request.mode,
@@ -214,7 +214,7 @@ class PipelineJobs:
             answer=response.answer,
             package_id=package.package_id,
         )
-        self._sessions.keep(owner, kept, said)
+        self._sessions.keep(owner, kept, stored)
 
     def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Continue with a stored package: only the owner's own, and with current permissions."""

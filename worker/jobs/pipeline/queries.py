@@ -211,11 +211,11 @@ class QueryMaker:
             return []
         model, prompt = self._needed(), Prompt(_VARIANTS.replace("{n}", str(n)), text)
         try:
-            said = model.complete(prompt, stages.bill.of("transform")).text
+            reply = model.complete(prompt, stages.bill.of("transform")).text
         except MODEL_FAILED as error:
             stages.continue_without_model("variants", error)
             return []
-        lines = [" ".join(line.split())[:LONGEST_LINE] for line in said.splitlines()]
+        lines = [" ".join(line.split())[:LONGEST_LINE] for line in reply.splitlines()]
         return list(dict.fromkeys(line for line in lines if line and line != text))[:n]
 
     def _samples(self, text: str, n: int, stages: Stages) -> list[str]:
@@ -225,9 +225,9 @@ class QueryMaker:
         model = self._needed()
         prompts = [Prompt(_HYDE.replace("{i}", str(i)).replace("{n}", str(n)), text) for i in range(1, n + 1)]
         calls = [self._side_calls.start(partial(model.complete, prompt)) for prompt in prompts]
-        said = [call.outcome(stages.bill.of("hyde")) for call in calls]
-        written = [one.text.strip() for one in said if not isinstance(one, RetrievalError)]
-        failed = [one.message for one in said if isinstance(one, RetrievalError)]
+        replies = [call.outcome(stages.bill.of("hyde")) for call in calls]
+        written = [one.text.strip() for one in replies if not isinstance(one, RetrievalError)]
+        failed = [one.message for one in replies if isinstance(one, RetrievalError)]
         if failed and written:
             stages.warnings.append(f"hyde: {failed[0]} ({len(failed)} of {n} samples)")
         elif failed:

@@ -58,12 +58,12 @@ def synthesize(
     )
     # A provider that continues from its own answer has the history.
     previous = chain.provider_response_id if start.continues else None
-    said = () if previous is not None else _latest(chain.history, mode.history_turns)
+    history = () if previous is not None else _latest(chain.history, mode.history_turns)
     # Each once: a package stored after this stage passes it again.
     warnings = dict.fromkeys([*package.trace.warnings, *(f"chain: reset, another {one}" for one in start.reset)])
     package = dataclasses.replace(
         package,
-        request=dataclasses.replace(request, conversation_history=tuple(said)),
+        request=dataclasses.replace(request, conversation_history=tuple(history)),
         starting_prompt=start.text,
         previous=previous,
         trace=dataclasses.replace(package.trace, warnings=tuple(warnings)),
@@ -178,8 +178,8 @@ def _after(package: ContextPackage, mode: ModeSettings) -> str:
     parts = []
     if mode.show_context and package.request.context.strip():
         parts.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
-    if said := package.request.conversation_history:
-        turns = "\n".join(f"{turn.role}: {' '.join(readable(turn.content).split())}" for turn in said)
+    if history := package.request.conversation_history:
+        turns = "\n".join(f"{turn.role}: {' '.join(readable(turn.content).split())}" for turn in history)
         parts.append(f"Said before:\n{turns}\n")
     parts.append(f"Question: {readable(package.request.question).strip()}\n")
     return "\n" + "\n".join(parts)

@@ -701,10 +701,10 @@ class Channel(kombu_redis.Channel):
             self._in_listen = False
             raise
         answer = c.parse_response(block=False, timeout=SILENCE_SECONDS)
-        said = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
-        if not bytes_to_str(said.get("type", "")).endswith("message") or not said["data"]:
+        event = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
+        if not bytes_to_str(event.get("type", "")).endswith("message") or not event["data"]:
             return None
-        return self._deliver_fanout(bytes_to_str(said["channel"]), said["data"])
+        return self._deliver_fanout(bytes_to_str(event["channel"]), event["data"])
 
     def _deliver_fanout(self, place: str, data: bytes) -> bool:
         """Deliver a published message; ignore one that can't be read, because an exception would end the worker."""

@@ -288,9 +288,9 @@ _SHOWN = ("at", "reason", "error", "message", "task", "task_id", "deliveries", "
 
 
 def _read(queue: str, entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
-    said = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in _SHOWN}
-    numbers = {name: int(said.pop(name) or 0) for name in ("deliveries", "bytes")}
-    return DeadLetter(entry=entry.decode(), queue=queue, **said, **numbers)  # type: ignore[arg-type] # strings by name
+    texts = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in _SHOWN}
+    numbers = {name: int(texts.pop(name) or 0) for name in ("deliveries", "bytes")}
+    return DeadLetter(entry=entry.decode(), queue=queue, **texts, **numbers)  # type: ignore[arg-type] # strings by name
 
 
 def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterator[DeadLetter]:

@@ -1,4 +1,4 @@
-"""How long a whole `build_citations` job takes in the worker's process, SQL included, without quotes.
+"""Time of a whole `build_citations` job in the worker's process, SQL included, without quotes.
 
 python -m benchmarks.citing
 """

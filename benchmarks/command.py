@@ -1,4 +1,4 @@
-"""How a benchmark runs as a command: its faults are one line, and what it started is stopped however it ends."""
+"""A benchmark as a command: its faults are one line, and what it started is stopped however it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the time of a replay tells a text that is hidden from the caller from one that is nowhere.
+"""Test whether the time of a replay differs between a text that is hidden from the caller and an unknown one.
 
 ``python -m benchmarks.hidden_text --tries 10000``: each of both kinds this many times, in turns, and a rank-sum test
 (Mann and Whitney, 1947, normal approximation). Exit code 1 where the difference is beyond chance (two-sided p < 0.001).

@@ -1,4 +1,4 @@
-"""How long a replay takes in the worker's process: over inline sources, and over a corpus, SQL included.
+"""Time of a replay in the worker's process: over inline sources, and over a corpus, SQL included.
 
 python -m benchmarks.pins --rows 100000
 """
@@ -184,7 +184,7 @@ def profile(case: Case, repeats: int) -> str:
 
 
 def stages(answer: dict[str, Any]) -> str:
-    """Where the answer's own trace says that the time went."""
+    """Return the times of the stages in the answer's own trace."""
     return ", ".join(f"{stage['stage']} {stage['duration_ms']:.1f}" for stage in answer["trace"]["stages"])
 
 

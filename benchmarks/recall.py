@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 GOAL_ALL, GOAL_FILTERED, GOAL_WORST = 0.995, 0.99, 0.80
 GOAL_TIMES = {50: 2.0, 10: 4.0, 1: 1.5}
-"""How many times the unfiltered search's median a caller's may take, by percent visible."""
+"""Most times that a caller's median may take of the unfiltered search's, by percent visible."""
 
 # Where no terminal says how wide it is (a pipe, a CI log), tables need more than the usual 80 columns.
 console = Console(width=None if sys.stdout.isatty() else 160)

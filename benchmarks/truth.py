@@ -66,7 +66,7 @@ def recall_against(candidates: Sequence[Candidate], exact: Sequence[Candidate]) 
 
 
 def leaked(candidates: Iterable[Candidate], visible: NDArray[np.bool_]) -> int:
-    """How many of the chunks the caller may not see."""
+    """Return the number of chunks that the caller may not see."""
     return sum(not visible[row] for row in _rows(candidates))
 
 

@@ -1,4 +1,4 @@
-"""How many recorded runs a minute the drift watch checks, over 100,000 chunks.
+"""Recorded runs a minute that the drift check reads, over 100,000 chunks.
 
 python -m benchmarks.verify --runs 5000
 """

@@ -66,7 +66,7 @@ def arrangements() -> list[Arrangement]:
 
 @dataclass
 class Figures:
-    """Of one arrangement, one value a round."""
+    """Measurements of one arrangement, one value a round."""
 
     jobs_a_second: list[float] = field(default_factory=list)
     cpu_ms_a_job: list[float] = field(default_factory=list)
@@ -87,7 +87,7 @@ def running(stack: devstack.Stack, wanted: Arrangement) -> Iterator[list[subproc
 
 
 def cpu_seconds(workers: list[subprocess.Popen[bytes]]) -> float:
-    """Of all processes of these workers."""
+    """Return the CPU seconds of all processes of these workers."""
     families = [psutil.Process(worker.pid) for worker in workers]
     processes = [one for family in families for one in (family, *family.children(recursive=True))]
     return sum(times.user + times.system for times in (one.cpu_times() for one in processes))

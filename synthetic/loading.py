@@ -176,7 +176,7 @@ def build(connection: psycopg.Connection[Any], definition: str, rows: int) -> No
 
 
 def _builders(megabytes: int) -> int:
-    """How many processes may help to build: they share the graph in /dev/shm, which containers keep small."""
+    """Return the number of processes that help to build: they share the graph in /dev/shm, small in containers."""
     shared = Path("/dev/shm")  # noqa: S108 -- only its size is looked at
     if not shared.is_dir() or shutil.disk_usage(shared).free < megabytes * 1.2 * 2**20:
         return 0

@@ -109,7 +109,7 @@ def stage(
 
 
 def server_settings(rows: int) -> dict[str, str]:
-    """As a server for such a corpus is sized: table and index (4 kB a row each) stay in its buffers."""
+    """Size the server for such a corpus: table and index (4 kB a row each) stay in its buffers."""
     return {"shared_buffers": f"{max(256, rows * 10 // 1024)}MB"}
 
 

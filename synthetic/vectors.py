@@ -25,10 +25,10 @@ BLOCK = 10_000
 CHUNKS_PER_DOCUMENT = 10
 FIELDS, TOPICS = 40, 2000
 FIELD_SPREAD, TOPIC_SPREAD, DOCUMENT_SPREAD, CHUNK_SPREAD = 0.7, 0.7, 0.5, 0.5
-"""How far fields lie from the origin, topics from their field, documents from their topic, chunks from their
+"""Distances of fields from the origin, topics from their field, documents from their topic, chunks from their
 document. Apart from its size, this decides how hard a corpus is: fewer and sharper topics are harder."""
 QUERY_SPREAD = (0.2, 1.0)
-"""How far queries lie from a chunk: from a rephrasing (cosine similarity 0.98) to a question about it (0.76)."""
+"""Distances of queries from a chunk: from a rephrasing (cosine similarity 0.98) to a question about it (0.76)."""
 VISIBLE_PERCENT = (1, 2, 5, 10, 20, 50)
 """For each of these a user owns this share of the documents, in percent; together they are fewer than 100."""
 
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def documents(self) -> int:
-        """How many documents."""
+        """Number of documents."""
         return self.rows // CHUNKS_PER_DOCUMENT
 
     @cached_property

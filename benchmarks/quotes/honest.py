@@ -32,7 +32,7 @@ honest = HONEST.add
 
 @honest("verbatim")
 def exact(_: random.Random, source: Source) -> GeneratedQuote | None:
-    """As it stands."""
+    """Return the text unchanged."""
     return GeneratedQuote(source.passage)
 
 

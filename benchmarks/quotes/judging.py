@@ -63,7 +63,7 @@ def is_wrong(line: Line, made: GeneratedQuote, finding: QuoteFinding, chunks: li
 
 
 def spans_are_right(made: GeneratedQuote, finding: QuoteFinding, chunks: list[QuotedChunk]) -> bool:
-    """Whether the parts stand in the chunk in this order, with the quote's letters."""
+    """Return whether the parts stand in the chunk in this order, with the quote's letters."""
     text = chunks[finding.places[0].chunk].text.text
     parts = [text[start:end] for start, end in finding.spans]
     in_order = all(one[1] <= other[0] for one, other in itertools.pairwise(finding.spans))

@@ -287,7 +287,7 @@ def _width(admin: psycopg.Connection[Any], ef_search: int) -> Iterator[None]:
 
 
 def _read_whole(admin: psycopg.Connection[Any]) -> dict[str, int]:
-    """How often a table was read without an index, as far as sessions have reported; idle ones do so at their end."""
+    """Return how often a table was read without an index, as far as idle sessions have reported."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         (others,) = admin.execute(

@@ -137,7 +137,7 @@ class Goal:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the goal is; None: not measured."""
+        """True if the goal is met; None: not measured."""
         if self.measured is None:
             return None
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound

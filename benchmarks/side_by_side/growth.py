@@ -266,7 +266,7 @@ def _plain(
 
 
 def decoding(queries: Vectors, rounds: int) -> Spread:
-    """How much faster an embedding is read and checked than a JSON list by json and pydantic; they take turns."""
+    """Return how much faster an embedding is decoded and checked than a JSON list by json and pydantic, in turns."""
     lists = [json.dumps(query.tolist()) for query in queries]
     texts = [orjson.dumps(base64.b64encode(query.astype("<f4").tobytes()).decode()) for query in queries]
     floats = TypeAdapter(Annotated[list[FiniteFloat], Field(min_length=DIMENSIONS, max_length=DIMENSIONS)])

@@ -73,7 +73,7 @@ def _throughput(axes: Axes, sides: Mapping[str, Measured]) -> None:
 
 
 def _latency(axes: Axes, sides: Mapping[str, Measured]) -> None:
-    """Of one query at a time; a job of sixteen is another thing, and left out."""
+    """Plot latencies of one query at a time; a job of sixteen is left out."""
     for name, one in sides.items():
         if name == SIXTEEN:
             continue

@@ -1,4 +1,4 @@
-"""Who takes part: each side can answer many queries as fast as it can, and one with its latency."""
+"""The sides that are compared: each can answer many queries as fast as it can, and one with its latency."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Failed(RetrievalError):
 
 @dataclass(frozen=True)
 class Site:
-    """Where all sides work.
+    """Servers and data that all sides use.
 
     Attributes:
         root: folder for logs and files.
@@ -67,7 +67,7 @@ class Site:
     ef_search: int
 
     def redis_url(self, database: int) -> str:
-        """Of one numbered database."""
+        """Return the URL of one numbered database."""
         return f"redis://127.0.0.1:{self.redis_port}/{database}"
 
     def client(self, database: int) -> redis.Redis:
@@ -76,7 +76,7 @@ class Site:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """Of every process that is started, without what the caller's own environment says of a worker."""
+        """Return the environment of a process, without the caller's own variables for workers."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith((PREFIX, "CELERY_"))}
         return {
             **inherited,
@@ -249,7 +249,7 @@ def lists(site: Site) -> Iterator[Side]:
 
 @dataclass(frozen=True)
 class Route:
-    """How a Celery side is asked.
+    """Queue and task of a Celery side.
 
     Attributes:
         task: name of its task.
@@ -395,7 +395,7 @@ def encoded(query: Any) -> str:
 
 
 def chunk_ids(answer: Mapping[str, Any]) -> list[str]:
-    """Of one answer, nearest first."""
+    """Return the ids of one answer, nearest first."""
     return [chunk["chunk_id"] for chunk in answer["chunks"]]
 
 

@@ -37,11 +37,11 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "envelopes": contract.envelopes,
     **{f"tasks/{name}": contract.maker(name) for name in contract.TASK_NAMES},
 }
-"""What stands in the place of each name."""
+"""Generator of each name's content."""
 
 
 def generated(name: str) -> str:
-    """What stands in the place of ``<!-- generated: NAME -->``, as Markdown.
+    """Return the content that replaces ``<!-- generated: NAME -->``, as Markdown.
 
     Raises:
         KeyError: nothing is generated under this name.

@@ -84,6 +84,6 @@ def _shown(command: Command) -> str:
 
 
 def _meaning(text: str) -> str:
-    """What a parameter means, and in literals what is added to it: default, bounds, variable."""
+    """Return a parameter's meaning and, in literals, default, bounds, variable."""
     words, bracket, added = text.rpartition("  [")
     return f"{prose(words)} ({added.removesuffix(']').replace('<=', ' ≤ ')})" if bracket else prose(text)

@@ -21,7 +21,7 @@ _schemas = functools.cache(schemas)
 
 
 def maker(name: str) -> Callable[[], str]:
-    """What makes the page of a task."""
+    """Parts of the page of a task."""
     return lambda: task_page(name)
 
 
@@ -78,5 +78,5 @@ def _fields(schema: Schema, what: str, kinds: Mapping[str, Schema], up: str) -> 
 
 
 def _described(schema: Schema, up: str) -> str:
-    """What a schema says of itself; the pages that it names are links."""
+    """Return a schema's description; the pages that it names become links."""
     return prose(schema.get("description", ""), up)

@@ -47,7 +47,7 @@ def _kind(schema: Schema) -> str:
 
 
 def _values(schema: Schema) -> Schema | None:
-    """What the sender's own names of an object stand for."""
+    """Return the type of an object's additional properties."""
     values = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
     return values if isinstance(values, dict) else None
 

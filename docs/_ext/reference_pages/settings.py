@@ -113,13 +113,13 @@ def _tables(schema: Schema, types: Mapping[str, Schema], path: str, description:
 
 
 def _place(schema: Schema) -> str:
-    """How a table of many is written: by name, or one after another."""
+    """Return the suffix of the path of a table of many: by name, or one after another."""
     kinds = {schema.get("type"), *(part.get("type") for part in schema.get("anyOf", []))}
     return ".NAME" if "object" in kinds else "[]" if "array" in kinds else ""
 
 
 def _both(field: Schema, kind: Schema) -> str:
-    """What the type says of itself and, where that is more than a heading, what its field says."""
+    """Return the type's description and, if it is more than a heading, its field's."""
     said = [kind.get("description", ""), field.get("description", "")]
     return "\n\n".join(text for text in said if len(text.split()) > 3)  # noqa: PLR2004 -- fewer words are a heading
 

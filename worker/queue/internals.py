@@ -25,7 +25,7 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ("request", "celery.app.events:Events"): "dispatcher_cls",
     ("request", "celery.events.dispatcher:EventDispatcher"): "_publish",
     ("request", "celery.worker.consumer.consumer:Consumer"): (
-        "call_soon_ack connect on_close on_connection_error_after_connected on_decode_error on_invalid_task "
+        "__init__ call_soon_ack connect on_close on_connection_error_after_connected on_decode_error on_invalid_task "
         "on_send_event_buffered on_unknown_message on_unknown_task register_with_event_loop"
     ),
     ("request", "celery.worker.request:Request"): (

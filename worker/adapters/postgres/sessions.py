@@ -136,6 +136,6 @@ class Sessions:
         }
         statements: list[tuple[bytes, Mapping[str, Any]]] = [(_INSERT_PACKAGE, values)]
         if response is not None:
-            values = {name: getattr(response, name) for name in response.__dataclass_fields__}
-            statements.append((_INSERT_RESPONSE, {"owner": owner, **values}))
+            columns = {name: getattr(response, name) for name in response.__dataclass_fields__}
+            statements.append((_INSERT_RESPONSE, {"owner": owner, **columns}))
         self._database.write(owner, statements)

@@ -58,7 +58,7 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
         ("refused by Redis, and sent again", str(outcome.refused)),
         ("refused by Redis' access rules", ", ".join(sorted(outcome.denied)) or "0"),
         ("workers that ended by themselves", str(len(outcome.crashes))),
-        ("workers that did not stop politely", _codes(outcome.unclean)),
+        ("workers that did not shut down cleanly", _codes(outcome.unclean)),
     ]
     if outcome.left_out:
         rows.append(("not possible on this machine", "; ".join(sorted(outcome.left_out))))

@@ -255,7 +255,7 @@ _EXAMPLE = "|".join(re.escape(word).replace(r"\.", r"\.\ ?") for word in EXAMPLE
 _TOKEN = re.compile(
     rf"""
     (?P<label>     {_S}(?P<gap>{_GAP})(?P<digits>\d++){_ENDS} )
-  | (?P<near>      {_S}_?\d++[\w.]*+ )
+  | (?P<near>      {_S}(?:_?\d++|[₀-₉]++)[\w.]*+ )
   | (?P<left_out>  [.．]{{2,}}+ | […⋯] )
   | (?P<instance>  (?:{_EXAMPLE})\b\.? )
   | (?P<separator> [,;:，；：、؛،/／|｜+&＆•{_DASHES}] )
@@ -278,7 +278,7 @@ _TO = re.compile(
 _LIST = re.compile(rf"(?:[\s,;]*+S\d++(?:[{_DASHES}]S\d++)?+)++[\s,;]*+")
 _LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
 _S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
-    re.compile(rf"{_S}(?:{_GAP}|_)\d"),
+    re.compile(rf"{_S}(?:(?:{_GAP}|_)\d|[₀-₉])"),
     re.compile(f"(?i:{_any_of(SOURCE)})"),
     re.compile(r"\d"),
 )
@@ -379,8 +379,8 @@ _GLUE = re.compile(r"[A-Za-z0-9_]")
 
 
 def _has_index(label: Label) -> bool:
-    """Return whether a label is written as TeX writes a variable with an index: S_1."""
-    return label.name[1] == "_"
+    """Return whether a label is written as a variable with an index: S_1, S₁."""
+    return label.name[1] in "_₀₁₂₃₄₅₆₇₈₉"
 
 
 def _is_in_maths(answer: str, start: int, end: int) -> bool:
@@ -514,12 +514,13 @@ class _Reader:
         return Label(name, number, number, start, match.end(), form)
 
     def _near(self, token: re.Match[str]) -> Label:
-        digits = _DIGITS.search(token[0])
+        digits = _DIGITS.search(token[0].translate(_LOWERED))
         number = _value(digits[0]) if digits else None
         return Label(token[0], number, number, *token.span(), "apart")
 
 
 _DIGITS = re.compile(r"\d++")
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 def _value(digits: str) -> int | None:

@@ -138,7 +138,7 @@ def _numbers_and_words(text: str) -> Iterator[Held]:
         if match[1].casefold() in _SIGN_WORDS:
             yield match.start() + 1, match.end()
     for match in _WORD_AFTER.finditer(text):
-        if match[1].casefold() in _MULTIPLIERS:
+        if _multiplies(match[1].casefold(), text):
             yield match.start() + 1, match.end() - 1
     if any(word in text for word in _SIGNS_ATTACHED):
         yield from ((match.start() + 1, match.end()) for match in _ATTACHED_SIGN.finditer(text))
@@ -146,9 +146,18 @@ def _numbers_and_words(text: str) -> Iterator[Held]:
         yield from ((match.start() + 1, match.end()) for match in _ENTITY.finditer(text))
 
 
+def _multiplies(word: str, text: str) -> bool:
+    """Return whether a word multiplies the number before it, in a text of whatever language."""
+    if word not in _MULTIPLIERS or word not in _ORDINARY:
+        return word in _MULTIPLIERS
+    languages = word_lists().languages_of(text)
+    return not languages or any(language.name not in _ORDINARY[word] for language in languages)
+
+
 _NUMBER_WORDS = read_tables(__package__, "number_words.toml")
 _SIGN_WORDS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("signs"))
 _MULTIPLIERS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("multipliers"))
+_ORDINARY = {word: frozenset(names.split()) for word, names in _NUMBER_WORDS.texts("ordinary").items()}
 _SIGNS_ATTACHED = tuple(_NUMBER_WORDS.words("signs_attached"))
 _NUMBER_WORDS.close()
 _LETTERS = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u097f\u0980-\u09ff\u0e00-\u0e7f])"

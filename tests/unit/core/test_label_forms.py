@@ -397,11 +397,11 @@ def test_nothing_is_read_from_ordinary_text(seed: int) -> None:
 
 @pytest.mark.parametrize("form", ["[{}]", "[{}, S2]", "[S2; {}]", "[see {}]", "【{}】"])
 def test_a_label_with_a_lowered_number_is_reported(form: str) -> None:
-    """As one with an underscore; in maths, in other brackets, and where no such label was given, it is a variable."""
+    """As one with an underscore; elsewhere in an answer it is a variable."""
     for number in range(1, 13):
         label = f"S{number}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
         assert [text for text, _ in classify(f"It hums {form.format(label)}.", GIVEN).unreadable] == [form.format(label)]
-        for other in (f"${form.format(label)}$", f"({label})", f"{label} rises", "[S₂₁]"):
+        for other in (f"$[{label}]$", f"({label})", f"{label} rises", "[S₂₁]"):
             assert classify(f"It hums {other}.", GIVEN).unreadable == (), other
 
 

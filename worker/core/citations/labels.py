@@ -280,7 +280,7 @@ _LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
 _S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
     re.compile(rf"{_S}(?:(?:{_GAP}|_)\d|[₀-₉])"),
     re.compile(f"(?i:{_any_of(SOURCE)})"),
-    re.compile(r"\d"),
+    re.compile(r"[\d₀-₉]"),
 )
 _FORMS: tuple[LabelForm, ...] = ("plain", "worded", "small", "apart")
 """The plainest first."""

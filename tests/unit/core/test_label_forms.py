@@ -400,7 +400,9 @@ def test_a_label_with_a_lowered_number_is_reported(form: str) -> None:
     """As one with an underscore; elsewhere in an answer it is a variable."""
     for number in range(1, 13):
         label = f"S{number}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
-        assert [text for text, _ in classify(f"It hums {form.format(label)}.", GIVEN).unreadable] == [form.format(label)]
+        assert [text for text, _ in classify(f"It hums {form.format(label)}.", GIVEN).unreadable] == [
+            form.format(label)
+        ]
         for other in (f"$[{label}]$", f"({label})", f"{label} rises", "[S₂₁]"):
             assert classify(f"It hums {other}.", GIVEN).unreadable == (), other
 

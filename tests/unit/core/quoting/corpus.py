@@ -291,17 +291,17 @@ PROSE = [
     Text(
         "report in Norwegian",
         "Norwegian",
-        "Solveig Brekke åpnet slusen klokken seks og sa at hun ikke ville stenge den igjen. Vakten skrev det i sin bok; "
-        "han glemmer aldri noe. Båtene ventet i 20 min — de hadde dårlig tid — og seilte så uten å betale.\n\nSlusen "
+        "Solveig Brekke åpnet slusen klokken seks og sa at hun ikke ville stenge den igjen. Vakten skrev det i sin "
+        "bok; han glemmer aldri noe. Båtene ventet i 20 min — de hadde dårlig tid — og seilte så uten å betale.\n\nSlusen "
         "veier 800 kg og kan bare flyttes ved høyvann. Kanskje ber vakten om hjelp, hvis han finner noen.",
         ("Solveig Brekke", "Vakten"),
     ),
     Text(
         "report in Finnish",
         "Finnish",
-        "Aino Lehtonen avasi sulun aamulla ja sanoi, että hän ei sulje sitä enää. Vartija kirjoitti sen kirjaan; hän ei "
-        "unohda mitään. Veneilijät odottivat 20 min — heillä oli kiire — ja lähtivät maksamatta.\n\nSulku painaa 800 kg "
-        "ja sitä voi siirtää vain korkealla vedellä. Ehkä vartija pyytää apua, jos hän löytää sen.",
+        "Aino Lehtonen avasi sulun aamulla ja sanoi, että hän ei sulje sitä enää. Vartija kirjoitti sen kirjaan; hän "
+        "ei unohda mitään. Veneilijät odottivat 20 min — heillä oli kiire — ja lähtivät maksamatta.\n\nSulku painaa "
+        "800 kg ja sitä voi siirtää vain korkealla vedellä. Ehkä vartija pyytää apua, jos hän löytää sen.",
         ("Aino Lehtonen", "Vartija"),
     ),
 ]

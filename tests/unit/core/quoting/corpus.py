@@ -292,8 +292,9 @@ PROSE = [
         "report in Norwegian",
         "Norwegian",
         "Solveig Brekke åpnet slusen klokken seks og sa at hun ikke ville stenge den igjen. Vakten skrev det i sin "
-        "bok; han glemmer aldri noe. Båtene ventet i 20 min — de hadde dårlig tid — og seilte så uten å betale.\n\nSlusen "
-        "veier 800 kg og kan bare flyttes ved høyvann. Kanskje ber vakten om hjelp, hvis han finner noen.",
+        "bok; han glemmer aldri noe. Båtene ventet i 20 min — de hadde dårlig tid — og seilte så uten å "
+        "betale.\n\nSlusen veier 800 kg og kan bare flyttes ved høyvann. Kanskje ber vakten om hjelp, hvis han "
+        "finner noen.",
         ("Solveig Brekke", "Vakten"),
     ),
     Text(

@@ -31,9 +31,11 @@ class Columns:
             return False
         if _GROUP_AFTER.match(self._text, stop) and int(self._text[stop]) == 0:
             return True  # no number begins with a zero
-        if gap[0] in ".,":
-            return _count_breaks(gap) == 1 and self._are_decimals(start, stop)
         breaks = _count_breaks(gap)
+        if gap[0] in ".,":
+            return breaks == 1 and self._are_decimals(start, stop)
+        if gap[-1] in ".,":
+            return breaks == 1 and _BEFORE_POINT.search(self._text[max(0, start - _AROUND) : start]) is not None
         if breaks:
             return breaks == 1 and not self._is_list_item(stop) and not _within(self._columns, start, stop)
         return not (gap == " " and _within(self._tables, start, stop))
@@ -117,7 +119,9 @@ _GROUP_BEFORE = re.compile(r"(?:(?<!\d)(?<!\d[.,])|(?<=\d[.,])(?=\d{3}))\d{1,3}\
 _AROUND = 8
 # Not the end of a list, a date or a year; nor the number of an item, a time or a date.
 _WHOLE_BEFORE = re.compile(r"(?<!\d)(?<!\d[.,:])(?<!\d[,;] )\d{1,3}\Z")
-_DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s?(?:[%‰°぀-ヿ一-鿿]|(?:{AFTER_NUMBERS})(?!\w)))?")
+_DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s{{0,4}}+(?:[%‰°぀-ヿ一-鿿]|(?:{AFTER_NUMBERS})(?!\w)))?")
+# What begins the next line with a point has none yet: no column of .5 and .25.
+_BEFORE_POINT = re.compile(r"(?<![\d.,])\d++\Z")
 _ITEM = re.compile(r"\d+[.)]\s")
 _NUMBER = r"[-−+]?\d++(?:[.,]\d++)*+%?"
 _LINES_OF_NUMBERS = re.compile(rf"(?m)(?:^[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++\n){{1,}}[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++$")

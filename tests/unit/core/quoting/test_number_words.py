@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 WORDS = tomllib.loads((Path(package.__file__).parent / "number_words.toml").read_text())
 SIGNS, ATTACHED, MULTIPLIERS = (WORDS[name].split() for name in ("signs", "signs_attached", "multipliers"))
 ORDINARY = WORDS["ordinary"]
+GAPS = [" ", " ", "\n", " \n", "\n  ", "\u00a0"]
 NUMBERS = ["5", "12,5", "1.5", "42", "2024", "٤٠"]
 PLAIN = [
     "the",
@@ -84,24 +85,24 @@ def test_other_words_may_be_left_out() -> None:
 
 def word_cut(rng: random.Random, text: Text) -> Made:
     """A quote begins at the number, or ends before the word."""
-    number = rng.choice(NUMBERS)
+    number, gap = rng.choice(NUMBERS), rng.choice(GAPS)
     if rng.random() < 0.5:
-        chunk, _, after = plant(rng, text, f"it is {rng.choice(SIGNS)} {number} kg of it")
+        chunk, _, after = plant(rng, text, f"it is {rng.choice(SIGNS)}{gap}{number} kg of it")
         return Made(f"{number} kg of it{after}", chunk)
     word = rng.choice([word for word in MULTIPLIERS if word not in ORDINARY])
-    chunk, before, _ = plant(rng, text, f"it is {number} {word} of it")
+    chunk, before, _ = plant(rng, text, f"it is {number}{gap}{word} of it")
     return Made(f"{before}it is {number}", chunk)
 
 
 def word_kept(rng: random.Random, text: Text) -> Made:
     """A quote has the word too, or stands beside one that changes nothing."""
-    number, kind = rng.choice(NUMBERS), rng.randrange(3)
+    number, gap, kind = rng.choice(NUMBERS), rng.choice(GAPS), rng.randrange(3)
     if kind == 0:
-        phrase = f"{rng.choice(SIGNS)} {number} kg of it"
+        phrase = f"{rng.choice(SIGNS)}{gap}{number} kg of it"
         chunk, _, after = plant(rng, text, f"it is {phrase}")
         return Made(phrase + after, chunk)
     if kind == 1:
-        phrase = f"it is {number} {rng.choice(MULTIPLIERS)}"
+        phrase = f"it is {number}{gap}{rng.choice(MULTIPLIERS)}"
         chunk, before, _ = plant(rng, text, f"{phrase} of it")
         return Made(before + phrase, chunk)
     chunk, before, _ = plant(rng, text, f"it is {number} {rng.choice(PLAIN)} of it")

@@ -45,10 +45,16 @@ class Columns:
         return _ITEM.match(self._text, place) is not None
 
     def _are_decimals(self, start: int, stop: int) -> bool:
-        """Return whether a full stop or comma before the end of a line is a decimal one: zeros show it, or a unit."""
+        """Return whether a full stop or comma before the end of a line is inside a number.
+
+        Zeros show it, a unit, or a group of three after a comma.
+        """
         before = _WHOLE_BEFORE.search(self._text[max(0, start - _AROUND) : start])
         after = _DECIMALS.match(self._text, stop)
-        return bool(before and after and (int(before[0]) == 0 or int(after[0][0]) == 0 or after["unit"]))
+        if not before or not after:
+            return False
+        thousands = self._text[start] == "," and _GROUP_AFTER.match(self._text, stop) is not None
+        return bool(thousands or int(before[0]) == 0 or int(after[0][0]) == 0 or after["unit"])
 
     @cached_property
     def _columns(self) -> list[tuple[int, int]]:

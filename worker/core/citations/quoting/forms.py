@@ -349,7 +349,7 @@ _HELD = re.compile(
     r"""
     (?<=D)(?: [sn]*+x[sn]*+(?=D) | (?P<times>s?+[UL]s?+)(?=DD[P*]) | (?<!DDDD)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D))
             | (?P<point>[.,]s*+n[sn]*+ | s*+n[sn]*+[.,])(?=D) | [sn](?=F|D{1,3}/D) | (?=[CN]) )
-  | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
+  | (?<=[DF])[-dm/]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
   | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,

@@ -185,8 +185,8 @@ def _are_other_names(one: str, other: str) -> bool:
 def _are_other_words(one: str, other: str) -> bool:
     """Return whether letter case makes two words of one, or of a part of it whose others keep theirs: US-led."""
     told_apart = word_lists().told_apart_by_case
-    if frozenset((one, other)) in told_apart:
-        return True
+    if one.isalpha() or frozenset((one, other)) in told_apart:
+        return frozenset((one, other)) in told_apart
     parts = [*zip(_HYPHEN.split(one), _HYPHEN.split(other), strict=False)]
     changed = [part for part in parts if part[0] != part[1]]
     return len(changed) < len(parts) and any(map(told_apart.__contains__, map(frozenset, changed)))

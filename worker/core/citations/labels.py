@@ -145,14 +145,24 @@ def classify(answer: str, given: Mapping[str, str], cited: Collection[str] | Non
     Raises:
         InvalidJob: a given label has another form, so that it could never be found.
     """
-    return report_labels(answer, find_brackets(answer, given), given, cited)
+    names = _by_number(given)
+    return _report(answer, _read_brackets(answer, list(names)), given, names, cited)
 
 
 def report_labels(
     answer: str, brackets: Sequence[LabelBracket], given: Mapping[str, str], cited: Collection[str] | None = None
 ) -> LabelReport:
     """The report of `classify` on brackets that `find_brackets` found in the answer with these labels."""
-    all_names = _by_number(given)
+    return _report(answer, brackets, given, _by_number(given), cited)
+
+
+def _report(
+    answer: str,
+    brackets: Sequence[LabelBracket],
+    given: Mapping[str, str],
+    all_names: Mapping[int, str],
+    cited: Collection[str] | None,
+) -> LabelReport:
     names = {n: name for n, name in all_names.items() if cited is None or given[name] in cited}
     numbers = list(names)
     spans: defaultdict[int, list[Span]] = defaultdict(list)
@@ -313,7 +323,10 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
     Raises:
         InvalidJob: a given label has another form than ``S1``.
     """
-    numbers = list(_by_number(given))
+    return _read_brackets(answer, list(_by_number(given)))
+
+
+def _read_brackets(answer: str, numbers: Sequence[int]) -> list[LabelBracket]:
     found: list[LabelBracket] = []
     for bracket in find_all_brackets(answer):
         if listed := _read_list(answer, bracket):

@@ -117,4 +117,5 @@ def cut_in_number(_: random.Random, source: Source) -> GeneratedQuote | None:
     if not match or not re.search(r"\s", match[0]):
         return None
     quote = re.sub(r"\A(?:\d(?=\d)|[−£€-]|\d[.,:]|[a-z]+ty-)", "", match[0])
-    return GeneratedQuote(quote) if not re.search(rf"(?<!\S){re.escape(quote)}", source.text) else None
+    said = re.escape(quote.rstrip(".,"))  # a writer may end a quote with a stop
+    return GeneratedQuote(quote) if not re.search(rf"(?<!\S){said}", source.text) else None

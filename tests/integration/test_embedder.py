@@ -99,11 +99,18 @@ def test_wrong_answers_are_unavailable_and_nothing_is_quoted(provider: Provider)
         OpenAIEmbedder(nowhere).embed(["a"])
 
 
-@pytest.mark.parametrize("body", ["<html>secret</html>", {}, {"data": 7}, {"data": [{"index": 0}]}, [1]], ids=str)
+NO_NUMBERS: list[Any] = [[None], ["a"], [10**400], [[0.5]], {"a": 1}, 5]
+NO_VECTORS = [
+    *("<html>secret</html>", {}, {"data": 7}, {"data": [{"index": 0}]}, [1]),
+    *({"data": [{"index": 0, "embedding": embedding}]} for embedding in NO_NUMBERS),
+]
+
+
+@pytest.mark.parametrize("body", NO_VECTORS, ids=lambda body: str(body)[:60])
 def test_what_are_no_vectors_is_unavailable(provider: Provider, body: Any) -> None:
     """A server that answers something else with status 200, as proxies do."""
     provider.faults.append(Fault(body=body))
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(Unavailable, match=r"answered (something else than vectors|JSON that can't be read)") as caught:
         embedder(provider).embed(["a"])
     assert "secret" not in caught.value.message
 

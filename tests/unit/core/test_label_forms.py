@@ -37,6 +37,10 @@ SENTENCES = (
     "리본은 50Hz에서 울린다",
     "Băng rung",
     "Pita berdengung",
+    "Lentan surrar",
+    "Nauha hurisee 50 hertsillä",
+    "Páska bzučí při 50 Hz",
+    "A szalag 50 Hz-en zúg",
 )
 SQUARE = ("[]", "［］", "【】", "〔〕", "〖〗")
 ROUND = ("()", "（）", "{}", "｛｝", "<>", "⟨⟩", "「」")
@@ -389,6 +393,18 @@ def test_nothing_is_read_from_ordinary_text(seed: int) -> None:
     for answer, _ in answers(rng.randrange(1000), ordinary):
         report = classify(answer, GIVEN)
         assert (report.used, report.unknown, report.unreadable) == ((), (), ()), answer
+
+
+@pytest.mark.parametrize("form", ["[{}]", "[{}, S2]", "[S2; {}]", "[see {}]", "【{}】"])
+def test_a_label_with_a_lowered_number_is_reported(form: str) -> None:
+    """As one with an underscore; elsewhere in an answer it is a variable."""
+    for number in range(1, 13):
+        label = f"S{number}".translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+        assert [text for text, _ in classify(f"It hums {form.format(label)}.", GIVEN).unreadable] == [
+            form.format(label)
+        ]
+        for other in (f"$[{label}]$", f"({label})", f"{label} rises", "[S₂₁]"):
+            assert classify(f"It hums {other}.", GIVEN).unreadable == (), other
 
 
 def test_an_answer_is_checked_with_the_same_labels() -> None:

@@ -126,7 +126,10 @@ def _vector(embedding: Any) -> NDArray[np.float64]:
     """Decode a server's vector: base64 as requested, or the list of a server that ignores `encoding_format`."""
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding), dtype="<f4").astype(np.float64)
-    return np.asarray(embedding, dtype=np.float64)
+    numbers = np.asarray(embedding)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+        raise TypeError
+    return numbers.astype(np.float64)
 
 
 def _fitted(vector: NDArray[np.float64], name: str, dimensions: int) -> NDArray[np.float32]:

@@ -104,7 +104,7 @@ class Provider:
             if error.status_code < BAD_REQUEST:
                 raise SettingsError(f"{self._server} redirects (HTTP {error.status_code}): {ELSEWHERE}") from None
             raise SettingsError(f"{self._server} refused the request (HTTP {error.status_code})") from None
-        except (RecursionError, ValueError):  # of the client's JSON parser: nested too deep, a number of a megabyte
+        except (RecursionError, ValueError, OverflowError):  # of the client: nested too deep, numbers too long or large
             raise Unavailable(f"{self._server} answered JSON that can't be read") from None
         except openai.OpenAIError as error:
             if isinstance(error.__cause__, UnusableResponse):

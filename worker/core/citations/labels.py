@@ -145,14 +145,24 @@ def classify(answer: str, given: Mapping[str, str], cited: Collection[str] | Non
     Raises:
         InvalidJob: a given label has another form, so that it could never be found.
     """
-    return report_labels(answer, find_brackets(answer, given), given, cited)
+    names = _by_number(given)
+    return _report(answer, _read_brackets(answer, list(names)), given, names, cited)
 
 
 def report_labels(
     answer: str, brackets: Sequence[LabelBracket], given: Mapping[str, str], cited: Collection[str] | None = None
 ) -> LabelReport:
     """The report of `classify` on brackets that `find_brackets` found in the answer with these labels."""
-    all_names = _by_number(given)
+    return _report(answer, brackets, given, _by_number(given), cited)
+
+
+def _report(
+    answer: str,
+    brackets: Sequence[LabelBracket],
+    given: Mapping[str, str],
+    all_names: Mapping[int, str],
+    cited: Collection[str] | None,
+) -> LabelReport:
     names = {n: name for n, name in all_names.items() if cited is None or given[name] in cited}
     numbers = list(names)
     spans: defaultdict[int, list[Span]] = defaultdict(list)
@@ -255,7 +265,7 @@ _EXAMPLE = "|".join(re.escape(word).replace(r"\.", r"\.\ ?") for word in EXAMPLE
 _TOKEN = re.compile(
     rf"""
     (?P<label>     {_S}(?P<gap>{_GAP})(?P<digits>\d++){_ENDS} )
-  | (?P<near>      {_S}_?\d++[\w.]*+ )
+  | (?P<near>      {_S}(?:_?\d++|[₀-₉]++)[\w.]*+ )
   | (?P<left_out>  [.．]{{2,}}+ | […⋯] )
   | (?P<instance>  (?:{_EXAMPLE})\b\.? )
   | (?P<separator> [,;:，；：、؛،/／|｜+&＆•{_DASHES}] )
@@ -278,9 +288,9 @@ _TO = re.compile(
 _LIST = re.compile(rf"(?:[\s,;]*+S\d++(?:[{_DASHES}]S\d++)?+)++[\s,;]*+")
 _LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
 _S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
-    re.compile(rf"{_S}(?:{_GAP}|_)\d"),
+    re.compile(rf"{_S}(?:(?:{_GAP}|_)\d|[₀-₉])"),
     re.compile(f"(?i:{_any_of(SOURCE)})"),
-    re.compile(r"\d"),
+    re.compile(r"[\d₀-₉]"),
 )
 _FORMS: tuple[LabelForm, ...] = ("plain", "worded", "small", "apart")
 """The plainest first."""
@@ -313,7 +323,10 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
     Raises:
         InvalidJob: a given label has another form than ``S1``.
     """
-    numbers = list(_by_number(given))
+    return _read_brackets(answer, list(_by_number(given)))
+
+
+def _read_brackets(answer: str, numbers: Sequence[int]) -> list[LabelBracket]:
     found: list[LabelBracket] = []
     for bracket in find_all_brackets(answer):
         if listed := _read_list(answer, bracket):
@@ -379,8 +392,8 @@ _GLUE = re.compile(r"[A-Za-z0-9_]")
 
 
 def _has_index(label: Label) -> bool:
-    """Return whether a label is written as TeX writes a variable with an index: S_1."""
-    return label.name[1] == "_"
+    """Return whether a label is written as a variable with an index: S_1, S₁."""
+    return label.name[1] in "_₀₁₂₃₄₅₆₇₈₉"
 
 
 def _is_in_maths(answer: str, start: int, end: int) -> bool:
@@ -514,12 +527,13 @@ class _Reader:
         return Label(name, number, number, start, match.end(), form)
 
     def _near(self, token: re.Match[str]) -> Label:
-        digits = _DIGITS.search(token[0])
+        digits = _DIGITS.search(token[0].translate(_LOWERED))
         number = _value(digits[0]) if digits else None
         return Label(token[0], number, number, *token.span(), "apart")
 
 
 _DIGITS = re.compile(r"\d++")
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 def _value(digits: str) -> int | None:

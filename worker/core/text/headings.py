@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.{1,200}?)[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(
+    r"""
+    ^[ ]{0,3}\#{1,6}[ \t]+
+    (?: (?P<mark>\*{1,3})(?P<emphasised>[^*\r\n]{1,200})(?P=mark) | (?P<plain>(?![#\s])[^\r\n]{1,200}?) )
+    (?:[ \t]+\#+)?[ \t]*\r?$
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 class Headings:
@@ -23,7 +30,7 @@ class Headings:
     def at(self, position: int) -> str | None:
         """Return the heading of the section at a position of the answer; None before the first."""
         i = bisect_right(self._starts, position)
-        return self._found[i - 1][1] if i else None
+        return _name(self._found[i - 1]) if i else None
 
     def sections(self) -> Iterator[tuple[str | None, str]]:
         r"""Yield each section's name and text, in order; text before the first heading has no name.
@@ -36,4 +43,8 @@ class Headings:
         if before:
             yield None, before
         for heading, end in zip(self._found, starts[1:], strict=True):
-            yield heading[1], self._answer[heading.end() : end].strip()
+            yield _name(heading), self._answer[heading.end() : end].strip()
+
+
+def _name(heading: re.Match[str]) -> str:
+    return heading["emphasised"] or heading["plain"]

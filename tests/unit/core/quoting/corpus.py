@@ -280,6 +280,31 @@ PROSE = [
         "smí se hýbat jen za vysoké vody. Možná hlídač požádá o pomoc, pokud ji najde.",
         ("Jana Dvořáková", "Hlídač"),
     ),
+    Text(
+        "report in Danish",
+        "Danish",
+        "Karen Lindgaard åbnede slusen klokken seks og sagde, at hun ikke ville lukke den igen. Vagten skrev det i sin "
+        "bog; han glemmer aldrig noget. Bådene ventede i 20 min — de havde travlt — og sejlede så uden at betale.\n\n"
+        "Slusen vejer 800 kg og må kun flyttes ved højvande. Måske beder vagten om hjælp, hvis han finder nogen.",
+        ("Karen Lindgaard", "Vagten"),
+    ),
+    Text(
+        "report in Norwegian",
+        "Norwegian",
+        "Solveig Brekke åpnet slusen klokken seks og sa at hun ikke ville stenge den igjen. Vakten skrev det i sin "
+        "bok; han glemmer aldri noe. Båtene ventet i 20 min — de hadde dårlig tid — og seilte så uten å "
+        "betale.\n\nSlusen veier 800 kg og kan bare flyttes ved høyvann. Kanskje ber vakten om hjelp, hvis han "
+        "finner noen.",
+        ("Solveig Brekke", "Vakten"),
+    ),
+    Text(
+        "report in Finnish",
+        "Finnish",
+        "Aino Lehtonen avasi sulun aamulla ja sanoi, että hän ei sulje sitä enää. Vartija kirjoitti sen kirjaan; hän "
+        "ei unohda mitään. Veneilijät odottivat 20 min — heillä oli kiire — ja lähtivät maksamatta.\n\nSulku painaa "
+        "800 kg ja sitä voi siirtää vain korkealla vedellä. Ehkä vartija pyytää apua, jos hän löytää sen.",
+        ("Aino Lehtonen", "Vartija"),
+    ),
 ]
 
 TEXTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import Made, Text, accepted, cases, check, is_broad, plant, refused
+from tests.unit.core.quoting.corpus import Made, Rule, Text, accepted, cases, check, is_broad, plant, refused
 
 from worker.core.citations.quoting import limits
 from worker.core.citations.quoting.word_lists import word_lists
@@ -137,6 +137,37 @@ def test_less_common_words_deny(language: str) -> None:
 def test_every_language_has_less_common_words() -> None:
     """Whoever adds a language adds its words here."""
     assert set(LESS_COMMON) == {language.name for language in word_lists().languages}
+
+
+SAYING_NOTHING = [
+    *("ferry", "lampen", "Lampe", "lanterne", "linterna", "fenerle", "tornet"),
+    *("лампа", "λάμπα", "المصباح", "מנורה", "दीपक", "램프"),
+]
+
+
+def over_a_denial(rng: random.Random, text: Text) -> Made:
+    """A quote with a mark for some words, one of which denies or limits."""
+    word = rng.choice(LESS_COMMON[rng.choice([*LESS_COMMON])].split("|"))
+    chunk, before, after = plant(rng, text, f"kept the lamps {word} {rng.choice(SAYING_NOTHING)} at the harbour wall")
+    return Made(f"{before}kept the lamps … at the harbour wall{after}", chunk)
+
+
+def over_other_words(rng: random.Random, text: Text) -> Made:
+    """A quote with a mark for words that say nothing of the rest."""
+    words = " ".join(rng.sample(SAYING_NOTHING, 2))
+    chunk, before, after = plant(rng, text, f"kept the lamps {words} at the harbour wall")
+    return Made(f"{before}kept the lamps … at the harbour wall{after}", chunk)
+
+
+@pytest.mark.parametrize(("rule", "denies"), [(over_a_denial, True), (over_other_words, False)])
+def test_a_mark_says_whether_it_denies(rule: Rule, denies: bool) -> None:
+    """In every text, whatever the language of the word; two words are left out each time, and counted."""
+    made = cases(rule)
+    assert is_broad(made)
+    marks = {case: check(case.quote, case.chunk).left_out for case in made}
+    assert [case for case, left_out in marks.items() if [one.denies for one in left_out] != [denies]] == []
+    if not denies:
+        assert {one.words for left_out in marks.values() for one in left_out} == {2}
 
 
 @pytest.mark.parametrize("word", ["ei", "älä", "ikkje", "ledwo", "안", "nicht", "ikke", "не", "δεν", "không"])

@@ -43,12 +43,26 @@ KEYS = [
     *("AB-12 ab-12", "PX-20-Cd PX-20-CD", "ISO-8859-1 Iso-8859-1", "X-Frame-Options X-frame-Options", "12-AB 12-Ab"),
     *("SKU-Blue-XL SKU-Blue-Xl", "Сеть-ИД Сеть-Ид", "Κωδ-ΑΒ Κωδ-Αβ", "IDs IDS", "PCs Pcs", "URLs urls"),
     *("/etc/Hosts /etc/hosts", "~/Notes/Daily ~/Notes/daily", "@Override @override", "$HOME $Home", "#Urgent #urgent"),
+    *("${HOME} ${Home}", "%PATH% %Path%", "Redis::Cluster redis::Cluster", "Na+ NA+", "co-US-2 co-us-2"),
     *("Foo:Bar:Baz Foo:bar:Baz", "foo::Lamp foo::lamp", "proxy=Lamp proxy=lamp", "Lamp(Room) Lamp(room)"),
 ]
 CODES = ["codes DE, NO and|codes DE, No and", "in SE or NO FI|in SE or No FI", "the EU US pact|the EU us pact"]
 CODES += ["call GET PUT here|call GET Put here", "EUR, CHF, SEK or|EUR, Chf, SEK or", "from IS IN NO|from IS in NO"]
 CODES += ["the IN (US) rate|the In (US) rate", "an AND OR gate|an AND or gate", "by AM FM|by am FM"]
-WORDS = ["us US", "it IT", "who WHO", "aids AIDS", "Co CO", "polish Polish", "march March", "may May", "turkey Turkey"]
+WORDS = [
+    "US-led us-led",
+    "non-US non-us",
+    "IT-girl it-girl",
+    "us US",
+    "it IT",
+    "who WHO",
+    "aids AIDS",
+    "Co CO",
+    "polish Polish",
+    "march March",
+    "may May",
+    "turkey Turkey",
+]
 SHARP_S = ["in Maßen|in Massen", "die Buße|die Busse", "weißes Maß|weisses Mass", "die Floße|die Flosse"]
 SHARP_S += ["auf dem Fuße|auf dem Fusse", "eine große Muße|eine grosse Musse", "heißen|heissen", "Straße|Strasse"]
 DOTS = [
@@ -153,7 +167,7 @@ def uniform(change: str) -> Rule:
 def test_all_in_one_case(change: str) -> None:
     """Where a whole quote is in capitals or in small letters, its case says nothing of a unit or an identifier."""
     made = cases(uniform(change))
-    assert len(made) >= 200
+    assert is_broad(made)
     assert refused(made) == []
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.core.quoting.corpus import FOUND, check
+from tests.unit.core.quoting.corpus import FOUND, Made, Text, accepted, cases, check, is_broad, plant, refused
 
 import worker.core.citations.quoting as package
 
+if TYPE_CHECKING:
+    import random
+
 WORDS = tomllib.loads((Path(package.__file__).parent / "number_words.toml").read_text())
 SIGNS, ATTACHED, MULTIPLIERS = (WORDS[name].split() for name in ("signs", "signs_attached", "multipliers"))
+ORDINARY = WORDS["ordinary"]
+GAPS = [" ", " ", "\n", " \n", "\n  ", "\u00a0"]
+NUMBERS = ["5", "12,5", "1.5", "42", "2024", "٤٠"]
 PLAIN = [
     "the",
     "die",
@@ -71,3 +78,68 @@ def test_other_words_may_be_left_out() -> None:
             )
             assert is_found(f"{number} kg an der Lampe", before), word
             assert is_found(f"The lamp in the hall: {number}", after), word
+
+
+# --- in every text ------------------------------------------------------------------------------
+
+
+def word_cut(rng: random.Random, text: Text) -> Made:
+    """A quote begins at the number, or ends before the word."""
+    number, gap = rng.choice(NUMBERS), rng.choice(GAPS)
+    if rng.random() < 0.5:
+        chunk, _, after = plant(rng, text, f"it is {rng.choice(SIGNS)}{gap}{number} kg of it")
+        return Made(f"{number} kg of it{after}", chunk)
+    word = rng.choice([word for word in MULTIPLIERS if word not in ORDINARY])
+    chunk, before, _ = plant(rng, text, f"it is {number}{gap}{word} of it")
+    return Made(f"{before}it is {number}", chunk)
+
+
+def word_kept(rng: random.Random, text: Text) -> Made:
+    """A quote has the word too, or stands beside one that changes nothing."""
+    number, gap, kind = rng.choice(NUMBERS), rng.choice(GAPS), rng.randrange(3)
+    if kind == 0:
+        phrase = f"{rng.choice(SIGNS)}{gap}{number} kg of it"
+        chunk, _, after = plant(rng, text, f"it is {phrase}")
+        return Made(phrase + after, chunk)
+    if kind == 1:
+        phrase = f"it is {number}{gap}{rng.choice(MULTIPLIERS)}"
+        chunk, before, _ = plant(rng, text, f"{phrase} of it")
+        return Made(before + phrase, chunk)
+    chunk, before, _ = plant(rng, text, f"it is {number} {rng.choice(PLAIN)} of it")
+    return Made(f"{before}it is {number}", chunk)
+
+
+def test_rules() -> None:
+    """Whatever the language of the text and of the word."""
+    altered, honest = cases(word_cut), cases(word_kept)
+    assert is_broad(altered)
+    assert is_broad(honest)
+    assert accepted(altered) == []
+    assert refused(honest) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("They say that the take of the choir is flat by 14 cents at its end.", "flat by 14"),
+        ("Das Haus ist alt, und der Müller ist da. Seit 2019 bin ich mit der Lampe in dem Saal.", "Seit 2019"),
+        ("La casa è sua e lui la usa. Le 3 mie lampe e il forno sono nella sala di lei.", "Le 3"),
+        ("In 2019 Mila came to the house of the miller and his wife.", "In 2019"),
+    ],
+)
+def test_an_ordinary_word_of_the_texts_language_multiplies_nothing(text: str, quote: str) -> None:
+    assert is_found(quote, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("La maison est à lui. La lampe de la maison coûte 5 cents euros.", "de la maison coûte 5"),
+        ("Bu evde o ve onun bir kapısı var. Lamba 5 bin lira.", "onun bir kapısı var. Lamba 5"),
+        ("The lamp of the house costs 5 mil for him and the miller.", "The lamp of the house costs 5"),
+        ("Lamp: 5 cents", "Lamp: 5"),
+    ],
+)
+def test_it_does_in_any_other(text: str, quote: str) -> None:
+    """Also where nothing tells the language."""
+    assert not is_found(quote, text)

@@ -122,6 +122,11 @@ DECIMALS = [
     "٣.{}٥ kg",
     "€ 3,{}50 €",
     "3.{}5毫克",
+    "3{}.5 dB",
+    "12{},75 kg",
+    "328.{}5  bar",
+    "1,{}250",
+    "7/{}8",
 ]
 NO_DECIMALS = [
     "in 2019.{}12 people",
@@ -130,6 +135,8 @@ NO_DECIMALS = [
     "at 3.{}5. Turn",
     "in 2019,{}5 kg",
     "7.{}\n5 kg",
+    "0, .12,{}.3 in all",
+    "at .12{}.3 in all",
 ]
 
 
@@ -143,7 +150,7 @@ def decimal_cut(rng: random.Random, text: Text) -> Made:
     return rng.choice([
         Made(f"{tail} of them{after}", chunk),
         Made(f"{before}about {head}", chunk),
-        Made(f"{before}about {head[:-1]}", chunk),
+        Made(f"{before}about {head.rstrip('.,')}", chunk),
         Made(f"about {cut} of them{after}", whole),
     ])  # fmt: skip
 

@@ -134,11 +134,12 @@ _DENIED = re.compile(r"!(?<![^\s(!&|=,]!)(?=[\w(])|¬[^\S\n]?(?=[\w(])")
 
 def _numbers_and_words(text: str) -> Iterator[Held]:
     """Between a number and a word that changes it: ``minus 5``, ``5 million``, ``&lt;5``."""
-    for match in _WORD_BEFORE.finditer(text):
-        if match[1].casefold() in _SIGN_WORDS:
-            yield match.start() + 1, match.end()
+    for match in _BEFORE_NUMBER.finditer(text):
+        word = _LAST_WORD.search(text, max(0, match.start() - _LONGEST_SIGN), match.start())
+        if word and word[0].casefold() in _SIGN_WORDS:
+            yield word.start() + 1, match.end()
     for match in _WORD_AFTER.finditer(text):
-        if match[1].casefold() in _MULTIPLIERS:
+        if _multiplies(match[1].casefold(), text):
             yield match.start() + 1, match.end() - 1
     if any(word in text for word in _SIGNS_ATTACHED):
         yield from ((match.start() + 1, match.end()) for match in _ATTACHED_SIGN.finditer(text))
@@ -146,14 +147,26 @@ def _numbers_and_words(text: str) -> Iterator[Held]:
         yield from ((match.start() + 1, match.end()) for match in _ENTITY.finditer(text))
 
 
+def _multiplies(word: str, text: str) -> bool:
+    """Return whether a word multiplies the number before it, in a text of whatever language."""
+    if word not in _MULTIPLIERS or word not in _ORDINARY:
+        return word in _MULTIPLIERS
+    languages = word_lists().languages_of(text)
+    return not languages or any(language.name not in _ORDINARY[word] for language in languages)
+
+
 _NUMBER_WORDS = read_tables(__package__, "number_words.toml")
 _SIGN_WORDS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("signs"))
 _MULTIPLIERS = frozenset(word.casefold() for word in _NUMBER_WORDS.words("multipliers"))
+_ORDINARY = {word: frozenset(names.split()) for word, names in _NUMBER_WORDS.texts("ordinary").items()}
 _SIGNS_ATTACHED = tuple(_NUMBER_WORDS.words("signs_attached"))
 _NUMBER_WORDS.close()
 _LETTERS = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u097f\u0980-\u09ff\u0e00-\u0e7f])"
-_WORD_BEFORE = re.compile(rf"(?<!{_LETTERS})({_LETTERS}{{2,12}}+)[^\S\n]{{1,3}}(?=[-−+]?[$€£¥₹]?\d)")
-_WORD_AFTER = re.compile(rf"\d[^\S\n]{{1,3}}({_LETTERS}{{1,15}}+)")
+_SPACE_OR_LINE_END = r"(?:[^\S\n]{1,3}(?!\s)|[^\S\n]{0,3}\n[^\S\n]*+)"
+_BEFORE_NUMBER = re.compile(rf"(?<=\S){_SPACE_OR_LINE_END}(?=[-−+]?[$€£¥₹]?\d)")
+_LONGEST_SIGN = 12
+_LAST_WORD = re.compile(rf"(?<!{_LETTERS}){_LETTERS}{{2,{_LONGEST_SIGN}}}+\Z")
+_WORD_AFTER = re.compile(rf"\d{_SPACE_OR_LINE_END}({_LETTERS}{{1,15}}+)")
 _ATTACHED_SIGN = re.compile(rf"(?:{'|'.join(_SIGNS_ATTACHED)})\s?(?=\d)")
 _ENTITY = re.compile(r"&(?:lt|gt|le|ge|ne|minus|plusmn|asymp|sim);\s?(?=[-−+]?\d)")
 

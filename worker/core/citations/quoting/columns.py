@@ -31,9 +31,11 @@ class Columns:
             return False
         if _GROUP_AFTER.match(self._text, stop) and int(self._text[stop]) == 0:
             return True  # no number begins with a zero
-        if gap[0] in ".,":
-            return _count_breaks(gap) == 1 and self._are_decimals(start, stop)
         breaks = _count_breaks(gap)
+        if gap[0] in ".,":
+            return breaks == 1 and self._are_decimals(start, stop)
+        if gap[-1] in ".,":
+            return breaks == 1 and _BEFORE_POINT.search(self._text[max(0, start - _AROUND) : start]) is not None
         if breaks:
             return breaks == 1 and not self._is_list_item(stop) and not _within(self._columns, start, stop)
         return not (gap == " " and _within(self._tables, start, stop))
@@ -43,10 +45,16 @@ class Columns:
         return _ITEM.match(self._text, place) is not None
 
     def _are_decimals(self, start: int, stop: int) -> bool:
-        """Return whether a full stop or comma before the end of a line is a decimal one: zeros show it, or a unit."""
+        """Return whether a full stop or comma before the end of a line is inside a number.
+
+        Zeros show it, a unit, or a group of three after a comma.
+        """
         before = _WHOLE_BEFORE.search(self._text[max(0, start - _AROUND) : start])
         after = _DECIMALS.match(self._text, stop)
-        return bool(before and after and (int(before[0]) == 0 or int(after[0][0]) == 0 or after["unit"]))
+        if not before or not after:
+            return False
+        thousands = self._text[start] == "," and _GROUP_AFTER.match(self._text, stop) is not None
+        return bool(thousands or int(before[0]) == 0 or int(after[0][0]) == 0 or after["unit"])
 
     @cached_property
     def _columns(self) -> list[tuple[int, int]]:
@@ -117,7 +125,9 @@ _GROUP_BEFORE = re.compile(r"(?:(?<!\d)(?<!\d[.,])|(?<=\d[.,])(?=\d{3}))\d{1,3}\
 _AROUND = 8
 # Not the end of a list, a date or a year; nor the number of an item, a time or a date.
 _WHOLE_BEFORE = re.compile(r"(?<!\d)(?<!\d[.,:])(?<!\d[,;] )\d{1,3}\Z")
-_DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s?(?:[%‰°぀-ヿ一-鿿]|(?:{AFTER_NUMBERS})(?!\w)))?")
+_DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s{{0,4}}+(?:[%‰°぀-ヿ一-鿿]|(?:{AFTER_NUMBERS})(?!\w)))?")
+# What begins the next line with a point has none yet: no column of .5 and .25.
+_BEFORE_POINT = re.compile(r"(?<![\d.,])\d++\Z")
 _ITEM = re.compile(r"\d+[.)]\s")
 _NUMBER = r"[-−+]?\d++(?:[.,]\d++)*+%?"
 _LINES_OF_NUMBERS = re.compile(rf"(?m)(?:^[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++\n){{1,}}[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++$")

@@ -348,8 +348,8 @@ _WHOLE = re.compile(
 _HELD = re.compile(
     r"""
     (?<=D)(?: [sn]*+x[sn]*+(?=D) | (?P<times>s?+[UL]s?+)(?=DD[P*]) | (?<!DDDD)(?P<group>s | s*+n[sn]*+)(?=DDD(?!D))
-            | (?P<point>[.,]s*+n[sn]*+)(?=D) | [sn](?=F|D{1,3}/D) | (?=[CN]) )
-  | (?<=[DF])[-dm]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
+            | (?P<point>[.,]s*+n[sn]*+ | s*+n[sn]*+[.,])(?=D) | [sn](?=F|D{1,3}/D) | (?=[CN]) )
+  | (?<=[DF])[-dm/]s*+n(?!s*+n)s*+(?=[DF]) | (?<=m)(?<![DPFBo]sm)(?<![^ULM][UL]sm)[sn]++(?=D)
   | (?<=N)(?=N) | (?<![sn])(?=M)
     """,
     re.VERBOSE,

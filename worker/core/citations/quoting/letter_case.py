@@ -147,7 +147,7 @@ def _tells(words: _Words, i: int, chunk: Passage) -> bool:
     start, stop = chunk.form.starts[word.start], chunk.form.ends[word.stop - 1]
     before, after = chunk.text[max(0, start - _AROUND) : start], chunk.text[stop : stop + _AROUND]
     begins = word.only_capitalised and (i == 0 or _ENDED.search(before) is not None)
-    if _is_code(before, after) or _is_other_i(quoted, own, chunk.text):
+    if _is_code(own, before, after) or _is_other_i(quoted, own, chunk.text):
         return True
     if _is_listed_abbreviation(words, i) or (not begins and _is_key(words, i, before, after)):
         return True
@@ -183,7 +183,13 @@ def _are_other_names(one: str, other: str) -> bool:
 
 
 def _are_other_words(one: str, other: str) -> bool:
-    return frozenset((one, other)) in word_lists().told_apart_by_case
+    """Return whether letter case makes two words of one, or of a part of it whose others keep theirs: US-led."""
+    told_apart = word_lists().told_apart_by_case
+    if one.isalpha() or frozenset((one, other)) in told_apart:
+        return frozenset((one, other)) in told_apart
+    parts = [*zip(_HYPHEN.split(one), _HYPHEN.split(other), strict=False)]
+    changed = [part for part in parts if part[0] != part[1]]
+    return len(changed) < len(parts) and any(map(told_apart.__contains__, map(frozenset, changed)))
 
 
 def is_word_of_one_letter(letter: str, text: str) -> bool:
@@ -270,10 +276,12 @@ _LONGEST_LISTED = 3
 _LETTER_AND_DIGIT = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 
 
-def _is_code(before: str, after: str) -> bool:
-    """Return whether a word is an option (``-r``), has a sign before it (``@Override``) or is joined: ``os.path``."""
+def _is_code(word: str, before: str, after: str) -> bool:
+    """Return whether a word is an option (``-r``), has a sign beside it (``@Override``, ``Na+``) or is joined."""
     option = _OPTION.search(before)
     if option and option[1] not in LONG_DASHES:
+        return True
+    if before[-1:] == after[:1] == "%" or (_CHARGE.match(after) and word.isalpha() and len(word) <= _LONGEST_SYMBOL):
         return True
     return before[-1:] in _SIGILS or _JOINED_BEFORE.search(before) is not None or _JOINED_AFTER.match(after) is not None
 
@@ -281,7 +289,9 @@ def _is_code(before: str, after: str) -> bool:
 _SIGN_OF_CODE = re.compile(r"[./\\@#$]\w")
 _SIGILS = frozenset("@#$\\<")
 _OPTION = re.compile("(?:\\A|[\\s(\\[|`'\"=,])([-\u2010-\u2015\u2212])[-\u2010-\u2015\u2212]?\\Z")
-_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"(?:\w\w\.|\w(?:::?|[(=]))\Z"), re.compile(r"\.[^\W\d_]{2}")
+_JOINED_BEFORE = re.compile(r"(?:\w\w\.|\w(?:::?|[(=])|\$\{)\Z")
+_JOINED_AFTER = re.compile(r"\.[^\W\d_]{2}|::\w")
+_CHARGE, _LONGEST_SYMBOL = re.compile(r"[+⁺⁻](?!\w)"), 2
 
 
 def _is_beside_number(word: str, before: str, after: str) -> bool:

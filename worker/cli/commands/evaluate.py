@@ -35,7 +35,7 @@ _SHOWN_LINES = 50
 def evaluate(
     queries: Annotated[
         Path | None,
-        typer.Argument(metavar="[QUERIES]", help="Labelled queries, a JSON object a line; none: --run and --qrels."),
+        typer.Argument(metavar="QUERIES", help="Labelled queries, a JSON object a line; none: --run and --qrels."),
     ] = None,
     broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")] = "",
     backend: Backend = "",
@@ -109,8 +109,9 @@ def evaluate(
             every = [*systems.values()]
             questioner = Questioner(answering, every, corpus or first_corpus, deep, everybody, str(queries))
             evaluation = _measured(questioner, judged, evaluation, unit)
-    title = f"{queries or qrels}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
-    whole = document(evaluation, systems, settings, _about(str(queries or qrels)))
+    source = str(queries or qrels)
+    title = f"{source.rpartition('/')[2]}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
+    whole = document(evaluation, systems, settings, _about(source))
     outputs.write(evaluation, main, title, whole)
     if as_json:
         write_json(whole)

@@ -182,6 +182,7 @@ class Questioner:
 
     def _wrong(self, query: LabelledQuery, system: System, error: InvalidJob) -> WrongUsage:
         """Return the error of a query's job: that of its line, or of the system that all queries are asked of."""
-        if error.path.partition("[")[0] in system.fields:
+        path, colon, expected = error.message.partition(": ")  # an error from the wire is a sentence alone
+        if path.partition(".")[0] in system.fields:
             return WrongUsage(f"{system.name}: {error.message}")
-        return WrongUsage(f"{self.source}: line {query.line}: {of_line(error).message}")
+        return WrongUsage(f"{self.source}: line {query.line}: {of_line(path)}{colon}{expected}")

@@ -61,7 +61,7 @@ def sentence(comparison: Comparison, measure: str) -> str:
     found, name = comparison.differences[measure], shown(measure)
     first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
     if found.verdict == "same":
-        return f"{second} and {first} do equally well: the same {name} on each {of}."
+        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}."
     figures = f"{found.estimate.mean:+.3f} {name} ({_range(found.estimate)}, p {_sign(found)})"
     counts = f"on {found.better} {of} better, on {found.worse} worse"
     if found.verdict == "undecided":

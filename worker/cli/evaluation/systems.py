@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid, RunPipeline
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +98,7 @@ def job_of(
         claims: the caller's claims if the query names none; None: no caller.
 
     Raises:
-        InvalidJob: a field of the query, by its name there, or of the system.
+        InvalidJob: a field of the job.
     """
     caller = query.claims if query.claims is not None else claims
     fields = {
@@ -146,12 +145,16 @@ def _hit(chunk: Any, system: System) -> Hit:
 
 
 _OF_THE_LINE = {"query": "question", "searches[0].corpus": "corpus", "principal": "caller"}
-"""Path in a job → field of the line that it was made from."""
+"""Field of a job → field of the line that it was made from."""
 
 
-def of_line(error: InvalidJob) -> InvalidJob:
-    """Return the error of a job by the field of the line that it was made from."""
-    for path, name in _OF_THE_LINE.items():
-        if error.path == path or error.path.startswith((f"{path}.", f"{path}[")):
-            return InvalidJob(error.expected, name + error.path.removeprefix(path))
-    return error
+def of_line(path: str) -> str:
+    """Return a path in a job as the path in the line that the job was made from.
+
+    >>> of_line("principal.roles"), of_line("searches[0].corpus"), of_line("context")
+    ('caller.roles', 'corpus', 'context')
+    """
+    for in_job, in_line in _OF_THE_LINE.items():
+        if path == in_job or path.startswith((f"{in_job}.", f"{in_job}[")):
+            return in_line + path.removeprefix(in_job)
+    return path

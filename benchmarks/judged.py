@@ -12,8 +12,8 @@ from worker.cli.evaluation.queries import read_queries
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
 from worker.core.ranking.measures import measured
-from worker.core.ranking.significance import estimate
 from worker.core.ranking.significance import Estimate as Figure
+from worker.core.ranking.significance import estimate
 from worker.jobs.context import JobContext
 
 if TYPE_CHECKING:

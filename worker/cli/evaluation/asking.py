@@ -10,7 +10,7 @@ from worker.cli.usage import WrongUsage
 from worker.contract.answers import PipelineAnswer
 from worker.contract.jobs import RetrieveHybrid
 from worker.contract.results import Hybrid
-from worker.errors import InvalidJob
+from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.principal import as_principal
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     AnyJob = RetrieveHybrid | RunPipeline
     AnyAnswer = Hybrid | PipelineAnswer
+    Refusal = InvalidJob | NotAuthorised
 
 AT_A_TIME = 8
 """Queries whose jobs wait in the queue at once."""
@@ -34,8 +35,8 @@ AT_A_TIME = 8
 class Answering(Protocol):
     """Answers jobs."""
 
-    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | InvalidJob]:
-        """Yield the answer of each job, or what is wrong with it, in their order."""
+    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | Refusal]:
+        """Yield the answer of each job, or why it is refused, in their order."""
 
 
 class ThroughWorker:
@@ -52,13 +53,13 @@ class ThroughWorker:
         self._wait = wait
         self._timeout = timeout
 
-    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | InvalidJob]:
+    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | Refusal]:
         """Yield the answer of each job; all are put on the queue first."""
         sent = [self._client.enqueue(job, expires=self._timeout) for job in jobs]
         for task_id in sent:
             try:
                 yield self._wait(self._client, task_id, self._timeout)
-            except InvalidJob as error:
+            except (InvalidJob, NotAuthorised) as error:
                 yield error
 
 
@@ -69,12 +70,12 @@ class InProcess:
         self._engine = engine
         self._settings = settings
 
-    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | InvalidJob]:
+    def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | Refusal]:
         """Yield the answer of each job."""
         for job in jobs:
             try:
                 yield self._answer(job)
-            except InvalidJob as error:
+            except (InvalidJob, NotAuthorised) as error:
                 yield error
 
     def _answer(self, job: AnyJob) -> AnyAnswer:
@@ -134,6 +135,7 @@ class Questioner:
 
         Raises:
             WrongUsage: a query's job is wrong; the message has its line and field.
+            NotAuthorised: its caller is not authorised; the message has its line.
             RetrievalError: a job failed; see `worker.errors`.
         """
         for start in range(0, len(queries), AT_A_TIME):
@@ -175,14 +177,17 @@ class Questioner:
         for request, answer in zip(
             requests, self.answering.answers([request.job for request in requests]), strict=True
         ):
-            if isinstance(answer, InvalidJob):
+            if isinstance(answer, InvalidJob | NotAuthorised):
                 raise self._wrong(request.query, request.system, answer)
             answers.append(answer)
         return answers
 
-    def _wrong(self, query: LabelledQuery, system: System, error: InvalidJob) -> WrongUsage:
+    def _wrong(self, query: LabelledQuery, system: System, error: Refusal) -> WrongUsage | NotAuthorised:
         """Return the error of a query's job: that of its line, or of the system that all queries are asked of."""
+        place = f"{self.source}: line {query.line}: "
+        if isinstance(error, NotAuthorised):
+            return NotAuthorised(place + error.message)
         path, colon, expected = error.message.partition(": ")  # an error from the wire is a sentence alone
         if path.partition(".")[0] in system.fields:
             return WrongUsage(f"{system.name}: {error.message}")
-        return WrongUsage(f"{self.source}: line {query.line}: {of_line(path)}{colon}{expected}")
+        return WrongUsage(f"{place}{of_line(path)}{colon}{expected}")

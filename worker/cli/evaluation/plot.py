@@ -20,7 +20,10 @@ _NAMES, _WIDTH, _VALUES = 150, 420, 60
 _ROW, _HEAD, _FOOT, _TOP = 22, 26, 30, 34
 """Heights in pixels: of a system, of a panel's title, of its axis, of the plot's title."""
 
-_LONGEST_NAME = 22
+_LONGEST_NAME, _LONGEST_TITLE = 22, 55
+"""Characters."""
+
+_SPACE = 'xmlns="http://www.w3.org/2000/svg"'
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1b1f24 }
@@ -38,11 +41,11 @@ def svg(title: str, evaluation: Evaluation) -> str:
     panel = _HEAD + _ROW * len(evaluation.figures) + _FOOT
     width, height = _NAMES + _WIDTH + _VALUES, _TOP + panel * len(evaluation.measures)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+        f'<svg {_SPACE} width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
         f"<title>{_text(title)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="back" width="{width}" height="{height}"/>',
-        f'<text class="title" x="12" y="22">{_text(title)}</text>',
+        f'<text class="title" x="12" y="22">{_text(_short(title, _LONGEST_TITLE))}: mean, 95 % interval</text>',
     ]
     for place, measure in enumerate(evaluation.measures):
         figures = {system: found[measure] for system, found in evaluation.figures.items()}
@@ -60,7 +63,7 @@ def _panel(measure: str, figures: Mapping[str, Estimate]) -> Iterator[str]:
         yield f'<text class="tick" x="{x}" y="{bottom + 13}" text-anchor="middle">{tick:g}</text>'
     for place, (system, found) in enumerate(figures.items()):
         y = _HEAD + _ROW * place + _ROW // 2
-        name = system if len(system) <= _LONGEST_NAME else f"{system[: _LONGEST_NAME - 1]}…"
+        name = _short(system, _LONGEST_NAME)
         yield f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{_text(name)}</text>'
         yield f'<line class="range" x1="{_x(found.low)}" y1="{y}" x2="{_x(found.high)}" y2="{y}"/>'
         yield f'<circle class="mean" cx="{_x(found.mean)}" cy="{y}" r="4">'
@@ -70,6 +73,10 @@ def _panel(measure: str, figures: Mapping[str, Estimate]) -> Iterator[str]:
 
 def _x(value: float) -> str:
     return f"{_NAMES + _WIDTH * value:.1f}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _text(text: str) -> str:

@@ -22,7 +22,8 @@ NumberT = TypeVar("NumberT", int, float)
 _RUN_FIELDS, _QRELS_FIELDS = 6, 4
 _UNWRITABLE = re.compile(r"[\s%]")
 _LARGEST_GRADE = 1_000_000
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = 1e30
+"""Scores beyond it are cut: below it float32 has room for any number of falling ones."""
 
 
 def run_lines(rankings: Mapping[str, Sequence[tuple[str, float | None]]], tag: str) -> Iterator[str]:

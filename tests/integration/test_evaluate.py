@@ -109,7 +109,7 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
         ({}, ("--legs", "contextual"), 2, "whole: legs: expected primary or sparse beside contextual"),
         ({"caller": {"user_id": {}}}, (), 2, "line 1: caller.user_id: expected a string"),
         ({}, ("--k", "5,51"), 2, "--k: expected at most the 50 chunks"),
-        ({}, ("--report", "nowhere/report.json"), 2, "nowhere/report.json: expected a file in a folder that exists"),
+        ({}, ("--report", "nowhere/report.json"), 2, "--report: expected a file in a folder that exists"),
     ],
 )
 def test_what_can_not_be_asked_is_one_sentence(

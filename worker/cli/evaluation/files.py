@@ -45,9 +45,10 @@ class Outputs:
         Raises:
             WrongUsage: a folder is not there, or a file is a folder.
         """
-        for file in (self.run, self.qrels, self.plot, self.report):
-            if file is not None and (file.is_dir() or not file.parent.is_dir()):
-                raise WrongUsage(f"{file}: expected a file in a folder that exists")
+        files = {"--write-run": self.run, "--write-qrels": self.qrels, "--plot": self.plot, "--report": self.report}
+        for option, file in files.items():
+            if file is not None and not _can_be_made(file):
+                raise WrongUsage(f"{option}: expected a file in a folder that exists")
 
     def write(self, evaluation: Evaluation, main: str, title: str, document: Mapping[str, Any]) -> None:
         """Write the files.
@@ -137,6 +138,13 @@ def _run(evaluation: Evaluation, system: str) -> str:
 
 def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
+
+
+def _can_be_made(file: Path) -> bool:
+    try:
+        return file.parent.is_dir() and not file.is_dir()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _write(file: Path, text: str) -> None:

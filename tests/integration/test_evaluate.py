@@ -108,6 +108,7 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
         ({}, ("--fusion", "nothing"), 2, "whole: fusion: expected 'similarity'"),
         ({}, ("--legs", "contextual"), 2, "whole: legs: expected primary or sparse beside contextual"),
         ({"caller": {"user_id": {}}}, (), 2, "line 1: caller.user_id: expected a string"),
+        ({}, ("--run", "run.txt"), 2, "--run: nothing is searched"),
         ({}, ("--k", "5,51"), 2, "--k: expected at most the 50 chunks"),
         ({}, ("--report", "nowhere/report.json"), 2, "--report: expected a file in a folder that exists"),
     ],

@@ -97,6 +97,8 @@ def evaluate(
     settings: dict[str, Any] = {"k": ks, "relevant_from": relevant_from}
     systems: Mapping[str, System] = {}
     if runs:
+        if here or compare or any((fusion, legs, profile, by)):
+            raise typer.BadParameter("nothing is searched: leave out what says how", param_hint="--run")
         names, ranked = read_rankings(runs, judged)
         evaluation = Evaluation(ranked, names, [(names[0], name) for name in names[1:]], ks, relevant_from)
         main = names[0]

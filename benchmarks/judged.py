@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from worker.cli.evaluation.queries import LabelledQuery as Query
+from worker.cli.evaluation.queries import read_queries
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
-from worker.core.ranking.measures import mean, ndcg, recall
+from worker.core.ranking.measures import measured
+from worker.core.ranking.significance import Estimate as Figure
+from worker.core.ranking.significance import estimate
 from worker.jobs.context import JobContext
 
 if TYPE_CHECKING:
@@ -21,23 +22,10 @@ if TYPE_CHECKING:
     from worker.jobs.engine import Engine
     from worker.model import Principal
 
-LABELLED = Path(__file__).parent / "labelled" / "queries.json"
+LABELLED = Path(__file__).parent / "labelled" / "queries.jsonl"
 K = 5
 ANSWERS = 2
 """From this grade on a chunk answers the query, in part at least: recall counts these."""
-RESAMPLES, SEED = 10_000, 20
-
-
-@dataclass(frozen=True)
-class Query:
-    """One query of the labelled set; see `benchmarks/labelled/README.md`."""
-
-    id: str
-    corpus: str
-    kind: str
-    query: str
-    context: str
-    relevant: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -63,25 +51,16 @@ EVERYWHERE = (PRIMARY, SPARSE, *FUSED)
 """Systems that answer queries without context, too: the contextual leg is left out there, and costs nothing."""
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """How good one answer is: nDCG and recall of its first five, 0-1."""
-
-    ndcg: float
-    recall: float
-
-
 def read() -> tuple[str, list[Query]]:
     """The caller's user id, and the queries."""
-    labelled = json.loads(LABELLED.read_text(encoding="utf-8"))
-    return labelled["caller"]["user_id"], [Query(**query) for query in labelled["queries"]]
+    queries = read_queries(LABELLED)
+    (user_id,) = {query.claims["user_id"] for query in queries if query.claims}
+    return user_id, queries
 
 
-def judge(query: Query, ranked: Sequence[str]) -> Judgement:
+def judge(query: Query, ranked: Sequence[str]) -> Mapping[str, float]:
     """How good a ranking is: grades are gains for nDCG; recall counts what answers the query."""
-    gains = {chunk_id: float(grade) for chunk_id, grade in query.relevant.items()}
-    answering = [chunk_id for chunk_id, grade in query.relevant.items() if grade >= ANSWERS]
-    return Judgement(ndcg(ranked, gains, K) or 0.0, recall(ranked, answering, K) or 0.0)
+    return measured(ranked, query.grades, [K], ANSWERS) or {}
 
 
 class Asking:
@@ -107,17 +86,17 @@ class Asking:
             text = self._contextual_text(query)
             return None if text is None else self._chunks({"query": text}, query)
         legs = {"legs": list(system.legs), "fusion": system.fusion, "transform": self._transform}
-        return self._chunks({"query": query.query, **legs, **({"weights": dict(weights)} if weights else {})}, query)
+        return self._chunks({"query": query.question, **legs, **({"weights": dict(weights)} if weights else {})}, query)
 
     def reworded(self, query: Query) -> bool:
         """Whether the transformation changes the query."""
         return bool(
-            self._answer({"query": query.query, "transform": self._transform}, query)["transformed_query"]
-            != query.query
+            self._answer({"query": query.question, "transform": self._transform}, query)["transformed_query"]
+            != query.question
         )
 
     def _contextual_text(self, query: Query) -> str | None:
-        answer = self._answer({"query": query.query, "transform": self._transform}, query)
+        answer = self._answer({"query": query.question, "transform": self._transform}, query)
         keywords = answer["context_keywords"]
         return " ".join([answer["transformed_query"], *keywords]) if keywords else None
 
@@ -134,40 +113,23 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A mean over queries, and the 95 % interval of it if other queries had been drawn: bootstrap, percentiles."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Figure:
-        """From one value a query; the same values give the same interval."""
-        sample = np.array(values)
-        drawn = np.random.default_rng(SEED).integers(0, len(sample), (RESAMPLES, len(sample)))
-        low, high = np.percentile(sample[drawn].mean(axis=1), [2.5, 97.5]).tolist()
-        return cls(mean(values) or 0.0, low, high)
-
-
-@dataclass(frozen=True)
 class Judged:
     """Quality of one system's answers: a judgement for each query that it answers, in the set's order."""
 
-    by_query: Mapping[str, Judgement]
+    by_query: Mapping[str, Mapping[str, float]]
 
     def over(self, queries: Iterable[Query], measure: str) -> list[float]:
         """One measure of each of these queries."""
-        return [getattr(self.by_query[query.id], measure) for query in queries]
+        return [self.by_query[query.id][f"{measure}@{K}"] for query in queries]
 
     def figure(self, queries: Iterable[Query], measure: str) -> Figure:
         """Its mean and interval."""
-        return Figure.of(self.over(queries, measure))
+        return estimate(self.over(queries, measure))
 
     def against(self, other: Judged, queries: Sequence[Query], measure: str) -> Figure:
         """By how much it is better than another, query by query."""
         mine, theirs = self.over(queries, measure), other.over(queries, measure)
-        return Figure.of([one - another for one, another in zip(mine, theirs, strict=True)])
+        return estimate([one - another for one, another in zip(mine, theirs, strict=True)])
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def main(
     """Measure; exit code 1 where the overhead is more than its goal."""
     console = Console(width=150)
     caller, queries = judged.read()
-    questions = [query.query for query in queries]
+    questions = [query.question for query in queries]
     with devstack.stack() as stack:
         demo.install_sample(stack, Console(stderr=True))
         if rows:

@@ -23,7 +23,6 @@ from benchmarks.judged import (
     EVERYWHERE,
     FUSED,
     PRIMARY,
-    SEED,
     SPARSE,
     Asking,
     Judged,
@@ -40,6 +39,7 @@ from synthetic.stage import settings_for
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import corpus_files, devstack
 from worker.cli.loader import load, migrate
+from worker.core.ranking.significance import SEED
 from worker.jobs.engine import Engine
 from worker.model import Principal
 

@@ -19,6 +19,7 @@ FULL = (
     "integration/test_chaos_watcher.py",
     "integration/test_claims_repeated.py",
     "integration/test_delayed.py",
+    "integration/test_evaluate_beside_ranx.py",
     "integration/test_fulltext_plans.py",
     "integration/test_message_memory.py",
     "integration/test_owners.py",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from worker.cli.corpus_files import SAMPLES, Document, read
+from worker.cli.evaluation.queries import read_queries
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "labelled"
-LABELLED = json.loads((FOLDER / "queries.json").read_text(encoding="utf-8"))
-QUERIES = LABELLED["queries"]
-CALLER = LABELLED["caller"]["user_id"]
+QUERIES = read_queries(FOLDER / "queries.jsonl")
+CALLER = "alice"
 
 
 def visible(corpus: str) -> set[str]:
@@ -29,15 +28,15 @@ def visible(corpus: str) -> set[str]:
 @pytest.mark.parametrize("corpus", SAMPLES)
 def test_every_labelled_chunk_exists_and_the_caller_may_see_it(corpus: str) -> None:
     """A chunk that was renamed or hidden would count against every system alike."""
-    named = {chunk_id for query in QUERIES if query["corpus"] == corpus for chunk_id in query["relevant"]}
+    named = {chunk_id for query in QUERIES if query.corpus == corpus for chunk_id in query.grades}
     assert named
     assert named <= visible(corpus)
 
 
 def test_there_are_as_many_queries_as_the_readme_says() -> None:
     """The set stays large enough to compare systems by, and its description true."""
-    counts = Counter(query["corpus"] for query in QUERIES)
-    with_context = sum(bool(query["context"]) for query in QUERIES)
+    counts = Counter(query.corpus for query in QUERIES)
+    with_context = sum(bool(query.context) for query in QUERIES)
     text = " ".join((FOLDER / "README.md").read_text(encoding="utf-8").split())
     assert f"{len(QUERIES)} queries over the three sample corpora" in text
     assert all(f"`{corpus}` {counts[corpus]}" in text for corpus in SAMPLES)
@@ -47,12 +46,12 @@ def test_there_are_as_many_queries_as_the_readme_says() -> None:
 
 
 def test_every_query_is_whole() -> None:
-    """Known fields, grades from 1 to 3, at least one full answer, and no query twice."""
+    """A known kind, grades from 1 to 3, at least one full answer, the caller where one is needed, no query twice."""
     for query in QUERIES:
-        assert query.keys() == {"id", "corpus", "kind", "query", "context", "relevant"}
-        assert query["kind"] in {"keyword", "paraphrase", "code", "context", "misleading"}
-        assert query["context"] or query["kind"] not in {"context", "misleading"}
-        assert {*query["relevant"].values()} <= {1, 2, 3}
-        assert 3 in query["relevant"].values(), query["id"]
-    asked = [(query["corpus"], query["query"], query["context"]) for query in QUERIES]
-    assert len({*asked}) == len({query["id"] for query in QUERIES}) == len(QUERIES)
+        assert query.claims == ({"user_id": CALLER} if query.corpus == "documents" else None)
+        assert query.kind in {"keyword", "paraphrase", "code", "context", "misleading"}
+        assert query.context or query.kind not in {"context", "misleading"}
+        assert {*query.grades.values()} <= {1, 2, 3}
+        assert 3 in query.grades.values(), query.id
+    asked = [(query.corpus, query.question, query.context) for query in QUERIES]
+    assert len({*asked}) == len({query.id for query in QUERIES}) == len(QUERIES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from worker.cli.commands import calibrate, dead, install, jobs, machine, pipeline, runs
+from worker.cli.commands import calibrate, dead, evaluate, install, jobs, machine, pipeline, runs
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
 from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
@@ -50,7 +50,7 @@ def _opening(
 for command in (
     *(machine.demo, machine.up),
     *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
-    *(runs.verify, pipeline.trace, runs.tune),
+    *(runs.verify, pipeline.trace, evaluate.evaluate, runs.tune),
     *(install.migrate, install.load, install.doctor, calibrate.calibrate, install.contract),
 ):
     cli.command()(command)

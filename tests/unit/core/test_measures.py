@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.measures import duplicate_rate, mean, ndcg, recall
+from worker.core.ranking.measures import (
+    duplicate_rate,
+    mean,
+    measured,
+    names_of,
+    ndcg,
+    precision,
+    recall,
+    reciprocal_rank,
+)
 
 rankings = st.permutations("abcdefgh")
 judgements = st.dictionaries(st.sampled_from("abcdefghxyz"), st.integers(0, 3).map(float), min_size=1)
@@ -27,6 +36,57 @@ judgements = st.dictionaries(st.sampled_from("abcdefghxyz"), st.integers(0, 3).m
 def test_recall_is_the_share_that_was_found(ranked: str, relevant: str, k: int, share: float | None) -> None:
     """Of everything relevant, also of what was in no list."""
     assert recall(ranked, set(relevant), k) == share
+
+
+@pytest.mark.parametrize(
+    ("ranked", "relevant", "k", "share"),
+    [("abc", "ac", 1, 1.0), ("abc", "ac", 2, 0.5), ("a", "ab", 4, 0.25), ("abc", "xy", 3, 0.0), ("abc", "", 3, None)],
+)
+def test_precision_is_a_share_of_k(ranked: str, relevant: str, k: int, share: float | None) -> None:
+    """Of k, and not of what was found: a short list is no better for being short."""
+    assert precision(ranked, set(relevant), k) == share
+
+
+@pytest.mark.parametrize(
+    ("ranked", "relevant", "value"),
+    [("abc", "a", 1.0), ("abc", "cb", 0.5), ("abc", "x", 0.0), ("", "x", 0.0), ("abc", "", None)],
+)
+def test_the_reciprocal_rank_is_that_of_the_first_relevant_one(ranked: str, relevant: str, value: float | None) -> None:
+    """Nothing further down counts."""
+    assert reciprocal_rank(ranked, set(relevant)) == value
+
+
+def test_all_measures_of_one_ranking() -> None:
+    """Grades below the threshold are gains of nDCG, and not relevant to the others."""
+    found = measured("bca", {"a": 3, "b": 1}, [1, 3], relevant_from=2)
+    assert found == {
+        "recall@1": 0.0,
+        "recall@3": 1.0,
+        "precision@1": 0.0,
+        "precision@3": 1 / 3,
+        "ndcg@1": 1 / 3,
+        "ndcg@3": ndcg("bca", {"a": 3, "b": 1}, 3),
+        "mrr": 1 / 3,
+    }
+    assert tuple(found) == names_of([1, 3])
+
+
+def test_a_query_without_anything_relevant_has_no_measures() -> None:
+    """It would count against every system alike."""
+    assert measured("abc", {"a": 0}, [3]) is None
+    assert measured("abc", {"a": 1}, [3], relevant_from=2) is None
+
+
+@given(rankings, judgements, st.integers(1, 10), st.integers(1, 3))
+def test_all_measures_are_shares(ranked: list[str], gains: dict[str, float], k: int, threshold: int) -> None:
+    """Between 0 and 1; and what grows with k does."""
+    found = measured(ranked, gains, [k, k + 1], threshold)
+    if found is None:
+        assert all(gain < threshold for gain in gains.values())
+        return
+    assert all(0.0 <= value <= 1.0 + 1e-12 for value in found.values())
+    assert found[f"recall@{k}"] <= found[f"recall@{k + 1}"]
+    assert k * found[f"precision@{k}"] <= (k + 1) * found[f"precision@{k + 1}"] + 1e-12
 
 
 def test_ndcg_is_the_papers_formula() -> None:

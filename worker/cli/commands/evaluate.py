@@ -1,0 +1,271 @@
+"""The command that measures retrieval on labelled queries."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from worker.cli.commands.jobs import Backend, JsonDocument, Timeout, answer_to, claims_of, client_of, json_claims
+from worker.cli.commands.runs import opened_engine
+from worker.cli.terminal import console, progress, screen, write_json
+from worker.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from worker.cli.evaluation.asking import Answering, Questioner
+    from worker.cli.evaluation.figures import Evaluation, Unit
+    from worker.cli.evaluation.queries import LabelledQuery
+    from worker.cli.evaluation.systems import System
+    from worker.cli.terminal import Terminal
+
+DEEPEST = 50
+"""Most chunks that a job may ask for."""
+
+_SHOWN_LINES = 50
+"""Wrong lines that are named."""
+
+
+def evaluate(
+    queries: Annotated[
+        Path | None,
+        typer.Argument(metavar="QUERIES", help="Labelled queries, a JSON object a line; none: --run and --qrels."),
+    ] = None,
+    broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")] = "",
+    backend: Backend = "",
+    here: Annotated[bool, typer.Option("--here", help="Search in this process, without a worker.")] = False,
+    caller: Annotated[
+        str, typer.Option("--as", help="user_id of the caller of queries that name none, or all claims as JSON.")
+    ] = "",
+    claims: Annotated[str, typer.Option(help="All claims of that caller, as JSON.")] = "",
+    corpus: Annotated[str, typer.Option(help="Corpus of queries that name none; default the first.")] = "",
+    cut_offs: Annotated[str, typer.Option("--k", help="Cut-off ranks of the measures, with commas.")] = "5,10",
+    depth: Annotated[int, typer.Option(min=0, max=DEEPEST, help="Chunks to ask for; 0: the greatest k.")] = 0,
+    fusion: Annotated[str, typer.Option(help="Fusion of the whole; default the worker's.")] = "",
+    legs: Annotated[str, typer.Option(help="Legs of the whole, as primary,sparse; default the job's.")] = "",
+    transform: Annotated[str, typer.Option(help="none, glossary or llm.")] = "none",
+    profile: Annotated[str, typer.Option(help="The whole is this profile of the pipeline.")] = "",
+    mode: Annotated[str, typer.Option(help="Mode of the pipeline, for profiles.")] = "grounded",
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Compare two instead: fusions, or profiles of the pipeline."),
+    ] = None,
+    by: Annotated[str, typer.Option(help="Ids of `relevant`: chunk or document; default what they match.")] = "",
+    relevant_from: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Lowest grade that counts as relevant; nDCG takes all.")
+    ] = 1,
+    runs: Annotated[
+        list[Path] | None, typer.Option("--run", help="Measure this TREC run, without a search; repeat to compare.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements of the run, instead of QUERIES.")] = None,
+    write_run: Annotated[
+        Path | None, typer.Option(help="Write the ranking of the whole, or A, as a TREC run; others beside it.")
+    ] = None,
+    write_qrels: Annotated[Path | None, typer.Option(help="Write the judgements as TREC qrels.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot of the figures as SVG.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the whole report, each query included, as JSON.")] = None,
+    timeout: Timeout = 60.0,
+    as_json: JsonDocument = False,
+) -> None:
+    """Measure retrieval on labelled queries: recall, precision and nDCG at k, and MRR, with 95 % intervals.
+
+    A line of QUERIES is an object with question and relevant: a list of ids, or an object of id and grade. Optional:
+    id, corpus, context, caller (claims), query_embedding, kind. Measured are each leg alone and the whole: the hybrid
+    retrieval as shipped, with --fusion and --legs, or with --profile. A worker answers, unless --here is given.
+
+    Examples: [bold]retrieval-worker evaluate queries.jsonl --as alice[/bold],
+    [bold]retrieval-worker evaluate queries.jsonl --here --legs primary,sparse --compare rrf weighted[/bold],
+    [bold]retrieval-worker evaluate queries.jsonl --write-run run.txt --write-qrels qrels.txt[/bold],
+    [bold]retrieval-worker evaluate --run run.txt --qrels qrels.txt --json[/bold]
+    """
+    from worker.cli.evaluation.asking import Questioner
+    from worker.cli.evaluation.figures import Evaluation
+    from worker.cli.evaluation.files import Outputs, read_rankings
+    from worker.cli.evaluation.plan import Choice, plan_of
+    from worker.cli.evaluation.report import document
+
+    outputs = Outputs(write_run, write_qrels, plot, report)
+    outputs.check()
+    ks, unit, everybody = _cut_offs(cut_offs), _unit(by), _claims(caller, claims)
+    judged = _judged(queries, qrels, of_files=bool(runs))
+    settings: dict[str, Any] = {"k": ks, "relevant_from": relevant_from}
+    systems: Mapping[str, System] = {}
+    if runs:
+        if here or compare or any((fusion, legs, profile, by)):
+            raise typer.BadParameter("nothing is searched: leave out what says how", param_hint="--run")
+        names, ranked = read_rankings(runs, judged)
+        evaluation = Evaluation(ranked, names, [(names[0], name) for name in names[1:]], ks, relevant_from)
+        main = names[0]
+    else:
+        plan = plan_of(Choice(fusion, legs, transform, profile, mode), compare)
+        main, systems, deep = plan.main, plan.systems, _depth(depth, ks)
+        settings |= {"depth": deep, "by": unit or "what they match"}
+        evaluation = Evaluation((), [*systems], plan.pairs, ks, relevant_from)
+        with _answering(here=here, broker=broker, backend=backend, timeout=timeout) as (answering, first_corpus):
+            every = [*systems.values()]
+            questioner = Questioner(answering, every, corpus or first_corpus, deep, everybody, str(queries))
+            evaluation = _measured(questioner, judged, evaluation, unit)
+    source = str(queries or qrels)
+    title = f"{source.rpartition('/')[2]}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
+    whole = document(evaluation, systems, settings, _about(source))
+    outputs.write(evaluation, main, title, whole)
+    if as_json:
+        write_json(whole)
+    else:
+        _show(console, title, evaluation, in_full=bool(compare or runs))
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+def _cut_offs(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and 0 < len(part) <= 3 and int(part) for part in parts):  # noqa: PLR2004 -- digits
+        raise typer.BadParameter("expected numbers from 1 to 999, with commas: 5,10", param_hint="--k")
+    return sorted({*map(int, parts)})
+
+
+def _unit(text: str) -> Unit | None:
+    from worker.cli.evaluation.figures import Unit
+
+    for unit in get_args(Unit):
+        if text == unit:
+            return unit  # type: ignore[no-any-return]  # one of the literal's own
+    if text:
+        raise typer.BadParameter("expected chunk or document", param_hint="--by")
+    return None
+
+
+def _claims(caller: str, claims: str) -> dict[str, Any] | None:
+    if caller and claims:
+        raise typer.BadParameter("give either --as or --claims")
+    if claims:
+        return json_claims(claims, "--claims")
+    return claims_of(caller) if caller else None
+
+
+def _depth(depth: int, ks: Sequence[int]) -> int:
+    """Return how many chunks to ask for: what the measures look at, unless told otherwise."""
+    if max(ks) > (depth or DEEPEST):
+        limit = f"--depth {depth}" if depth else f"the {DEEPEST} chunks that a job may ask for"
+        raise typer.BadParameter(f"expected at most {limit}", param_hint="--k")
+    return depth or max(ks)
+
+
+def _judged(queries: Path | None, qrels: Path | None, *, of_files: bool) -> list[LabelledQuery]:
+    """Read the judgements; of a file of queries each wrong line is named.
+
+    Raises:
+        WrongUsage: the files can't be used.
+    """
+    from worker.cli.evaluation.files import as_in_runs, queries_of_qrels
+    from worker.cli.evaluation.queries import WrongLines, read_queries
+
+    if (queries is None) == (qrels is None) or (qrels is not None and not of_files):
+        raise typer.BadParameter("give QUERIES; or --run FILE, with --qrels FILE or QUERIES")
+    if queries is None:
+        assert qrels is not None  # noqa: S101 -- for the type checker: one of them is there
+        return queries_of_qrels(qrels)
+    try:
+        judged = read_queries(queries)
+    except WrongLines as error:
+        if len(error.lines) > 1:
+            _say(f"{queries}: {line}" for line in error.lines[:_SHOWN_LINES])
+        raise
+    return [as_in_runs(query) for query in judged] if of_files else judged
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _answering(*, here: bool, broker: str, backend: str, timeout: float) -> Iterator[tuple[Answering, str]]:
+    """Open what answers jobs: an engine of this process, or a worker; with the name of the first corpus."""
+    from worker import settings as settings_module
+    from worker.cli.evaluation.asking import InProcess, ThroughWorker
+
+    if here:
+        with opened_engine() as (engine, settings):
+            yield InProcess(engine, settings), settings.default_corpus
+        return
+    if not broker:
+        raise typer.BadParameter("give it (or CELERY_BROKER_URL), or search --here", param_hint="--broker")
+    loaded = settings_module.load_unconnected()
+    with client_of(broker, backend) as client:
+        yield ThroughWorker(client, answer_to, timeout), loaded.default_corpus
+
+
+def _measured(
+    questioner: Questioner, queries: Sequence[LabelledQuery], evaluation: Evaluation, unit: Unit | None
+) -> Evaluation:
+    """Ask the queries, showing progress; where that ends early, what was measured is shown before the error is raised.
+
+    Raises:
+        RetrievalError: as `Questioner.ask`.
+    """
+    from worker.cli.evaluation.figures import ranked
+
+    found = []
+    try:
+        for asked in _with_progress(questioner.ask(queries), len(queries)):
+            found.append(ranked(asked, unit))  # noqa: PERF401 -- what was found is needed where this is interrupted
+    except (KeyboardInterrupt, RetrievalError):
+        if found:
+            title = f"stopped after {len(found)} of {len(queries)} queries, which have these figures"
+            _show(screen, title, replace(evaluation, ranked=found), in_full=False)
+        raise
+    return replace(evaluation, ranked=found)
+
+
+def _with_progress(items: Iterable[Any], total: int) -> Iterator[Any]:
+    """Yield items under a bar, which appears with the first."""
+    with progress(screen) as shown:
+        bar = None
+        for item in items:
+            if bar is None:
+                bar = shown.add_task("queries", total=total)
+            shown.advance(bar)
+            yield item
+
+
+# --- showing ------------------------------------------------------------------------------------
+
+
+def _show(terminal: Terminal, title: str, evaluation: Evaluation, *, in_full: bool) -> None:
+    """Print the figures and what they mean.
+
+    Args:
+        terminal: where.
+        title: of the table.
+        evaluation: the evaluation.
+        in_full: all measures of each comparison too.
+    """
+    from worker.cli.evaluation import report
+
+    terminal.print(report.table(title, evaluation))
+    for comparison in evaluation.comparisons:
+        if in_full:
+            terminal.print(report.comparison_table(comparison))
+        terminal.print(report.sentence(comparison, evaluation.main_measure), soft_wrap=True)
+    for note in report.notes(evaluation):
+        terminal.print(note, soft_wrap=True)
+
+
+def _say(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        screen.print(sentence, soft_wrap=True)
+
+
+def _about(source: str) -> Mapping[str, str]:
+    """Return what identifies a report."""
+    return {
+        "source": source,
+        "worker_version": metadata.version("retrieval-worker"),
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

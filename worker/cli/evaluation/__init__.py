@@ -1,0 +1,1 @@
+"""Evaluation of retrieval on labelled queries: reading them, asking them, figures and reports."""

@@ -1,0 +1,157 @@
+"""Figures of an evaluation: rankings of labelled queries, their measures, and comparisons of systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.ranking.measures import measured, names_of
+from worker.core.ranking.significance import difference, estimates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from worker.cli.evaluation.asking import Asked
+    from worker.cli.evaluation.queries import LabelledQuery
+    from worker.cli.evaluation.systems import Hit
+    from worker.core.ranking.significance import Difference, Estimate
+
+    # Ids with what they were ranked by, best first, each once.
+    Ranking = Sequence[tuple[str, float | None]]
+
+Unit = Literal["chunk", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuery:
+    """A query and what each system ranked for it.
+
+    Attributes:
+        query: the query.
+        rankings: system → its ranking, in the unit of the query's judgements; without those that do not apply.
+        unit: what the ids are of.
+        degraded: codes of what answers were made without.
+    """
+
+    query: LabelledQuery
+    rankings: Mapping[str, Ranking]
+    unit: Unit = "chunk"
+    degraded: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems on the queries that both answer.
+
+    Attributes:
+        first: name of the system compared with.
+        second: name of the system compared.
+        queries: number of queries.
+        differences: measure → second less first.
+    """
+
+    first: str
+    second: str
+    queries: int
+    differences: Mapping[str, Difference]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measured queries.
+
+    Attributes:
+        ranked: the queries.
+        systems: names of the systems.
+        pairs: names of the systems to compare.
+        cut_offs: values of k, ascending.
+        relevant_from: lowest relevant grade; nDCG takes all grades as gains.
+    """
+
+    ranked: Sequence[RankedQuery]
+    systems: Sequence[str]
+    pairs: Sequence[tuple[str, str]]
+    cut_offs: Sequence[int]
+    relevant_from: int = 1
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures."""
+        return names_of(self.cut_offs)
+
+    @property
+    def main_measure(self) -> str:
+        """The measure by which systems are compared in words: nDCG at the greatest k."""
+        return f"ndcg@{max(self.cut_offs)}"
+
+    @cached_property
+    def by_query(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Query → system → measure → its value; without queries that have nothing relevant."""
+        found = {}
+        for one in self.ranked:
+            of_systems = {name: self._measured(one, ranking) for name, ranking in one.rankings.items()}
+            if self._relevant(one.query):
+                found[one.query.id] = {name: values for name, values in of_systems.items() if values is not None}
+        return found
+
+    @property
+    def without_relevant(self) -> list[str]:
+        """Ids of queries that have nothing relevant: no measure is defined for them."""
+        return [one.query.id for one in self.ranked if not self._relevant(one.query)]
+
+    @cached_property
+    def figures(self) -> dict[str, dict[str, Estimate]]:
+        """System → measure → its mean over the queries that the system answers; without systems that answer none."""
+        found = {}
+        for system in self.systems:
+            answered = [values[system] for values in self.by_query.values() if system in values]
+            if answered:
+                found[system] = estimates({name: [values[name] for values in answered] for name in self.measures})
+        return found
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """The comparison of each pair that has queries in common."""
+        found = []
+        for first, second in self.pairs:
+            both = [
+                (values[first], values[second]) for values in self.by_query.values() if {first, second} <= {*values}
+            ]
+            if both:
+                differences = {
+                    name: difference([one[name] for one, _ in both], [other[name] for _, other in both])
+                    for name in self.measures
+                }
+                found.append(Comparison(first, second, len(both), differences))
+        return found
+
+    def _measured(self, one: RankedQuery, ranking: Ranking) -> dict[str, float] | None:
+        return measured([item for item, _ in ranking], one.query.grades, self.cut_offs, self.relevant_from)
+
+    def _relevant(self, query: LabelledQuery) -> bool:
+        return any(grade >= self.relevant_from for grade in query.grades.values())
+
+
+def ranked(asked: Asked, by: Unit | None) -> RankedQuery:
+    """Rank what was found for a query by the ids of its judgements.
+
+    Args:
+        asked: what was found.
+        by: what the ids of the judgements are of; None: of documents where they name a document that any system found,
+            and no chunk; else of chunks.
+    """
+    found = [hit for hits in asked.hits.values() for hit in hits]
+    judged = asked.query.grades.keys()
+    of_documents = judged & {hit.document_id for hit in found} and not judged & {hit.chunk_id for hit in found}
+    unit: Unit = by or ("document" if of_documents else "chunk")
+    rankings = {system: ranking_of(hits, unit) for system, hits in asked.hits.items()}
+    return RankedQuery(asked.query, rankings, unit, asked.degraded)
+
+
+def ranking_of(hits: Iterable[Hit], unit: Unit) -> Ranking:
+    """Return ids and scores, each id once: a document has the rank and the score of its best chunk."""
+    best: dict[str, float | None] = {}
+    for hit in hits:
+        best.setdefault(hit.chunk_id if unit == "chunk" else hit.document_id, hit.score)
+    return [*best.items()]

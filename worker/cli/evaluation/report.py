@@ -1,0 +1,177 @@
+"""Reports of an evaluation: a table, sentences, and one JSON document that holds all that the figures rest on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from worker.core.ranking.significance import CONFIDENCE, RESAMPLES, SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from worker.cli.evaluation.figures import Comparison, Evaluation, RankedQuery
+    from worker.cli.evaluation.systems import System
+    from worker.core.ranking.significance import Difference, Estimate
+
+REPORT_VERSION = 1
+_NAMES = {"ndcg": "nDCG", "mrr": "MRR"}
+
+
+def shown(measure: str) -> str:
+    """Return a measure's name for people.
+
+    >>> shown("ndcg@10"), shown("recall@5"), shown("mrr")
+    ('nDCG@10', 'recall@5', 'MRR')
+    """
+    name, at, k = measure.partition("@")
+    return f"{_NAMES.get(name, name)}{at}{k}"
+
+
+def table(title: str, evaluation: Evaluation) -> Table:
+    """Return the table of all figures: a row for each measure, a column for each system."""
+    made = Table(title=title, title_justify="left", caption="mean (95 % interval)", caption_justify="left")
+    made.add_column("measure")
+    for system, figures in evaluation.figures.items():
+        queries = next(iter(figures.values())).queries
+        made.add_column(f"{system}\n{queries} {'query' if queries == 1 else 'queries'}", justify="right")
+    for measure in evaluation.measures:
+        cells = (_cell(figures[measure]) for figures in evaluation.figures.values())
+        made.add_row(shown(measure), *cells)
+    return made
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return the table of one comparison: a row for each measure."""
+    made = Table(title=f"{comparison.second} less {comparison.first}", title_justify="left")
+    for heading in ("measure", "difference", "95 % interval", "p", "better", "worse", "equal"):
+        made.add_column(heading, justify="left" if heading == "measure" else "right")
+    for measure, found in comparison.differences.items():
+        equal = comparison.queries - found.better - found.worse
+        counts = (str(count) for count in (found.better, found.worse, equal))
+        made.add_row(shown(measure), f"{found.estimate.mean:+.3f}", _range(found.estimate), _p(found), *counts)
+    return made
+
+
+def sentence(comparison: Comparison, measure: str) -> str:
+    """Return in plain words what a comparison means, by one measure."""
+    found, name = comparison.differences[measure], shown(measure)
+    first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
+    if found.verdict == "same":
+        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}."
+    figures = f"{found.estimate.mean:+.3f} {name} ({_range(found.estimate)}, p {_sign(found)})"
+    counts = f"on {found.better} {of} better, on {found.worse} worse"
+    if found.verdict == "undecided":
+        return f"No difference between {second} and {first} can be shown: {figures}; {second} is {counts}."
+    return f"{second} finds {'more' if found.verdict == 'better' else 'less'} than {first}: {figures}; {counts}."
+
+
+def notes(evaluation: Evaluation) -> list[str]:
+    """Return what a reader must know beside the figures."""
+    said = []
+    if without := evaluation.without_relevant:
+        said.append(f"{_count(len(without))} without anything relevant: left out of the figures")
+    documents = sum(one.unit == "document" for one in evaluation.ranked)
+    if documents:
+        said.append(f"{_count(documents)} judged by documents: a document has the rank of its best chunk")
+    for code, count in sorted(_degraded(evaluation).items()):
+        said.append(f"{_count(count)} answered without {code}")
+    return said
+
+
+def document(
+    evaluation: Evaluation, systems: Mapping[str, System], settings: Mapping[str, Any], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the whole evaluation as plain JSON: figures, comparisons, and each query with its rankings and measures.
+
+    Args:
+        evaluation: the evaluation.
+        systems: system → its jobs' fields; empty for runs that were read from files.
+        settings: what was asked for.
+        about: what else identifies it, e.g. when it was made.
+    """
+    return {
+        "report": "evaluation",
+        "report_version": REPORT_VERSION,
+        **about,
+        "settings": {**settings, "confidence": CONFIDENCE, "resamples": RESAMPLES, "seed": SEED},
+        "measures": [*evaluation.measures],
+        "main_measure": evaluation.main_measure,
+        "systems": [_system(name, systems.get(name), evaluation) for name in evaluation.systems],
+        "comparisons": [_comparison(one, evaluation.main_measure) for one in evaluation.comparisons],
+        "without_relevant": evaluation.without_relevant,
+        "degraded": _degraded(evaluation),
+        "queries": [_query(one, evaluation) for one in evaluation.ranked],
+    }
+
+
+def _system(name: str, system: System | None, evaluation: Evaluation) -> dict[str, Any]:
+    figures = {measure: asdict(found) for measure, found in evaluation.figures.get(name, {}).items()}
+    told = {} if system is None else {"kind": system.kind, "fields": dict(system.fields)}
+    return {"name": name, **told, "figures": figures}
+
+
+def _comparison(one: Comparison, measure: str) -> dict[str, Any]:
+    return {
+        "first": one.first,
+        "second": one.second,
+        "queries": one.queries,
+        "sentence": sentence(one, measure),
+        "differences": {
+            name: {
+                **asdict(found.estimate),
+                "p": found.p,
+                "better": found.better,
+                "worse": found.worse,
+                "verdict": found.verdict,
+            }
+            for name, found in one.differences.items()
+        },
+    }
+
+
+def _query(one: RankedQuery, evaluation: Evaluation) -> dict[str, Any]:
+    query, measures = one.query, evaluation.by_query.get(one.query.id, {})
+    optional = {"question": query.question, "context": query.context, "corpus": query.corpus, "kind": query.kind}
+    return {
+        "id": query.id,
+        **{name: value for name, value in optional.items() if value},
+        "unit": one.unit,
+        "relevant": dict(query.grades),
+        "degraded": sorted(one.degraded),
+        "systems": {
+            name: {
+                "ranked": [{"id": item, "score": score} for item, score in ranking],
+                "measures": measures.get(name, {}),
+            }
+            for name, ranking in one.rankings.items()
+        },
+    }
+
+
+def _degraded(evaluation: Evaluation) -> dict[str, int]:
+    return dict(Counter(code for one in evaluation.ranked for code in one.degraded))
+
+
+def _count(queries: int) -> str:
+    return f"{queries} {'question' if queries == 1 else 'questions'}"
+
+
+def _cell(found: Estimate) -> str:
+    return f"{found.mean:.3f} ({found.low:.2f}–{found.high:.2f})"
+
+
+def _range(found: Estimate) -> str:
+    return f"{found.low:+.3f} to {found.high:+.3f}"
+
+
+def _p(found: Difference) -> str:
+    return "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"  # noqa: PLR2004 -- the digits shown
+
+
+def _sign(found: Difference) -> str:
+    told = _p(found)
+    return told if told.startswith("<") else f"= {told}"

@@ -15,7 +15,7 @@ from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.runs import Runs
 from worker.adapters.postgres.sessions import Sessions
-from worker.adapters.providers.embedder import make as make_embedder
+from worker.adapters.providers.embedder import make_started as make_embedder
 from worker.adapters.providers.language_model import make_or_missing as make_model
 from worker.adapters.providers.remote_sources import RemoteSources
 from worker.adapters.providers.reranker import rerankers

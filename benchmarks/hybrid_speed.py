@@ -48,7 +48,7 @@ ONE, FOUR = "one", "four"
 class Precomputed:
     """An embedder that knows its texts' vectors already: what searches take when embedding takes no time."""
 
-    name, version = "precomputed", "1"
+    name, version, offline = "precomputed", "1", True
 
     def __init__(self, vectors: Mapping[str, Vectors]) -> None:
         self._vectors = vectors
@@ -135,7 +135,7 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
 def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
     """The engine's own, with another embedder."""
     hybrid = copy.copy(engine.hybrid)
-    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls)  # noqa: SLF001 -- settings know no such embedder
+    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls, {})  # noqa: SLF001 -- settings know no such embedder
     return hybrid
 
 

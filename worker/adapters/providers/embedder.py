@@ -32,10 +32,12 @@ class Embedder(Protocol):
     Attributes:
         name: model's name, for traces and records.
         version: changes when the vector of a text would change.
+        offline: whether it embeds in this process, at no cost.
     """
 
     name: str
     version: str
+    offline: bool
 
     def embed(
         self,
@@ -55,6 +57,7 @@ class LexicalEmbedder:
 
     name = lexical.NAME
     version = lexical.VERSION
+    offline = True
 
     def embed(
         self,
@@ -76,6 +79,7 @@ class OpenAIEmbedder:
     """
 
     provider = "openai"
+    offline = False
 
     def __init__(self, settings: EmbedderSettings) -> None:
         self.name = settings.model
@@ -140,6 +144,7 @@ class MissingEmbedder:
     """
 
     version = "missing"
+    offline = False
 
     def __init__(self, name: str, error: SettingsError) -> None:
         self.name = name

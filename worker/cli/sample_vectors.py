@@ -43,7 +43,7 @@ class SampleVectors:
     """
 
     def __init__(self, embedder: Embedder, vectors: dict[str, NDArray[np.float16]]) -> None:
-        self.name, self.version, self.offline = embedder.name, embedder.version, embedder.offline
+        self.name, self.version = embedder.name, embedder.version
         self._embedder = embedder
         self._vectors = vectors
 

@@ -8,11 +8,10 @@ import time
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from worker.adapters import logs
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.embedders import disagreements
+from worker.adapters.postgres.embedders import recorded_embedders
 from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.runs import Runs
@@ -28,6 +27,7 @@ from worker.jobs.answer import WORKER_VERSION
 from worker.jobs.cache import ResultCache
 from worker.jobs.citations import CitationBuilder
 from worker.jobs.corpora import Corpora
+from worker.jobs.corpus_embedders import CorpusEmbedders
 from worker.jobs.drift import DriftCheck
 from worker.jobs.feedback import Feedback
 from worker.jobs.hybrid import TASK as HYBRID
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from worker.settings import Settings
-
-log = logs.logger("worker.engine")
 
 _COLLECT_AFTER = 50_000
 """Garbage collection threshold in objects (Python's default is 700); a job of a thousand chunks creates fewer."""
@@ -115,10 +113,8 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
-        refused = disagreements(settings, embedder)
-        for name, reason in refused.items():
-            log.warning("embedder differs", corpus=name, reason=reason)
-        embeddings = QueryEmbeddings(embedder, self._side_calls, refused)
+        filled = CorpusEmbedders(embedder, recorded_embedders(settings))
+        embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # Cached results are stored under the primary's version, so they must be searched there.

@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from worker.errors import SettingsError
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
     from worker.errors import RetrievalError
+    from worker.jobs.corpus_embedders import CorpusEmbedders
     from worker.jobs.side_calls import SideCalls
 
 
@@ -24,21 +23,21 @@ class QueryEmbeddings:
     Args:
         embedder: the embedder.
         side_calls: runs the optional calls.
-        refused: corpora that another embedder filled, each with both names.
+        filled: compares the embedder with those that filled the corpora.
 
     Attributes:
         name: the embedder's name and version, for traces.
     """
 
-    def __init__(self, embedder: Embedder, side_calls: SideCalls, refused: Mapping[str, str]) -> None:
+    def __init__(self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders) -> None:
         self.name = f"{embedder.name} {embedder.version}"
         self._embedder = embedder
         self._side_calls = side_calls
-        self._refused = refused
+        self._filled = filled
 
     def of(
         self,
-        corpora: Iterable[str],
+        corpora: Sequence[str],
         needed: Sequence[str],
         optional: Mapping[str, Sequence[str]],
         budget: TimeBudget,
@@ -53,25 +52,20 @@ class QueryEmbeddings:
             SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget; or another
                 embedder filled one of the corpora.
         """
-        refusal = self._refusal(corpora)
-        if refusal is not None:
-            if needed:
-                raise refusal
-            return [], dict.fromkeys((name for name, texts in optional.items() if texts), refusal)
+        if needed:
+            self._filled.check(corpora, paid, budget.left())
         seconds = budget.share()
         calls = {
-            name: self._side_calls.start(partial(self._embed, texts, seconds, dimensions))
+            name: self._side_calls.start(partial(self._embed, corpora, texts, seconds, dimensions))
             for name, texts in optional.items()
             if texts
         }
-        vectors = [*self._embedder.embed(needed, paid, budget.left(), dimensions)] if needed else []
+        vectors = self._embed(corpora, needed, budget.left(), dimensions, paid) if needed else []
         waited = budget.left() - seconds
         return vectors, {name: call.outcome(paid, max(0.0, waited)) for name, call in calls.items()}
 
-    def _refusal(self, corpora: Iterable[str]) -> SettingsError | None:
-        """Return why texts can't be compared with one of the corpora: a distance to it would mean nothing."""
-        found = next((name for name in corpora if name in self._refused), None)
-        return None if found is None else SettingsError(f"the corpus {found}: {self._refused[found]}")
-
-    def _embed(self, texts: Sequence[str], seconds: float, dimensions: int, paid: Paid) -> Sequence[Vector]:
+    def _embed(
+        self, corpora: Sequence[str], texts: Sequence[str], seconds: float, dimensions: int, paid: Paid
+    ) -> Sequence[Vector]:
+        self._filled.check(corpora, paid, seconds)
         return [*self._embedder.embed(texts, paid, seconds, dimensions)]

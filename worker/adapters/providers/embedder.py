@@ -32,12 +32,10 @@ class Embedder(Protocol):
     Attributes:
         name: model's name, for traces and records.
         version: changes when the vector of a text would change.
-        offline: whether it embeds in this process, at no cost.
     """
 
     name: str
     version: str
-    offline: bool
 
     def embed(
         self,
@@ -57,7 +55,6 @@ class LexicalEmbedder:
 
     name = lexical.NAME
     version = lexical.VERSION
-    offline = True
 
     def embed(
         self,
@@ -79,7 +76,6 @@ class OpenAIEmbedder:
     """
 
     provider = "openai"
-    offline = False
 
     def __init__(self, settings: EmbedderSettings) -> None:
         self.name = settings.model
@@ -144,7 +140,6 @@ class MissingEmbedder:
     """
 
     version = "missing"
-    offline = False
 
     def __init__(self, name: str, error: SettingsError) -> None:
         self.name = name

@@ -50,8 +50,6 @@ class LocalEmbedder:
         truncated: number of texts so far whose end was cut off.
     """
 
-    offline = True
-
     def __init__(self, settings: EmbedderSettings) -> None:
         model = read(settings)
         self.name, self.version, self.sha256 = model.name, model.version, model.sha256

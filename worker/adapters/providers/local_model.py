@@ -91,7 +91,9 @@ def read(settings: EmbedderSettings) -> LocalModel:
     sha256 = hashlib.sha256(weights).hexdigest()
     expected = settings.sha256 or (MINILM_SHA256 if settings.folder == MINILM else sha256)
     if sha256 != expected:
-        raise SettingsError(f"the weights {weights_path} have the SHA-256 {sha256}, expected {expected}: not loaded")
+        raise SettingsError(
+            f"the setting embedder.sha256: expected weights with {expected}, and {weights_path} has {sha256}"
+        )
     pooling, max_tokens = _pooling(files), _max_tokens(files)
     lowercase = bool(_json(files / "tokenizer_config.json").get("do_lower_case", True))
     decisive = [sha256, hashlib.sha256(tokenizer).hexdigest(), pooling, max_tokens, lowercase]

@@ -111,7 +111,7 @@ class LocalEmbedder:
 def _loaded(model: LocalModel, threads: int) -> Run:
     """Load a model; return the function that gives a text's token vectors, and whether its end was cut off."""
     session, names = _session(model, threads)
-    tokenizer = _tokenizer(model)
+    tokenizer = tokenizer_of(model)
 
     def run(text: str) -> tuple[NDArray[np.floating], bool]:
         encoded = tokenizer.encode(text)
@@ -147,7 +147,7 @@ def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
     return session, names
 
 
-def _tokenizer(model: LocalModel) -> Any:
+def tokenizer_of(model: LocalModel) -> Any:
     """Return the model's tokenizer; a file may pad, or truncate to another length."""
     from tokenizers import Tokenizer  # noqa: PLC0415 -- an extra
     from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined] # noqa: PLC0415

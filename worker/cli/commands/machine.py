@@ -105,10 +105,9 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: s
 """,
             ("Send a job", "bold"),
             f""" (any caller of the sample: alice, bob, carol)
-  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results}
+  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
-  export RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
   retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1
   retrieval-worker trace desk r1 --as alice
@@ -125,9 +124,9 @@ or in any language: docs/backends.md
 """,
             ("Check it, or start another worker", "bold"),
             f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
-  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
+  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
-  export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
+  export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker doctor
   celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
 """,

@@ -18,7 +18,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found %d.%d: make demo PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
-	  -e '.[embedded,monitoring,llm,tokenizer,dev]'
+	  -e '.[embedded,monitoring,llm,tokenizer,semantic,dev]'
 	@touch $@
 
 install: $(INSTALLED)  ## make the environment (.venv)

@@ -27,6 +27,7 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
 from worker.jobs.context import JobContext
+from worker.jobs.corpus_embedders import CorpusEmbedders
 from worker.jobs.engine import Engine
 from worker.jobs.query_embeddings import QueryEmbeddings
 
@@ -135,7 +136,7 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
 def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
     """The engine's own, with another embedder."""
     hybrid = copy.copy(engine.hybrid)
-    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls)  # noqa: SLF001 -- settings know no such embedder
+    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls, CorpusEmbedders(embedder, {}))  # noqa: SLF001 -- settings know no such embedder
     return hybrid
 
 

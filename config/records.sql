@@ -100,6 +100,17 @@ CREATE TABLE IF NOT EXISTS retrieval.run_checks (
 );
 CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
 
+-- Which embedder filled a table of chunks: written by `retrieval-worker load`, compared when a worker starts.
+CREATE TABLE IF NOT EXISTS retrieval.embedders (
+  relation    text COLLATE "C" PRIMARY KEY,  -- the table, as SQL
+  name        text NOT NULL,
+  version     text NOT NULL,
+  dimensions  integer NOT NULL,
+  fingerprint bytea NOT NULL,                -- little-endian float32: the vectors of three fixed texts
+  loaded_at   timestamptz NOT NULL DEFAULT now()
+);
+GRANT SELECT ON retrieval.embedders TO retrieval_worker;
+
 -- --- conversations of the pipeline ------------------------------------------------------------------
 -- Packages hold what was found as pins: texts are read again under the rights of whoever goes on with them.
 

@@ -23,7 +23,7 @@ import pytest
 from tests.command_line import command_line
 from tests.waiting import wait_for
 
-from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.adapters.providers.embedder import make
 from worker.cli.corpus_files import SAMPLES
 from worker.cli.devstack import celery_beat, celery_worker
 from worker.cli.devstack.processes import listens
@@ -36,6 +36,7 @@ from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH
 from worker.jobs.principal import as_principal
+from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,7 +207,8 @@ def test_up_starts_a_killed_worker_again(up: Up) -> None:
     """A worker that is killed is reported in one line and started again: a job that is sent then is answered."""
     killed = up.child("worker.app", "worker")
     killed.kill()
-    query = encode_embedding(LexicalEmbedder().embed(["What causes the hum on channel 18?"])[0].tolist())
+    embedder = make(EmbedderSettings(kind=up.client["RETRIEVAL_WORKER_EMBEDDER__KIND"]))
+    query = encode_embedding(embedder.embed(["What causes the hum on channel 18?"])[0].tolist())
     client = Client(up.client["CELERY_BROKER_URL"], up.client["CELERY_RESULT_BACKEND"])
     answer = client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}), timeout=180)
     client.close()

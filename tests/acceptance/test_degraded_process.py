@@ -47,6 +47,7 @@ def environment(worker_environment: Environment, provider: Provider) -> dict[str
     return worker_environment(
         HYBRID__DEADLINE_SECONDS=str(DEADLINE),
         EMBEDDER__KIND="openai",
+        EMBEDDER__MODEL="lexical",  # as recorded for the corpora: nothing but jobs' texts is sent
         EMBEDDER__BASE_URL=provider.url,
         EMBEDDER__MAX_RETRIES="0",
         LANGUAGE_MODEL__KIND="openai",

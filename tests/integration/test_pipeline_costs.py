@@ -65,6 +65,7 @@ def open_engine(make_settings: MakeSettings, database: str, provider: Provider) 
             **changes,
         )
         made.append(Engine(settings, time.perf_counter))
+        provider.ledger.clear()  # at start the embedder is compared with that of the corpora
         return made[-1]
 
     yield open_

@@ -10,6 +10,7 @@ import importlib.util
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.adapters.artifacts import Artifacts
+from worker.adapters.providers.local_model import read as read_local_model
 from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
 from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES, read_glossary
@@ -48,7 +49,7 @@ def check_parts(settings: Settings, queues: Collection[str] = QUEUES) -> None:
 
 def lacking(settings: Settings) -> Iterator[MissingPart]:
     """Yield the missing parts, in a fixed order."""
-    for problem in _openai("embedder", settings.embedder):
+    for problem in [*_openai("embedder", settings.embedder), *_local_model(settings.embedder)]:
         yield MissingPart("embedder", QUEUES, problem)
     for problem in _refusals(lambda: read_glossary(settings.hybrid.glossary)):
         yield MissingPart("glossary", QUEUES, problem)
@@ -84,6 +85,12 @@ def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) ->
             f"{PREFIX}{section.upper()}__API_KEY is missing: OpenAI's own server needs a key. Set it, or "
             f"{section}.base_url to a server that needs none"
         )
+
+
+def _local_model(settings: EmbedderSettings) -> Iterator[str]:
+    """Yield why the local model can't be used; only the processes that embed load it."""
+    if settings.kind == "local":
+        yield from _refusals(lambda: read_local_model(settings))
 
 
 def _rerankers(settings: Settings) -> Iterator[str]:

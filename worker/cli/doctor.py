@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import socket
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
 from psycopg import sql
 
@@ -16,6 +19,7 @@ from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.database import check, connected, translated_errors
+from worker.adapters.postgres.embedders import difference, identity, sample, stored
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.replication import LAG, check_standby
@@ -24,7 +28,9 @@ from worker.adapters.postgres.statements import estimated_rows
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
+from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.reranker import rerankers
+from worker.core.text.fingerprint import AGREE, agree, cosines
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.adapters.postgres.embedders import StoredSample
+    from worker.adapters.providers.embedder import Embedder
+    from worker.core.text.fingerprint import EmbedderIdentity
     from worker.settings import CorpusSettings, Settings
 
 
@@ -89,6 +98,7 @@ def examine(settings: Settings) -> list[Finding]:
         *redis_findings(settings),
         *_authorisation(settings),
         *_parts(settings),
+        *_embedders(settings),
         *_default_searches(settings),
         *_drift_watch(settings),
         *_metrics(settings),
@@ -366,8 +376,67 @@ def _used(part: str, use: Callable[[], str]) -> Finding:
 
 def _embedder(settings: Settings) -> str:
     embedder = make_embedder(settings.embedder)
+    before, start = _memory(), time.perf_counter()
     embedder.embed([_WORD])
-    return f"{embedder.name} {embedder.version} embeds"
+    said = f"{embedder.name} {embedder.version} embeds"
+    if not isinstance(embedder, LocalEmbedder):
+        return said
+    took, memory = time.perf_counter() - start, (_memory() - before) / 2**20
+    return f"{said}: loaded in {took:.1f} s, {memory:.0f} MB in each worker process"
+
+
+def _memory() -> int:
+    """Return the resident memory of this process, in bytes; 0 where the kernel does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _embedders(settings: Settings) -> Iterator[Finding]:
+    """Compare the embedder of the settings with those that filled the corpora."""
+    with contextlib.suppress(RetrievalError):  # reported with the parts, or with Postgres
+        embedder, dsn = make_embedder(settings.embedder), settings.database_connection_string.get_secret_value()
+        with translated_errors(), connected(dsn) as connection:
+            recorded = stored(connection, settings.corpora)
+            for name, corpus in settings.corpora.items():
+                subject = f"corpus {name}"
+                if name in recorded:
+                    yield _compared(subject, embedder, recorded[name])
+                else:
+                    yield _sampled(subject, embedder, sample(connection, corpus, _SAMPLED))
+
+
+def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> Finding:
+    if agree(identity(embedder, recorded.dimensions).fingerprint, recorded.fingerprint):
+        return Finding("ok", subject, f"its vectors were made by {recorded}, with which the settings' embedder agrees")
+    return Finding("problem", subject, f"jobs can't search it by text: {difference(embedder, recorded)}")
+
+
+_SAMPLED = 8
+"""Rows whose texts are embedded again."""
+
+_ANOTHER = 0.5
+"""Cosine below which a stored vector is of another model: joined titles and prefixes of one model leave more."""
+
+
+def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
+    """Compare stored vectors of a table that others filled with those that the settings' embedder makes."""
+    named = f"{embedder.name} {embedder.version}"
+    unknown = f"it is not recorded which embedder made its vectors, and {named} embeds queries"
+    if not rows.texts:
+        return Finding("advice", subject, f"{unknown}: no row is visible without a caller to compare them by")
+    width = rows.vectors.shape[1]
+    found = float(np.median(cosines(embedder.embed(rows.texts, dimensions=width), rows.vectors)))
+    measured = f"median cosine {found:.2f} over {len(rows.texts)} stored texts"
+    if found >= AGREE:
+        return Finding("ok", subject, f"its vectors agree with {named}: {measured}")
+    cure = (
+        "jobs that search it by text get meaningless answers. Set the embedder that filled it"
+        if found < _ANOTHER
+        else "if other text was embedded, such as titles, name its columns in embed_with"
+    )
+    return Finding("advice", subject, f"{unknown}, which does not agree with them ({measured}): {cure}")
 
 
 def _language_model(settings: Settings) -> str:

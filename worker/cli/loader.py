@@ -9,12 +9,14 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from worker.cli.corpus_files import Document
+from worker.adapters.postgres import embedders
+from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
+from worker.model import DIMENSIONS
 from worker.settings import config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     import psycopg
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, DocSection, Example
+    from worker.settings import CorpusSettings
 
     Vector = NDArray[np.float32]
 
@@ -94,14 +97,18 @@ def load(
     file: CorpusFile,
     embedder: Embedder,
     progress: Callable[[int], None] = lambda _: None,
+    embed_with: Mapping[str, Sequence[str]] = EMBED_WITH,
 ) -> int:
     """Put a file's items into the reference tables of its corpus; items of the same id are replaced.
+
+    The embedder is recorded with the corpus: a worker with another one refuses to search it by text.
 
     Args:
         connection: a connection of a role that may write there.
         file: a file from `worker.cli.corpus_files.read`.
         embedder: makes the chunks' embeddings.
         progress: called with the number of chunks just written.
+        embed_with: by corpus, the columns that are joined to a text when it is embedded.
 
     Returns:
         Number of chunks written.
@@ -111,16 +118,55 @@ def load(
     """
     check_chunk_ids(connection, [file])
     register_vector(connection)
-    target = _TARGETS[file.corpus]
+    target, columns = _TARGETS[file.corpus], embed_with.get(file.corpus, ())
     for start in range(0, len(file.items), _ITEMS_AT_ONCE):
         items = file.items[start : start + _ITEMS_AT_ONCE]
-        vectors = iter(embedder.embed([text for item in items for _, text in item.to_embed()]))
+        vectors = iter(embedder.embed([text for item in items for _, text in item.to_embed(columns)]))
         for item in items:
             with connection.transaction(), connection.cursor() as cursor:
                 written = target.store(cursor, item, vectors)
             progress(written)
     connection.execute(f"ANALYZE {target.tables}".encode())
+    embedders.store(connection, target.table, embedders.identity(embedder, DIMENSIONS))
     return file.chunks
+
+
+def columns_to_embed(corpora: Mapping[str, CorpusSettings]) -> dict[str, Sequence[str]]:
+    """Return, by reference corpus, the columns that the settings of its table join to a text when it is embedded."""
+    by_table = {corpus.table: corpus.embed_with for corpus in corpora.values()}
+    return {name: by_table.get(target.table, EMBED_WITH[name]) for name, target in _TARGETS.items()}
+
+
+def check_embedders(connection: psycopg.Connection[Any], files: Sequence[CorpusFile], embedder: Embedder) -> None:
+    """Check that the files would not mix their vectors with those of another embedder.
+
+    Raises:
+        WrongUsage: a corpus has rows of another embedder that the files do not replace; nothing is written.
+    """
+    recorded = embedders.stored_by_table(connection)
+    for corpus in remaining_rows(connection, files):
+        one = recorded.get(_TARGETS[corpus].table)
+        difference = None if one is None else embedders.disagreement(embedder, one)
+        if difference is not None:
+            raise WrongUsage(f"the corpus {corpus} has rows that these files do not replace: {difference}")
+
+
+def stored_embedders(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return the names of the recorded embedders of the reference corpora."""
+    recorded = embedders.stored_by_table(connection)
+    return {name: recorded[target.table].name for name, target in _TARGETS.items() if target.table in recorded}
+
+
+def remaining_rows(connection: psycopg.Connection[Any], files: Sequence[CorpusFile]) -> list[str]:
+    """Return the corpora that have rows which the files do not replace."""
+    replaced: dict[str, list[str]] = {}
+    for file in files:
+        replaced.setdefault(file.corpus, []).extend(item.id for item in file.items)
+    return [
+        corpus
+        for corpus, ids in replaced.items()
+        if connection.execute(_TARGETS[corpus].remaining.encode(), (ids,)).fetchone() == (True,)
+    ]
 
 
 def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusFile]) -> None:
@@ -187,16 +233,30 @@ class _Target:
     """Storage of a corpus's items.
 
     Attributes:
+        table: the table of chunks.
         tables: the tables to analyse afterwards.
+        key: the column of the table with the item's id.
         store: writes one item with the next embeddings, one for each of its chunks; returns their number.
     """
 
+    table: str
     tables: str
+    key: str
     store: Callable[[psycopg.Cursor[Any], Any, Iterator[Vector]], int]
+
+    @property
+    def remaining(self) -> str:
+        """Statement that says whether there are rows of other items than those given."""
+        return f"SELECT EXISTS (SELECT FROM {self.table} WHERE {self.key} <> ALL (%s))"  # noqa: S608 -- names of ours
 
 
 _TARGETS = {
-    "documents": _Target("public.documents, public.document_chunks, public.document_grants", _store_document),
-    "docs": _Target("public.doc_embeddings", _store_section),
-    "examples": _Target("public.example_strudels", _store_example),
+    "documents": _Target(
+        "public.document_chunks",
+        "public.documents, public.document_chunks, public.document_grants",
+        "document_id",
+        _store_document,
+    ),
+    "docs": _Target("public.doc_embeddings", "public.doc_embeddings", "id", _store_section),
+    "examples": _Target("public.example_strudels", "public.example_strudels", "id", _store_example),
 }

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
 from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.embedders import recorded_embedders
 from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.runs import Runs
 from worker.adapters.postgres.sessions import Sessions
-from worker.adapters.providers.embedder import make as make_embedder
+from worker.adapters.providers.embedder import make_started as make_embedder
 from worker.adapters.providers.language_model import make_or_missing as make_model
 from worker.adapters.providers.remote_sources import RemoteSources
 from worker.adapters.providers.reranker import rerankers
@@ -26,6 +27,7 @@ from worker.jobs.answer import WORKER_VERSION
 from worker.jobs.cache import ResultCache
 from worker.jobs.citations import CitationBuilder
 from worker.jobs.corpora import Corpora
+from worker.jobs.corpus_embedders import CorpusEmbedders
 from worker.jobs.drift import DriftCheck
 from worker.jobs.feedback import Feedback
 from worker.jobs.hybrid import TASK as HYBRID
@@ -115,7 +117,8 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
-        embeddings = QueryEmbeddings(embedder, self._side_calls)
+        filled = CorpusEmbedders(embedder, recorded_embedders(settings))
+        embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # Cached results are stored under the primary's version, so they must be searched there.

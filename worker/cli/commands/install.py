@@ -86,15 +86,18 @@ def load(
     """
     from worker import settings
     from worker.adapters.providers import embedder
-    from worker.cli import corpus_files, loader
+    from worker.cli import corpus_files, loader, sample_vectors
 
     contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
-    model = embedder.make(settings.load_embedder())
+    loaded = settings.load_unconnected()
+    model = sample_vectors.known(embedder.make(loaded.embedder))
+    columns = loader.columns_to_embed(loaded.corpora)
     with _admin(dsn) as connection, progress(console) as shown:
         loader.check_chunk_ids(connection, contents)
+        loader.check_embedders(connection, contents, model)
         for content in contents:
             bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
-            loader.load(connection, content, model, partial(shown.advance, bar))
+            loader.load(connection, content, model, partial(shown.advance, bar), columns)
     for content in contents:
         console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
 

@@ -65,9 +65,11 @@ def up(
 
     with contextlib.ExitStack() as running:
         stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
-        demonstration.install_sample(stack, console)
+        kind = demonstration.install_sample(stack, console).kind
         artifacts = stack.root / "artifacts"
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts))
+        environment = devstack.worker_environment(
+            stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts), EMBEDDER__KIND=kind
+        )
         log = stack.root / "worker.log"
         password = secrets.token_urlsafe(12)
         url, flower = devstack.flower_program(
@@ -81,13 +83,13 @@ def up(
         supervisor.watch("Redis", stack.redis.process, stack.root / "redis" / "redis.log")
         supervisor.keep(devstack.worker_program(environment, log, f"--autoscale={autoscale}"))
         supervisor.keep(flower)
-        _say_how(stack, url, password, log, devstack.lacks())
+        _say_how(stack, url, password, log, devstack.lacks(), kind)
         supervisor.run()
         # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)
 
 
-def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None:
+def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: str) -> None:
     broker, results = stack.redis.urls("producer")
     worker_broker, worker_results = stack.redis.urls("worker")
     missing = f"\n             {lacks}" if lacks else ""
@@ -103,7 +105,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str) -> None
 """,
             ("Send a job", "bold"),
             f""" (any caller of the sample: alice, bob, carol)
-  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results}
+  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
@@ -122,7 +124,7 @@ or in any language: docs/backends.md
 """,
             ("Check it, or start another worker", "bold"),
             f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
-  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results}
+  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
   export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
   retrieval-worker doctor

@@ -193,7 +193,10 @@ class HybridRetrieval:
         optional = {} if text is None else {"contextual": [text]}
         with tracer.stage("embed") as counts:
             counts |= {"texts": len(needed) + len(optional)}
-            own, others = self._embeddings.of(needed, optional, wording.budget, bill.of("embed"), request.dimensions)
+            names = [query.name for query in request.corpora]
+            own, others = self._embeddings.of(
+                names, needed, optional, wording.budget, bill.of("embed"), request.dimensions
+            )
         primary = given if given is not None else own[0]
         contextual = others.get("contextual", wording.error)
         if contextual is None or isinstance(contextual, RetrievalError):

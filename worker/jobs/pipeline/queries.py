@@ -86,7 +86,7 @@ class QueryMaker:
         self._settings = settings
         self._clock = clock
 
-    def make(self, plan: SearchPlan, dimensions: int, stages: Stages) -> Queries:
+    def make(self, plan: SearchPlan, corpora: Sequence[str], dimensions: int, stages: Stages) -> Queries:
         """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
@@ -107,7 +107,7 @@ class QueryMaker:
             "hyde": list(stages.hyde),
             "variants": variants,
         }
-        question, vectors = self._vectors(text, texts, budget, dimensions, stages)
+        question, vectors = self._vectors(text, texts, budget, corpora, dimensions, stages)
         wanted = self._legs(plan.profile.legs, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
@@ -154,11 +154,13 @@ class QueryMaker:
         question: str,
         texts: Mapping[str, Sequence[str]],
         budget: TimeBudget,
+        corpora: Sequence[str],
         dimensions: int,
         stages: Stages,
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
         """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
-        (own,), others = self._embeddings.of([question], texts, budget, stages.bill.of("embed"), dimensions)
+        paid = stages.bill.of("embed")
+        (own,), others = self._embeddings.of(corpora, [question], texts, budget, paid, dimensions)
         vectors: dict[str, Sequence[Vector]] = {}
         for kind, found in others.items():
             if isinstance(found, RetrievalError):

@@ -131,7 +131,8 @@ class SourceBuilder:
         """Search, rerank, refine and cut."""
         with stages.stage("query") as counts:
             searched = [self._corpora.get(search.corpus, "searches") for search in plan.searches]
-            queries = self._queries.make(plan, self._corpora.dimensions_of(searched), stages)
+            dimensions, names = self._corpora.dimensions_of(searched), [corpus.name for corpus in searched]
+            queries = self._queries.make(plan, names, dimensions, stages)
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             merged = self._search(plan, queries, caller, stages)

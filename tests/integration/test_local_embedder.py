@@ -1,0 +1,291 @@
+"""The local embedder with its real weights, and corpora that another embedder filled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from worker.adapters.postgres.embedders import identity, stored_by_table
+from worker.adapters.providers import local_model
+from worker.adapters.providers.embedder import LexicalEmbedder, make
+from worker.adapters.providers.local_embedder import LocalEmbedder
+from worker.adapters.providers.local_model import MINILM, read
+from worker.cli import corpus_files, sample_vectors
+from worker.cli.corpus_files import SAMPLES, CorpusFile
+from worker.cli.doctor import examine
+from worker.cli.loader import check_embedders, load
+from worker.cli.sample_vectors import known, sample_texts
+from worker.cli.usage import WrongUsage
+from worker.contract.base import parse_job
+from worker.contract.jobs import RetrieveHybrid
+from worker.core.text import lexical
+from worker.core.text.fingerprint import agree, cosines
+from worker.errors import SettingsError, Unavailable
+from worker.jobs.context import JobContext
+from worker.jobs.engine import Engine
+from worker.settings import EmbedderSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from worker.settings import Settings
+
+LOCAL = EmbedderSettings(kind="local")
+TEXTS = [
+    "Why is there a low buzz when nobody plays?",
+    "Mains interference hums at 50 Hz.",
+    "",
+    "Größenmaß: −18 dBFS",
+    "第十八通道的嗡嗡声",
+    "The ferry leaves at noon. " * 30,
+]
+SILENCE = "why do I hear nothing"
+
+
+@pytest.fixture(scope="module")
+def embedder() -> LocalEmbedder:
+    return LocalEmbedder(LOCAL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The default model as a folder of its own."""
+    shutil.copytree(Path(local_model.__file__).parent / "minilm", tmp_path / "model")
+    (tmp_path / "model" / "model.onnx").write_bytes(read(LOCAL).weights)
+    return tmp_path / "model"
+
+
+def of(folder: Path) -> LocalEmbedder:
+    return LocalEmbedder(EmbedderSettings(kind="local", folder=str(folder)))
+
+
+def hybrid(engine: Engine, **job: Any) -> dict[str, Any]:
+    return engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": SILENCE, **job}), JobContext(lambda: None))
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others(embedder: LocalEmbedder) -> None:
+    """Of unit length, in their order; long, empty and foreign ones too."""
+    together = embedder.embed(TEXTS)
+    alone = np.concatenate([embedder.embed([text]) for text in TEXTS])
+    assert together.shape == (len(TEXTS), 768)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+    assert (cosines(together, alone) >= 0.9999).all()
+    assert not together[:, 384:].any()
+    assert embedder.embed([]).shape == (0, 768)
+
+
+def test_texts_are_near_by_meaning(embedder: LocalEmbedder) -> None:
+    """Without a word in common."""
+    buzz, hum, ferry = embedder.embed([TEXTS[0], TEXTS[1], TEXTS[-1]], dimensions=384)
+    assert buzz @ hum > buzz @ ferry + 0.1
+
+
+def test_a_long_text_is_cut_and_that_is_said_once(embedder: LocalEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is behind its first 256 tokens counts for nothing; a million characters take no longer."""
+    one = LocalEmbedder(LOCAL)
+    start, other = "hum " * 300, "hum " * 300 + "a ferry in the harbour"
+    assert np.array_equal(*one.embed([start, other]))
+    assert one.truncated == 2
+    assert capsys.readouterr().out.count("text truncated") == 1
+    began = time.process_time()
+    embedder.embed(["hum " * 250_000])
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_vocabulary_makes_the_tokens_of_tokenizer_json(folder: Path, embedder: LocalEmbedder, lower: bool) -> None:
+    """Older exports have only that."""
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    words = sorted(tokenizer["model"]["vocab"].items(), key=lambda item: item[1])
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word, _ in words))
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lower}))
+    found = cosines(of(folder).embed(TEXTS), embedder.embed(TEXTS))
+    assert (found >= 0.9999).all() == lower
+
+
+def test_cls_is_another_pooling(folder: Path, embedder: LocalEmbedder) -> None:
+    """So a file that is not read changes vectors."""
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    other = of(folder)
+    assert other.name == "model"
+    assert other.version != embedder.version
+    assert not agree(identity(other, 768).fingerprint, identity(embedder, 768).fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("model.onnx", "onnxruntime can't load model"), ("tokenizer.json", "the tokenizer of model")]
+)
+def test_broken_files_are_refused_when_they_are_loaded(folder: Path, name: str, says: str) -> None:
+    """Where no sum is expected of them."""
+    (folder / name).write_bytes(b"broken")
+    with pytest.raises(SettingsError, match=says):
+        of(folder).embed(["a"])
+
+
+def test_time_that_is_over_ends_it(embedder: LocalEmbedder) -> None:
+    """Between two texts; fewer dimensions than the model has are refused."""
+    with pytest.raises(Unavailable, match="longer than"):
+        embedder.embed(["a", "b"], seconds=1e-9)
+    with pytest.raises(SettingsError, match="384 dimensions, more than 100"):
+        embedder.embed(["a"], dimensions=100)
+
+
+# --- the sample's vectors -------------------------------------------------------------------------
+
+
+def test_the_samples_vectors_are_current(embedder: LocalEmbedder) -> None:
+    """`python -m worker.cli.sample_vectors` writes them again, for changed texts or another model."""
+    made = json.loads(sample_vectors.FILE.read_text())
+    assert (made["name"], made["version"], made["sha256"]) == (embedder.name, embedder.version, embedder.sha256)
+    texts = sample_texts()
+    assert made["texts"] == [sample_vectors._digest(text) for text in texts]
+    some = texts[::5]
+    assert (cosines(known(embedder).embed(some), embedder.embed(some)) >= 0.9999).all()
+
+
+def test_known_texts_need_no_model_and_others_are_embedded(embedder: LocalEmbedder) -> None:
+    """In their order; another embedder has none of them."""
+    fresh = LocalEmbedder(LOCAL)
+    known(fresh).embed(sample_texts())
+    assert fresh._run is None
+    mixed = [TEXTS[0], sample_texts()[7], TEXTS[1]]
+    assert (cosines(known(fresh).embed(mixed), embedder.embed(mixed)) >= 0.9999).all()
+    other = LexicalEmbedder()
+    assert known(other) is other
+
+
+# --- the embedder of a corpus ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_meaning(admin: psycopg.Connection[Any], embedder: LocalEmbedder) -> None:
+    """The sample corpora, loaded by the local embedder."""
+    for file in SAMPLES.values():
+        load(admin, corpus_files.read(file), known(embedder))
+
+
+@pytest.fixture
+def open_engine(make_settings: Callable[..., Settings], database: str) -> Any:
+    made: list[Engine] = []
+
+    def open_(**changes: Any) -> Engine:
+        made.append(Engine(make_settings(database, **changes), time.perf_counter))
+        return made[-1]
+
+    yield open_
+    for one in made:
+        one.close()
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_a_corpus_that_another_embedder_filled_is_not_searched_by_text(open_engine: Any) -> None:
+    """Both are named; a job that brings its own vector goes on, without the leg of its context."""
+    engine = open_engine()
+    with pytest.raises(SettingsError, match=r"corpus docs: .*all-MiniLM-L6-v2-int8.* lexical 1") as raised:
+        hybrid(engine)
+    assert SILENCE not in raised.value.message
+    vector = LocalEmbedder(LOCAL).embed([SILENCE])[0].tolist()
+    answer = hybrid(engine, query_embedding=vector, context='sound("bd").fast(2)')
+    assert answer["results"]["docs"]["chunks"][0]["chunk_id"] == "docs-debugging-001"
+    assert answer["degraded"] == ["contextual"]
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_the_embedder_that_filled_it_searches_it(open_engine: Any) -> None:
+    """Named in the trace, with its version."""
+    answer = hybrid(open_engine(embedder={"kind": "local"}))
+    assert answer["results"]["docs"]["chunks"][0]["chunk_id"] == "docs-debugging-001"
+    assert answer["trace"]["models"]["embedder"].startswith("all-MiniLM-L6-v2-int8 ")
+
+
+def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any, admin: Any, provider: Any) -> None:
+    """Compared by three fixed texts; a corpus of which nothing is recorded is searched by any embedder."""
+    settings = {"kind": "openai", "base_url": provider.url, "api_key": "k", "max_retries": 0}
+    assert hybrid(open_engine(embedder=settings))["results"]["docs"]["status"] == "ok"
+    provider.embed = lambda texts: lexical.embed([text[::-1] for text in texts]).tolist()
+    other = open_engine(embedder=settings)
+    with pytest.raises(SettingsError, match=r"lexical 1.*text-embedding-3-small 1"):
+        hybrid(other)
+    admin.execute("TRUNCATE retrieval.embedders")
+    assert hybrid(open_engine(embedder=settings))["results"]["docs"]["status"] == "ok"
+
+
+def test_a_view_is_as_the_table_below_it(
+    open_engine: Any, settings: Settings, admin: psycopg.Connection[Any], embedder: LocalEmbedder
+) -> None:
+    """Whatever its columns are called."""
+    load(admin, corpus_files.read(SAMPLES["docs"]), known(embedder))
+    admin.execute("CREATE VIEW manual WITH (security_invoker) AS SELECT *, embedding AS vec FROM doc_embeddings")
+    admin.execute("GRANT SELECT ON manual TO retrieval_worker")
+    docs = settings.corpora["docs"].model_dump()
+    docs |= {"table": "public.manual", "columns": docs["columns"] | {"embedding": "vec"}}
+    engine = open_engine(corpora={"docs": docs}, hybrid={"searches": [{"corpus": "docs"}], "extra": {}})
+    with pytest.raises(SettingsError, match="all-MiniLM"):
+        hybrid(engine)
+
+
+def test_files_do_not_mix_their_vectors_with_those_of_another_embedder(
+    admin: psycopg.Connection[Any], embedder: LocalEmbedder
+) -> None:
+    """Unless they replace every row; nothing is written."""
+    files = [corpus_files.read(SAMPLES["docs"])]
+    check_embedders(admin, files, embedder)
+    some = [CorpusFile("docs", files[0].items[:3])]
+    check_embedders(admin, some, LexicalEmbedder())
+    with pytest.raises(WrongUsage, match=r"docs has rows .* lexical 1"):
+        check_embedders(admin, some, embedder)
+    load(admin, files[0], known(embedder))
+    assert stored_by_table(admin)["public.doc_embeddings"].name == embedder.name
+
+
+def test_the_doctor_compares_what_is_recorded(
+    settings: Settings, make_settings: Callable[..., Settings], database: str
+) -> None:
+    """And says what the local model takes."""
+    said = [one for one in examine(settings) if "vectors" in one.text]
+    assert [one.level for one in said] == ["ok"] * 3
+    local = examine(make_settings(database, embedder={"kind": "local"}))
+    differ = [one for one in local if "vectors" in one.text]
+    assert [one.level for one in differ] == ["problem"] * 3
+    assert all("lexical 1" in one.text and "all-MiniLM-L6-v2-int8" in one.text for one in differ)
+    (loaded,) = [one.text for one in local if one.subject == "embedder"]
+    assert "loaded in" in loaded
+    assert "MB in each worker process" in loaded
+
+
+def test_the_doctor_compares_stored_texts_where_nothing_is_recorded(
+    settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """By a sample of rows, with the columns that are joined to them, as far as they are seen without a caller."""
+
+    def said(of: Settings) -> dict[str, tuple[str, str]]:
+        return {one.subject: (one.level, one.text) for one in examine(of) if "vectors" in one.text}
+
+    admin.execute("TRUNCATE retrieval.embedders")
+    by_words = said(settings)
+    assert {level for level, _ in by_words.values()} == {"ok"}
+    local = said(make_settings(database, embedder={"kind": "local"}))
+    assert local["corpus docs"][0] == "advice"
+    assert "does not agree" in local["corpus docs"][1]
+    admin.execute("UPDATE documents SET visibility = 'private'")
+    assert "no row is visible" in said(settings)["corpus documents"][1]
+    plain = {"docs": settings.corpora["docs"].model_dump() | {"embed_with": []}}
+    assert "embed_with" in said(make_settings(database, corpora=plain))["corpus docs"][1]
+
+
+def test_the_default_model_is_the_package() -> None:
+    """So the demo, `up` and a worker with `kind = "local"` need no other setting."""
+    assert LOCAL.folder == MINILM
+    assert isinstance(make(LOCAL), LocalEmbedder)

@@ -1,0 +1,163 @@
+"""The embedders that filled the corpora: recorded by `load`, and compared with the embedder of the settings."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.database import connected, translated_errors
+from worker.adapters.postgres.privileges import oid_of, sources
+from worker.core.prompting.costs import unbilled
+from worker.core.text.embedded_text import under_headings
+from worker.core.text.fingerprint import TEXTS, EmbedderIdentity, agree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from worker.adapters.providers.embedder import Embedder
+    from worker.core.prompting.costs import Paid
+    from worker.settings import CorpusSettings, Settings
+
+_IS_THERE = "SELECT to_regclass('retrieval.embedders') IS NOT NULL"
+
+_STORED = "SELECT relation, name, version, dimensions, fingerprint FROM retrieval.embedders"
+
+_STORE = """
+INSERT INTO retrieval.embedders (relation, name, version, dimensions, fingerprint)
+VALUES (%(relation)s, %(name)s, %(version)s, %(dimensions)s, %(fingerprint)s)
+ON CONFLICT (relation) DO UPDATE SET name = excluded.name, version = excluded.version,
+  dimensions = excluded.dimensions, fingerprint = excluded.fingerprint, loaded_at = now()
+"""
+
+
+_SAMPLE = """
+SELECT {text}::text, {embedding}::real[]{columns} FROM {table}
+ WHERE {embedding} IS NOT NULL AND {text} IS NOT NULL LIMIT {rows}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSample:
+    """Some rows of a corpus.
+
+    Attributes:
+        texts: what `corpora.NAME.embed_with` says was embedded.
+        vectors: the stored vectors, shape (len(texts), dimensions).
+    """
+
+    texts: Sequence[str]
+    vectors: NDArray[np.float32]
+
+
+def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings, rows: int) -> StoredSample:
+    """Return rows that are visible without a caller; none where the policies show none, or fail."""
+    columns = [sql.SQL(", ") + sql.Identifier(column) for column in corpus.embed_with]
+    query = sql.SQL(_SAMPLE).format(
+        text=sql.Identifier(corpus.columns.text),
+        embedding=sql.Identifier(corpus.columns.embedding),
+        columns=sql.Composed(columns),
+        table=identifier(corpus.table),
+        rows=rows,
+    )
+    found: list[tuple[Any, ...]] = []
+    with contextlib.suppress(psycopg.Error):
+        found = connection.execute(query).fetchall()
+    texts = [under_headings(text, values) for text, _, *values in found]
+    vectors = np.array([vector for _, vector, *_ in found], dtype=np.float32)
+    return StoredSample(texts, vectors)
+
+
+def identity(
+    embedder: Embedder, dimensions: int, paid: Paid = unbilled, seconds: float | None = None
+) -> EmbedderIdentity:
+    """Return who an embedder is; it embeds three short texts, within ``seconds``.
+
+    Raises:
+        SettingsError, Unavailable: see the embedder.
+    """
+    return EmbedderIdentity(embedder.name, embedder.version, embedder.embed(TEXTS, paid, seconds, dimensions))
+
+
+def store(connection: psycopg.Connection[Any], table: str, embedder: EmbedderIdentity) -> None:
+    """Record who filled a table, for a role that may write there; not where an older `migrate` made no place for it."""
+    if connection.execute(_IS_THERE).fetchone() != (True,):
+        return
+    values = {
+        "relation": table,
+        "name": embedder.name,
+        "version": embedder.version,
+        "dimensions": embedder.dimensions,
+        "fingerprint": embedder.fingerprint.astype("<f4").tobytes(),
+    }
+    connection.execute(_STORE, values)
+
+
+def stored(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, EmbedderIdentity]:
+    """Return the recorded embedder of each corpus that has one; a view has that of the table below it."""
+    by_table = {oid_of(connection, table): one for table, one in stored_by_table(connection).items()}
+    if not by_table:
+        return {}
+    found: dict[str, EmbedderIdentity] = {}
+    for name, corpus in corpora.items():
+        quoted = identifier(corpus.table).as_string(connection)
+        below = sources(connection, quoted, corpus.columns.embedding, ("vector", "halfvec")) or {}
+        tables = {oid_of(connection, quoted), *below} - {None}
+        found.update((name, by_table[oid]) for oid in tables if oid in by_table)
+    return found
+
+
+def stored_by_table(connection: psycopg.Connection[Any]) -> dict[str, EmbedderIdentity]:
+    """Return the recorded embedders by the names of the tables; none where the role may not read the records."""
+    try:
+        if connection.execute(_IS_THERE).fetchone() != (True,):
+            return {}
+        rows = connection.execute(_STORED).fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        return {}
+    return {
+        table: EmbedderIdentity(name, version, np.frombuffer(fingerprint, "<f4").reshape(len(TEXTS), dimensions))
+        for table, name, version, dimensions, fingerprint in rows
+    }
+
+
+def is_named(embedder: Embedder, recorded: EmbedderIdentity) -> bool:
+    """Return whether an embedder has the recorded name and version."""
+    return (embedder.name, embedder.version) == (recorded.name, recorded.version)
+
+
+def disagreement(embedder: Embedder, recorded: EmbedderIdentity) -> str | None:
+    """Return why an embedder can't go on with what another one filled; None if it can, by name or by its vectors.
+
+    Raises:
+        SettingsError, Unavailable: see the embedder.
+    """
+    if is_named(embedder, recorded) or agree(identity(embedder, recorded.dimensions).fingerprint, recorded.fingerprint):
+        return None
+    return difference(embedder, recorded)
+
+
+def difference(embedder: Embedder, recorded: EmbedderIdentity) -> str:
+    """Return the sentence that names both embedders, where they do not agree."""
+    return (
+        f"its vectors were made by the embedder {recorded}, and those of {embedder.name} {embedder.version}, which the "
+        "settings name, are others: set that one, or load the corpus again"
+    )
+
+
+def recorded_embedders(settings: Settings) -> dict[str, EmbedderIdentity]:
+    """Return the recorded embedder of each corpus that has one, read on a connection of its own.
+
+    Raises:
+        SettingsError, Unavailable: Postgres refuses the connection, or does not answer.
+    """
+    dsn = settings.database_connection_string.get_secret_value()
+    with translated_errors(), connected(dsn) as connection:
+        return stored(connection, settings.corpora)

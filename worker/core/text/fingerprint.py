@@ -1,0 +1,66 @@
+"""Fingerprint of an embedder: three fixed texts, embedded. Two embedders agree if they put these in the same places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TEXTS = (
+    "The ferry crosses the harbour every twenty minutes.",
+    "SELECT id FROM chunks ORDER BY embedding <=> $1 LIMIT 15;",
+    "How much does it cost to replace a broken microphone cable?",
+)
+"""Never changed: stored fingerprints are of these."""
+
+AGREE = 0.95
+"""Least cosine of two vectors of one model: 8-bit weights differ from full precision, and between processors."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderIdentity:
+    """An embedder, as it is stored with the corpus that it filled.
+
+    Attributes:
+        name: the model's name.
+        version: its version.
+        fingerprint: the vectors of `TEXTS`, shape (3, dimensions).
+    """
+
+    name: str
+    version: str
+    fingerprint: NDArray[np.float32] = field(repr=False)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions of its vectors, padding included."""
+        return int(self.fingerprint.shape[1])
+
+    def __str__(self) -> str:
+        """Return name and version."""
+        return f"{self.name} {self.version}"
+
+
+def cosines(some: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the cosine of each row with the row of the same index; the shorter rows are padded, a zero row has 0.
+
+    >>> cosines(np.array([[1.0, 0.0]], dtype="f4"), np.array([[2.0]], dtype="f4"))
+    array([1.])
+    """
+    width = min(some.shape[1], others.shape[1])
+    dots = (some[:, :width].astype(np.float64) * others[:, :width]).sum(axis=1)
+    lengths = np.linalg.norm(some.astype(np.float64), axis=1) * np.linalg.norm(others.astype(np.float64), axis=1)
+    return np.asarray(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
+
+
+def agree(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
+    """Return whether two fingerprints are of one model.
+
+    >>> agree(np.eye(3, 4, dtype="f4"), np.eye(3, dtype="f4")), agree(np.eye(3, dtype="f4"), -np.eye(3, dtype="f4"))
+    (True, False)
+    """
+    return bool((cosines(one, other) >= AGREE).all())

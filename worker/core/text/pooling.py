@@ -1,0 +1,50 @@
+"""From a model's token vectors to the one vector of a text: pooled, of unit length, padded to a corpus's dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from worker.errors import SettingsError, Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Pooling = Literal["mean", "cls"]
+
+
+def pooled(tokens: NDArray[np.floating], pooling: Pooling) -> NDArray[np.float64]:
+    """Pool the vectors of one text's tokens, shape (tokens, dimensions), into one of shape (dimensions,).
+
+    ``mean``: of all tokens, special ones included, as in Reimers and Gurevych, "Sentence-BERT", EMNLP 2019.
+    ``cls``: the first token's.
+
+    >>> pooled(np.array([[1.0, 0.0], [3.0, 2.0]]), "mean"), pooled(np.array([[1.0, 0.0], [3.0, 2.0]]), "cls")
+    (array([2., 1.]), array([1., 0.]))
+    """
+    chosen = tokens[0] if pooling == "cls" else tokens.mean(axis=0, dtype=np.float64)
+    return np.asarray(chosen, dtype=np.float64)
+
+
+def fitted(vector: NDArray[np.float64], name: str, dimensions: int) -> NDArray[np.float32]:
+    """Normalise a vector and pad it with zeros, which changes no cosine.
+
+    >>> fitted(np.array([3.0, 4.0]), "m", 4)
+    array([0.6, 0.8, 0. , 0. ], dtype=float32)
+
+    Raises:
+        SettingsError: the model ``name`` has more dimensions.
+        Unavailable: the vector is zero or not finite.
+    """
+    if vector.size > dimensions:
+        raise SettingsError(
+            f"the model {name} gives {vector.size} dimensions, more than {dimensions}: choose another model, "
+            "or one that honours `dimensions`"
+        )
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length == 0:
+        raise Unavailable(f"the model {name} gave a vector without a direction")
+    padded = np.zeros(dimensions, dtype=np.float64)
+    padded[: vector.size] = vector / length
+    return padded.astype(np.float32)

@@ -187,3 +187,28 @@ GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pin
   retrieval.run_checks, retrieval.run_feedback TO retrieval_worker;
 GRANT UPDATE (checked_at, counts) ON retrieval.run_checks TO retrieval_worker;
 GRANT UPDATE (used, at) ON retrieval.run_feedback TO retrieval_worker;
+
+-- --- statistics of full-text search ---------------------------------------------------------------
+-- How many chunks hold a word, for each corpus and, where the settings name a tenant column, for each tenant ('' is the
+-- whole corpus). `retrieval-worker statistics` counts all rows, whoever may see them (docs/schema.md says what that
+-- shows a caller), so the worker's role only reads here.
+
+CREATE TABLE IF NOT EXISTS retrieval.text_statistics (
+  id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  corpus       text COLLATE "C" NOT NULL,
+  tenant       text COLLATE "C" NOT NULL DEFAULT '',
+  chunks       bigint NOT NULL,            -- with a text
+  terms        bigint NOT NULL,            -- different words
+  mean_length  double precision NOT NULL,  -- words of a chunk
+  refreshed_at timestamptz NOT NULL,
+  UNIQUE (corpus, tenant)
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.term_statistics (
+  statistics bigint NOT NULL REFERENCES retrieval.text_statistics ON DELETE CASCADE,
+  term       text COLLATE "C" NOT NULL,
+  chunks     bigint NOT NULL,  -- that hold it
+  PRIMARY KEY (statistics, term)
+);
+
+GRANT SELECT ON retrieval.text_statistics, retrieval.term_statistics TO retrieval_worker;

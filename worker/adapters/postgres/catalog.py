@@ -45,6 +45,7 @@ class CorpusTypes:
         protection: the conditions that every read of the corpus checks.
         columns: column → its type.
         embedding: type of the stored embeddings: ``vector`` or ``halfvec``.
+        has_statistics: True if the role can read the tables of word statistics.
     """
 
     id: str
@@ -54,6 +55,7 @@ class CorpusTypes:
     protection: Protection = UNPROTECTED
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     embedding: str = "vector"
+    has_statistics: bool = False
 
     def index(self, wanted: str) -> str:
         """Return the type that the HNSW index holds: as in the settings, but always ``halfvec`` for such a column."""
@@ -76,6 +78,15 @@ SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrow
                 OR c.reloptions @> '{security_invoker=1}' OR c.reloptions @> '{security_invoker=yes}', false),
        has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
   FROM pg_class c WHERE c.oid = %s
+"""
+
+STATISTICS = ("retrieval.text_statistics", "retrieval.term_statistics")
+"""The tables of word statistics (config/records.sql); an older installation has none."""
+
+_STATISTICS = """
+SELECT count(*) = cardinality(%(names)s::text[]) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname || '.' || c.relname = ANY (%(names)s::text[])
+   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 """
 
 # A domain's values are of its base type, and the driver sees only that.
@@ -189,6 +200,7 @@ def inspect(
     problems: list[str] = []
     role = _check_role(connection, problems)
     types = {}
+    has_statistics = _has_statistics(connection)
     for name, corpus in corpora.items():
         columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, role, problems)
         if columns is None:
@@ -208,6 +220,7 @@ def inspect(
             UNPROTECTED if corpus.public else _protection(connection, corpus),
             columns,
             columns.get(keys.embedding, _VECTOR).embedding,
+            has_statistics,
         )
     _check_records(connection, role, problems)
     problems += operator_problems(connection)
@@ -216,6 +229,11 @@ def inspect(
     if problems:
         raise SettingsError("; ".join(problems))
     return types
+
+
+def _has_statistics(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(_STATISTICS, {"names": [*STATISTICS]}).fetchone()
+    return bool(row and row[0])
 
 
 def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Role:

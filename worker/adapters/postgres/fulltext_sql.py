@@ -5,8 +5,15 @@ It matches all words of the query and, only where no chunk has them all, any of 
 see few documents are answered from the chunks of these documents, others by a scan of all chunks (by the index, where
 ``ts_match_vq`` was declared leakproof; docs/performance.md).
 
-``ts_rank_cd`` uses one row and the query, no statistics: rows that a caller can't see change no score. All matches are
-ranked before the cut, so the chunk's id decides a tie there, never the plan.
+Matches are ranked by BM25 as Lucene computes it (`BM25Similarity`; Robertson, Zaragoza: "The Probabilistic Relevance
+Framework: BM25 and Beyond", 2009; the variants: Kamphuis and others, "Which BM25 Do You Mean?", ECIR 2020): the sum
+over the query's words of idf * n / (n + k1 * (1 - b + b * length / mean length)) with idf = ln(1 + (N - df + 0.5) /
+(df + 0.5)). n counts the word in the chunk, each occurrence in a heading (weight A) `heading_weight` times; length
+counts all words once. N, df and the mean length are the stored statistics (`worker.adapters.postgres.text_statistics`);
+without any, each word has the same idf, and lengths do not matter.
+
+All that matches is ranked before the cut, so the chunk's id decides a tie there, never the plan. The plan can't change
+a score either: words are summed in the order of their bytes, and the sum is rounded.
 """
 
 from __future__ import annotations
@@ -25,38 +32,105 @@ if TYPE_CHECKING:
     from worker.model import FilterSet
     from worker.settings import CorpusSettings
 
+STATE = 7
+"""Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
+
 # An operand of a tsquery as Postgres writes it: quoted, with quotes and backslashes doubled. What is excluded is one
 # operand or a phrase of them. Matched from left to right, so that no text inside an operand counts as an operator.
 _OPERAND = r"'(?:[^'\\]|''|\\\\)*'"
 _OPERANDS = rf"(!(?:{_OPERAND}|\((?:{_OPERAND}|[^()'])*\)))|({_OPERAND})"
 
-# `loose` also has the parts of what the parser reads as a host or a path (sine.range, a/b). A query of only excluded
-# words matches nothing. Values that are NULL match no row.
+# The caller's tenant if there are statistics of it, else the whole corpus.
+_STATISTICS = """
+SELECT id AS known, chunks, mean_length, tenant <> '' AS of_tenant, extract(epoch FROM now() - refreshed_at)::bigint AS age
+  FROM retrieval.text_statistics
+ WHERE corpus = {corpus} AND tenant IN ('', {tenant}) AND chunks > 0
+ ORDER BY tenant DESC LIMIT 1
+"""
+_NO_STATISTICS = """
+SELECT 0::bigint AS known, 0::bigint AS chunks, 0::float8 AS mean_length, false AS of_tenant, 0::bigint AS age WHERE false
+"""
+_CHUNKS_WITH_TERM = """
+(SELECT t.chunks FROM retrieval.term_statistics t
+  WHERE t.statistics = (SELECT known FROM statistics)
+    AND t.term = (SELECT lexeme FROM unnest(word::tsvector)) COLLATE "C")
+"""
+
+# `parts` has the parts of what the parser reads as a host or a path (sine.range, a/b); the any-word query has them,
+# too. A query of only excluded words matches nothing. Values that are NULL match no row.
+#
+# `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small corpus,
+# few visible documents. Of all words together the statistics expect what independent words would have in common.
 _ASKED = """
 parsed AS MATERIALIZED (
   SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
          websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts
 ),
 operands AS (
-  SELECT operand[1] AS excluded, operand[2] AS word
-    FROM parsed, regexp_matches(strict::text || ' ' || parts::text, {operands}, 'g') AS operand
+  SELECT operand[1] AS excluded, operand[2] AS word, stated
+    FROM parsed, LATERAL (VALUES (strict::text, true), (parts::text, false)) AS query (said, stated),
+         regexp_matches(said, {operands}, 'g') AS operand
+),
+statistics AS MATERIALIZED ({statistics}),
+ranking AS MATERIALIZED (
+  SELECT CASE WHEN chunks > {ranked_chunks} AND NOT {few} THEN {ranked_chunks} END AS most, chunks FROM statistics
+),
+words AS MATERIALIZED (
+  SELECT word, word::tsquery AS query, stated, chunks AS holding,
+         coalesce(sum(chunks) OVER (ORDER BY chunks, word COLLATE "C") <= (SELECT most FROM ranking), true) AS searched,
+         coalesce((SELECT round(ln(1 + (s.chunks - w.chunks + 0.5) / (w.chunks + 0.5)::float8) * 1e9) / 1e9
+                     FROM statistics AS s), 1) AS idf
+    FROM (SELECT word, bool_or(stated) AS stated, coalesce({chunks_with_term}, 0) AS chunks
+            FROM operands WHERE word IS NOT NULL GROUP BY word) AS w
+   ORDER BY word COLLATE "C"
+),
+expected AS (
+  SELECT CASE WHEN (SELECT strict::text LIKE '%%|%%' FROM parsed) THEN sum(holding)
+              WHEN min(holding) = 0 THEN 0
+              ELSE exp(sum(ln(nullif(holding, 0)::float8 / ranking.chunks))) * ranking.chunks END <= most AS few
+    FROM words, ranking WHERE stated GROUP BY ranking.chunks, most
 ),
 asked AS MATERIALIZED (
-  SELECT CASE WHEN count(word) > 0 THEN (SELECT strict FROM parsed) END AS strict,
-         CASE WHEN count(DISTINCT word) > 1 THEN
-           concat_ws(
-             ' & ', '(' || string_agg(DISTINCT word, ' | ') || ')', string_agg(DISTINCT excluded, ' & '))::tsquery
+  SELECT count(*) AS words, count(*) FILTER (WHERE searched) AS searched, string_agg(word, ' | ')::tsquery AS whole,
+         CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
+              THEN (SELECT strict FROM parsed) END AS strict,
+         CASE WHEN count(*) > 1 THEN
+           concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
+                     (SELECT string_agg(DISTINCT excluded, ' & ') FROM operands))::tsquery
          END AS loose
-    FROM operands
+    FROM words
 )
 """
 
+# How often a word stands in a document: `ts_rank` of one word with equal weights is 6 / pi ** 2 times the sum of
+# 1 / i ** 2 up to that number (`calc_rank_or` in tsrank.c), of which 1 / (n + 0.5) is missing, nearly: exact for
+# all n up to 255, the most positions that a tsvector holds of a word. `unnest` would take a hundred times longer.
+_COUNT = """
+round(1 / (1.64493406685 * (1 - ts_rank('{{1,1,1,1}}', {document}, query)::float8)) - 0.5)
+"""
+
+# Flag 2 of `ts_rank` divides by the length of the document. `ts_delete` of no word unpacks the document once for all
+# functions that read it; OFFSET 0 keeps Postgres from computing it in each of them again.
 _RANKED = """
 (SELECT * FROM (
-   SELECT ts_rank_cd({document}, (SELECT {asked} FROM asked)) AS score, c.{embedding} AS embedding, {fields}
-     FROM {table} AS c
-    WHERE {when} AND {where} AND {document} @@ (SELECT {asked} FROM asked)
- ) AS matching ORDER BY score DESC, id {collate} LIMIT %(k)s)
+   SELECT (SELECT round(sum(idf * n / (n + saturation)) * 1e9) / 1e9
+             FROM (SELECT idf, {count} + {heading_weight} * {count_in_headings} AS n FROM words) AS counted) AS score,
+          matching.*
+     FROM (
+       SELECT matching.*, ts_filter(document, '{{a}}') AS headings,
+              {k1} * (1 - {b} + {b} * coalesce(
+                round(ts_rank('{{1,1,1,1}}', document, (SELECT whole FROM asked))::float8
+                      / nullif(ts_rank('{{1,1,1,1}}', document, (SELECT whole FROM asked), 2), 0))
+                / (SELECT nullif(mean_length, 0) FROM statistics), 1)) AS saturation
+         FROM (
+           SELECT ts_delete({document}, '') AS document, c.{embedding} AS embedding, {fields}
+             FROM {table} AS c
+            WHERE {when} AND (SELECT {asked} FROM asked) IS NOT NULL AND {where}
+              AND {document} @@ (SELECT {asked} FROM asked)
+           OFFSET 0
+         ) AS matching OFFSET 0
+     ) AS matching
+ ) AS scored ORDER BY score DESC, id {collate} LIMIT %(k)s)
 """
 
 _BEST = """
@@ -64,8 +138,9 @@ WITH {choice} {parsed},
 strict AS MATERIALIZED ({strict}),
 loose AS MATERIALIZED ({loose}),
 best AS (SELECT *, false AS loosely FROM strict UNION ALL SELECT *, true FROM loose)
-SELECT loosely, score, {outputs}
-  FROM (SELECT *, embedding <=> %(query)s AS distance, {vector} AS vector FROM best) AS compared
+SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, loosely, score, {outputs}
+  FROM asked LEFT JOIN statistics ON true LEFT JOIN
+       (SELECT *, embedding <=> %(query)s AS distance, {vector} AS vector FROM best) AS compared ON true
  ORDER BY score DESC, id {collate}
 """
 
@@ -73,8 +148,9 @@ SELECT loosely, score, {outputs}
 def best_matching(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
     """Compose the statement for the ``k`` chunks that match a text best.
 
-    Its rows are (any word only, score, distance, vector or NULL, fields). Its parameters are those of
-    `Statements.values` and ``text``.
+    Its rows are (words, words searched, chunks that the statistics know or NULL, whether they are the tenant's, their
+    age in seconds, any word only, score, distance, vector or NULL, fields); one row with NULLs from `any word only` on
+    where nothing matches. Its parameters are those of `Statements.values` and ``text``.
 
     Args:
         corpus: the statements of the corpus.
@@ -101,14 +177,14 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
     # Where every chunk is public, counting a caller's documents narrows nothing: the index answers.
     narrows = corpus.settings.documents is not None and not corpus.settings.public
     branches = [corpus.filters.on_chunk_paths(filters)]
+    few = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
     if narrows:
-        few, many = sql.SQL("(SELECT exact FROM choice)"), sql.SQL("NOT (SELECT exact FROM choice)")
-        branches = [[few, *corpus.few_documents(filters)], [many, *branches[0]]]
+        branches = [[few, *corpus.few_documents(filters)], [sql.SQL("NOT {}").format(few), *branches[0]]]
     conditions = [all_of([*corpus.filters.on_chunks(filters), *branch]) for branch in branches]
     return render(
         _BEST,
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
-        parsed=sql.SQL(_ASKED).format(language=language(corpus.settings), operands=sql.Literal(_OPERANDS)),
+        parsed=_asked(corpus, few),
         strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
         loose=_ranked(corpus, "loose", conditions, sql.SQL("NOT EXISTS (SELECT FROM strict)")),
         vector=sql.SQL("embedding" if vectors else "NULL::integer"),
@@ -116,11 +192,45 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
     )
 
 
+def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
+    """Compose the query, its words and the corpus's statistics of them."""
+    known = corpus.has_statistics
+    tenant = sql.Literal(corpus.settings.tenant_setting)
+    statistics = sql.SQL(_STATISTICS if known else _NO_STATISTICS).format(
+        corpus=sql.Literal(corpus.name),
+        tenant=sql.SQL("coalesce(current_setting({}, true), '')").format(tenant)
+        if corpus.settings.tenant_setting
+        else sql.SQL("''"),
+    )
+    return sql.SQL(_ASKED).format(
+        language=language(corpus.settings),
+        operands=sql.Literal(_OPERANDS),
+        statistics=statistics,
+        chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
+        ranked_chunks=sql.Literal(corpus.search.ranked_chunks),
+        few=few,
+    )
+
+
 def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
     """Compose the best matches of one of the two queries; only one of the branches is run."""
+    weights = corpus.search
     return sql.SQL("UNION ALL").join(
         sql.SQL(_RANKED).format(
-            asked=sql.Identifier(asked), document=document(corpus.settings), when=when, where=where, **corpus.names
+            asked=sql.Identifier(asked),
+            document=document(corpus.settings),
+            when=when,
+            where=where,
+            count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
+            count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
+            k1=_number(weights.bm25_k1),
+            b=_number(weights.bm25_b),
+            heading_weight=_number(weights.heading_weight - 1),
+            **corpus.names,
         )
         for where in branches
     )
+
+
+def _number(value: float) -> sql.Composable:
+    return sql.SQL("{}::float8").format(sql.Literal(value))

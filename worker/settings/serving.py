@@ -206,6 +206,8 @@ class SearchSettings(Section):
         bm25_k1: Saturation of a word's frequency in full-text search: the lower, the sooner repetitions stop counting.
         bm25_b: Length normalisation of full-text search: `0` none, `1` full.
         heading_weight: Occurrences in the text that one in a heading (weight A of the `tsvector`) counts as.
+        fill_words: A full-text query of this many words or more, without quotes, is answered by chunks with any of its
+            words where fewer chunks than wanted have them all. Fewer words: only where none has.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
             common are not searched where rarer ones are there (docs/schema.md#statistics).
     """
@@ -220,7 +222,8 @@ class SearchSettings(Section):
     statement_timeout_seconds: Seconds = 20.0
     bm25_k1: float = Field(1.2, ge=0, le=100)
     bm25_b: float = Field(0.75, ge=0, le=1)
-    heading_weight: float = Field(2.0, ge=1, le=100)
+    heading_weight: float = Field(3.0, ge=1, le=100)
+    fill_words: int = Field(2, ge=2, le=1000)
     ranked_chunks: int = Field(20_000, ge=1)
 
 

@@ -1,6 +1,8 @@
 """Full-text search as SQL: one statement for a corpus, which itself chooses the query and the way to narrow it.
 
-It matches all words of the query and, only where no chunk has them all, any of them. Under row-level security
+It matches all words of the query and, where no chunk has them all, any of them. So it does where fewer than ``k`` have
+them all, unless the query has fewer than `fill_words` words or a phrase in quotes: of a question, few chunks or none
+have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
 see few documents are answered from the chunks of these documents, others by a scan of all chunks (by the index, where
 ``ts_match_vq`` was declared leakproof; docs/performance.md).
@@ -91,7 +93,8 @@ expected AS (
     FROM words, ranking WHERE stated GROUP BY ranking.chunks, most
 ),
 asked AS MATERIALIZED (
-  SELECT count(*) AS words, count(*) FILTER (WHERE searched) AS searched, string_agg(word, ' | ')::tsquery AS whole,
+  SELECT count(*) AS words, count(*) FILTER (WHERE stated) AS stated, count(*) FILTER (WHERE searched) AS searched,
+         string_agg(word, ' | ')::tsquery AS whole,
          CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
               THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(*) > 1 THEN
@@ -136,8 +139,15 @@ _RANKED = """
 _BEST = """
 WITH {choice} {parsed},
 strict AS MATERIALIZED ({strict}),
+fills AS MATERIALIZED (
+  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND strpos(%(text)s::text, '"') = 0) AS fills
+    FROM asked, (SELECT count(*) AS found FROM strict) AS strict
+),
 loose AS MATERIALIZED ({loose}),
-best AS (SELECT *, false AS loosely FROM strict UNION ALL SELECT *, true FROM loose)
+best AS (
+  SELECT *, false AS loosely FROM strict WHERE NOT (SELECT fills FROM fills)
+  UNION ALL SELECT *, true FROM loose  -- which has all that `strict` has
+)
 SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, loosely, score, {outputs}
   FROM asked LEFT JOIN statistics ON true LEFT JOIN
        (SELECT *, embedding <=> %(query)s AS distance, {vector} AS vector FROM best) AS compared ON true
@@ -186,7 +196,8 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
         parsed=_asked(corpus, few),
         strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
-        loose=_ranked(corpus, "loose", conditions, sql.SQL("NOT EXISTS (SELECT FROM strict)")),
+        loose=_ranked(corpus, "loose", conditions, sql.SQL("(SELECT fills FROM fills)")),
+        fill_words=sql.Literal(corpus.search.fill_words),
         vector=sql.SQL("embedding" if vectors else "NULL::integer"),
         **corpus.names,
     )

@@ -39,7 +39,7 @@ from synthetic.progress import steps
 from synthetic.stage import settings_for
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import corpus_files, devstack
-from worker.cli.loader import load, migrate
+from worker.cli.loader import count_words, load, migrate
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -63,9 +63,12 @@ def sample_engine() -> Iterator[Engine]:
     ):
         with psycopg.connect(server.dsn(), autocommit=True) as admin:
             migrate(admin)
-            for file in map(corpus_files.read, corpus_files.SAMPLES.values()):
+            files = [corpus_files.read(path) for path in corpus_files.SAMPLES.values()]
+            for file in files:
                 load(admin, file, LexicalEmbedder())
-        engine = Engine(settings_for(server.dsn(user="retrieval_worker")), time.perf_counter)
+            settings = settings_for(server.dsn(user="retrieval_worker"))
+            count_words(admin, settings.corpora, files)
+        engine = Engine(settings, time.perf_counter)
         try:
             yield engine
         finally:

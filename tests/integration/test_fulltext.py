@@ -103,7 +103,8 @@ NOTES = {
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("zither drone", ["n1"]),
+        ("zither drone", ["n1", "n2", "n3"]),
+        ('"zither" drone', ["n1"]),
         ("zither", ["n2", "n1"]),
         ("ZITHERS", ["n2", "n1"]),
         ('"hurdy zither"', ["n2", "n1", "n3"]),

@@ -14,13 +14,14 @@ from rich.table import Table
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.loader import load, migrate
+from worker.cli.loader import count_words, load, migrate
 from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
+from worker.settings import load_unconnected
 
 if TYPE_CHECKING:
     from worker.cli.terminal import Terminal
@@ -69,9 +70,11 @@ def install_sample(stack: devstack.Stack, console: Terminal) -> None:
         progress(console) as shown,
     ):
         migrate(connection)
-        for file in map(read, SAMPLES.values()):
+        files = [read(path) for path in SAMPLES.values()]
+        for file in files:
             bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
             load(connection, file, LexicalEmbedder(), partial(shown.advance, bar))
+        count_words(connection, load_unconnected().corpora, files)
 
 
 def _ask(client: Client, console: Terminal) -> None:

@@ -78,6 +78,15 @@ LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 _INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
 """Smallest possible prompt and text for checks of models."""
 
+_COUNTED = """
+SELECT chunks, extract(day FROM now() - refreshed_at)::bigint
+  FROM retrieval.text_statistics WHERE corpus = %s AND tenant = ''
+"""
+
+_UNCOUNTED = "its words were never counted, so in full-text search common words weigh as much as rare ones"
+_OLD_DAYS = 7
+"""Age from which word statistics are called old."""
+
 _IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
 
 
@@ -208,6 +217,7 @@ def _corpus(
     yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, corpus, None if is_view else table)
+    yield from _word_statistics(connection, name, types)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -304,6 +314,23 @@ def _full_text(
             "could in theory reveal rows that a caller may not see. Where that is acceptable, a superuser may run: "
             f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
         )
+
+
+def _word_statistics(connection: psycopg.Connection[Any], name: str, types: CorpusTypes) -> Iterator[Finding]:
+    """Report that a corpus has no word statistics, or old ones: full-text search then ranks worse."""
+    count = f"run 'retrieval-worker statistics {name}'"
+    if not types.has_statistics:
+        advice = "run 'retrieval-worker migrate' (--records-only where the corpora are your own), restart the workers"
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {advice}, then {count}")
+        return
+    row = connection.execute(_COUNTED, (name,)).fetchone()
+    if row is None:
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {count}, and once a day from cron")
+    elif row[1] > _OLD_DAYS:
+        old = f"its words were counted {row[1]} days ago: if it changed since then, {count}, and once a day from cron"
+        yield Finding("advice", f"corpus {name}", old)
+    else:
+        yield Finding("ok", f"corpus {name}", f"full-text search ranks by the words of {row[0]:,} chunks")
 
 
 def _holders(

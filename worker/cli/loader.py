@@ -9,12 +9,13 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import Document
 from worker.cli.usage import WrongUsage
 from worker.settings import config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy as np
     import psycopg
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, DocSection, Example
+    from worker.settings import CorpusSettings
 
     Vector = NDArray[np.float32]
 
@@ -123,6 +125,22 @@ def load(
     return file.chunks
 
 
+def count_words(
+    connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings], files: Iterable[CorpusFile]
+) -> None:
+    """Refresh the word statistics of the corpora that read the reference tables of these files.
+
+    Args:
+        connection: a connection, in autocommit mode, of a role that sees every row.
+        corpora: the corpora of the settings, by name.
+        files: files that were loaded.
+    """
+    loaded = {_TARGETS[file.corpus].chunks for file in files}
+    for name, corpus in corpora.items():
+        if corpus.table in loaded:
+            refresh(connection, name, corpus)
+
+
 def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusFile]) -> None:
     """Check that no chunk of a document has the id of another document's chunk.
 
@@ -187,16 +205,20 @@ class _Target:
     """Storage of a corpus's items.
 
     Attributes:
+        chunks: the table of chunks.
         tables: the tables to analyse afterwards.
         store: writes one item with the next embeddings, one for each of its chunks; returns their number.
     """
 
+    chunks: str
     tables: str
     store: Callable[[psycopg.Cursor[Any], Any, Iterator[Vector]], int]
 
 
 _TARGETS = {
-    "documents": _Target("public.documents, public.document_chunks, public.document_grants", _store_document),
-    "docs": _Target("public.doc_embeddings", _store_section),
-    "examples": _Target("public.example_strudels", _store_example),
+    "documents": _Target(
+        "public.document_chunks", "public.documents, public.document_chunks, public.document_grants", _store_document
+    ),
+    "docs": _Target("public.doc_embeddings", "public.doc_embeddings", _store_section),
+    "examples": _Target("public.example_strudels", "public.example_strudels", _store_example),
 }

@@ -61,8 +61,8 @@ _CHUNKS_WITH_TERM = """
 # `parts` has the parts of what the parser reads as a host or a path (sine.range, a/b); the any-word query has them,
 # too. A query of only excluded words matches nothing. Values that are NULL match no row.
 #
-# `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small corpus,
-# few visible documents. Of all words together the statistics expect what independent words would have in common.
+# `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
+# corpus, few visible documents. Of all words together the statistics expect what independent words would have in common.
 _ASKED = """
 parsed AS MATERIALIZED (
   SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
@@ -140,7 +140,8 @@ _BEST = """
 WITH {choice} {parsed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
-  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND strpos(%(text)s::text, '"') = 0) AS fills
+  SELECT asked.loose IS NOT NULL
+         AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND strpos(%(text)s::text, '"') = 0) AS fills
     FROM asked, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),

@@ -103,8 +103,8 @@ def refresh(
         raise SettingsError(f"corpus {name}: {corpus.table}: {error.diag.message_primary}") from None
     except psycopg.errors.InsufficientPrivilege:
         raise SettingsError(
-            f"corpus {name}: the role of --dsn must read every row of {corpus.table}, whatever its policies: connect as "
-            "its owner (not under FORCE ROW LEVEL SECURITY), or as a role with BYPASSRLS"
+            f"corpus {name}: the role of --dsn must read every row of {corpus.table}, whatever its policies: connect "
+            "as its owner (not under FORCE ROW LEVEL SECURITY), or as a role with BYPASSRLS"
         ) from None
 
 

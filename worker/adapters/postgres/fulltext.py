@@ -29,9 +29,9 @@ _ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "ra
 class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
-    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, or too few have
-    the many words of a question, any of them, or any of the rarer ones where all would match too many. `SearchResult.scores` are BM25's, see
-    `worker.adapters.postgres.fulltext_sql`.
+    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, or too
+    few have the many words of a question, any of them, or any of the rarer ones where all would match too many.
+    `SearchResult.scores` are BM25's, see `worker.adapters.postgres.fulltext_sql`.
 
     Attributes:
         corpus: the corpus to search.

@@ -44,13 +44,15 @@ _OPERANDS = rf"(!(?:{_OPERAND}|\((?:{_OPERAND}|[^()'])*\)))|({_OPERAND})"
 
 # The caller's tenant if there are statistics of it, else the whole corpus.
 _STATISTICS = """
-SELECT id AS known, chunks, mean_length, tenant <> '' AS of_tenant, extract(epoch FROM now() - refreshed_at)::bigint AS age
+SELECT id AS known, chunks, mean_length, tenant <> '' AS of_tenant,
+       extract(epoch FROM now() - refreshed_at)::bigint AS age
   FROM retrieval.text_statistics
  WHERE corpus = {corpus} AND tenant IN ('', {tenant}) AND chunks > 0
  ORDER BY tenant DESC LIMIT 1
 """
 _NO_STATISTICS = """
-SELECT 0::bigint AS known, 0::bigint AS chunks, 0::float8 AS mean_length, false AS of_tenant, 0::bigint AS age WHERE false
+SELECT NULL::bigint AS known, NULL::bigint AS chunks, NULL::float8 AS mean_length, false AS of_tenant, 0 AS age
+ WHERE false
 """
 _CHUNKS_WITH_TERM = """
 (SELECT t.chunks FROM retrieval.term_statistics t
@@ -62,7 +64,7 @@ _CHUNKS_WITH_TERM = """
 # too. A query of only excluded words matches nothing. Values that are NULL match no row.
 #
 # `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
-# corpus, few visible documents. Of all words together the statistics expect what independent words would have in common.
+# corpus, few visible documents. Of all words together, it is expected what independent words would have in common.
 _ASKED = """
 parsed AS MATERIALIZED (
   SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,

@@ -36,6 +36,28 @@ AS $$
     'UTF8'))
 $$;
 
+CREATE OR REPLACE FUNCTION retrieval.text_signature_bit(word text) RETURNS integer
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT get_byte(hash, 0) + 256 * (get_byte(hash, 1) & 7) FROM (SELECT sha256(convert_to(word, 'UTF8'))) AS hashed (hash)
+$$;
+
+-- Which words a text may hold, as one of 2,048 bits for each: a B-tree can keep it beside the ids, so that full-text
+-- search under row-level security, where a GIN index is out of reach, reads only the chunks that may match. As
+-- unchangeable as hash_chunk_v1: stored columns were made by it.
+CREATE OR REPLACE FUNCTION retrieval.text_signature(document tsvector) RETURNS bit(2048)
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+  signature bit(2048) := repeat('0', 2048)::bit(2048);
+  word text;
+BEGIN
+  FOREACH word IN ARRAY tsvector_to_array(document) LOOP
+    signature := set_bit(signature, retrieval.text_signature_bit(word), 1);
+  END LOOP;
+  RETURN signature;
+END $$;
+
 -- --- records of runs ------------------------------------------------------------------------------
 -- A run is (owner, subject_id, run_id); it holds one record for each (task, step). Nothing here is a secret:
 -- no principal, no token, and of the caller's claims only a fingerprint.

@@ -46,7 +46,8 @@ QUERY = np.eye(1, 768, dtype=np.float32)[0]
 
 PIECES = """
 CREATE TABLE pieces (nr bigint PRIMARY KEY, tenant text, owner text NOT NULL, body text NOT NULL DEFAULT '',
-                     words tsvector, vec vector(768));
+                     words tsvector, vec vector(768),
+                     bits bit(2048) GENERATED ALWAYS AS (retrieval.text_signature(words)) STORED);
 ALTER TABLE pieces ENABLE ROW LEVEL SECURITY;
 CREATE POLICY by_owner ON pieces USING (owner = (SELECT nullif(current_setting('app.user_id', true), '')));
 GRANT SELECT ON pieces TO retrieval_worker;
@@ -134,11 +135,12 @@ def write(admin: Admin, rows: Mapping[int, str], owner: str = "alice", tenant: s
         )
 
 
-@pytest.fixture
-def pieces(make_settings: MakeSettings, database: str, admin: Admin) -> Settings:
-    """A table whose tsvectors a test writes itself."""
+@pytest.fixture(params=["scan", "signatures"])
+def pieces(make_settings: MakeSettings, database: str, admin: Admin, request: pytest.FixtureRequest) -> Settings:
+    """A table whose tsvectors a test writes itself, without signatures and with them."""
     admin.execute(PIECES)
-    return make_settings(database, corpora={"pieces": CORPUS})
+    signed = {"text_signature": "bits"} if request.param == "signatures" else {}
+    return make_settings(database, corpora={"pieces": {**CORPUS, "columns": {**CORPUS["columns"], **signed}}})
 
 
 def count(admin: Admin, settings: Settings, corpus: str = "pieces") -> None:
@@ -326,7 +328,8 @@ def test_a_role_that_sees_only_some_rows_may_not_count(pieces: Settings, admin: 
 def bounded(make_settings: MakeSettings, database: str, admin: Admin) -> Settings:
     """A hundred chunks, of which ten may be ranked."""
     admin.execute(PIECES)
-    settings = make_settings(database, corpora={"pieces": CORPUS}, search={"ranked_chunks": 10})
+    corpus = {**CORPUS, "columns": {**CORPUS["columns"], "text_signature": "bits"}}
+    settings = make_settings(database, corpora={"pieces": corpus}, search={"ranked_chunks": 10})
     write(admin, {nr: f"common:1 tenth{nr % 10}:2 half{nr % 2}:3 r{nr}:4" for nr in range(100)})
     count(admin, settings)
     return settings
@@ -345,6 +348,8 @@ def bounded(make_settings: MakeSettings, database: str, admin: Admin) -> Setting
         ('"common nothing"', "rare_words", []),
         ("common half1", "common_words", []),
         ("half1 -half1", "common_words", []),
+        ("common half1 -nowhere", "common_words", []),
+        ("r7 r8 -r8", "any_word", ["7"]),
     ],
 )
 def test_words_that_match_too_much_are_left_out(bounded: Settings, text: str, method: str, found: list[str]) -> None:
@@ -378,6 +383,17 @@ def test_who_sees_few_documents_is_not_bounded(make_settings: MakeSettings, data
     count(admin, settings, "documents")
     assert find(settings, "zither", "zoe", corpus="documents").method == "all_words"
     assert len(find(settings, "zither", "zoe", corpus="documents").candidates) == 3
+
+
+def test_many_words_are_found_by_their_signatures(pieces: Settings, admin: Admin) -> None:
+    """Twenty words are compared with signatures at once, few one by one: both find each chunk that has any."""
+    write(admin, {nr: f"w{nr}:1 rest:2" for nr in range(40)})
+    count(admin, pieces)
+    for how_many in (1, 2, 6, 7, 20):
+        words = [f"w{nr}" for nr in range(how_many)]
+        every = documents(admin)
+        is_ranked_by(bm25(words, every, every), find(pieces, " or ".join(words)))
+        is_ranked_by(bm25(words, every, every), find(pieces, " ".join(words)))
 
 
 # --- what is said of it -------------------------------------------------------------------------

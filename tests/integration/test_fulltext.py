@@ -18,6 +18,7 @@ from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.fulltext import MAX_CHARACTERS, FullTextSearch
 from worker.adapters.postgres.fulltext_sql import best_matching
 from worker.adapters.postgres.search import Corpus, search
+from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.doctor import LEAKPROOF, examine
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
@@ -132,6 +133,7 @@ def test_all_words_and_where_nothing_has_them_any(asked: Asked, admin: Admin, te
 def test_which_of_the_two_it_was_is_said(asked: Asked, admin: Admin) -> None:
     """The trace tells an answer to all words from one to any."""
     add(admin, "zoe", NOTES)
+    refresh(admin, "documents", asked.corpus.settings)
     assert asked.find("zither drone", "zoe", k=1).method == "all_words"
     assert asked.find("zither drone", "zoe", k=2).method == "any_word"
     assert asked.find("zither nowhere", "zoe").method == "any_word"

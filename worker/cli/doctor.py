@@ -14,7 +14,7 @@ from psycopg import sql
 from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
-from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
@@ -86,8 +86,6 @@ SELECT chunks, extract(day FROM now() - refreshed_at)::bigint
 _UNCOUNTED = "its words were never counted, so in full-text search common words weigh as much as rare ones"
 _OLD_DAYS = 7
 """Age from which word statistics are called old."""
-
-_IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -306,7 +304,7 @@ def _full_text(
     for holder, own in named:
         if not _has_index(connection, holder, "gin"):
             yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {holder} USING gin ({own}){below}")
-    if not corpus.public and not _is_leakproof(connection):
+    if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",
             subject,
@@ -342,11 +340,6 @@ def _holders(
     view = quoted_name(connection, *corpus.table.split("."))
     kinds = ("tsvector",) if column == corpus.columns.text_search else ()
     return [*(sources(connection, view, column, kinds) or {}).values()]
-
-
-def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute(_IS_LEAKPROOF).fetchone()
-    return bool(row and row[0])
 
 
 def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:

@@ -114,6 +114,8 @@ class Columns(Section):
         chunk_hash: Column of the content hash. Without it replays find chunks by id only.
         text_search: A `tsvector` column for full-text search. Without it each search parses every visible text
             (docs/schema.md#full-text-search).
+        text_signature: A `bit(2048)` column of `retrieval.text_signature(…)`, in an index with the ids: a faster
+            full-text search under row-level security. A table may lack it (docs/schema.md#a-signature).
         path: Column of the document's path, if it is in the chunk table.
     """
 
@@ -127,6 +129,7 @@ class Columns(Section):
     metadata: Identifier | None = None
     chunk_hash: Identifier | None = None
     text_search: Identifier | None = None
+    text_signature: Identifier | None = None
     path: Identifier | None = None
 
 

@@ -4,7 +4,8 @@ It matches all words of the query and, where no chunk has them all, any of them.
 them all, unless the query has fewer than `fill_words` words or a phrase in quotes: of a question, few chunks or none
 have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
-see few documents are answered from the chunks of these documents, others by a scan of all chunks (by the index, where
+see few documents are answered from the chunks of these documents, others by a scan of all chunks; where the corpus has
+signatures, by a scan of an index that holds them beside the ids, and then of the chunks that may match (by GIN, where
 ``ts_match_vq`` was declared leakproof; docs/performance.md).
 
 Matches are ranked by BM25 as Lucene computes it (`BM25Similarity`; Robertson, Zaragoza: "The Probabilistic Relevance
@@ -65,10 +66,12 @@ _CHUNKS_WITH_TERM = """
 #
 # `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
 # corpus, few visible documents. Of all words together, it is expected what independent words would have in common.
+# Where no chunk had a word when they were counted, and any word will do, all words are not even tried.
 _ASKED = """
 parsed AS MATERIALIZED (
-  SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
-         websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts
+  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives, strpos(%(text)s::text, '"') > 0 AS quoted
+    FROM (SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
+                 websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts) AS queries
 ),
 operands AS (
   SELECT operand[1] AS excluded, operand[2] AS word, stated
@@ -89,7 +92,7 @@ words AS MATERIALIZED (
    ORDER BY word COLLATE "C"
 ),
 expected AS (
-  SELECT CASE WHEN (SELECT strict::text LIKE '%%|%%' FROM parsed) THEN sum(holding)
+  SELECT CASE WHEN (SELECT alternatives FROM parsed) THEN sum(holding)
               WHEN min(holding) = 0 THEN 0
               ELSE exp(sum(ln(nullif(holding, 0)::float8 / ranking.chunks))) * ranking.chunks END <= most AS few
     FROM words, ranking WHERE stated GROUP BY ranking.chunks, most
@@ -98,14 +101,41 @@ asked AS MATERIALIZED (
   SELECT count(*) AS words, count(*) FILTER (WHERE stated) AS stated, count(*) FILTER (WHERE searched) AS searched,
          string_agg(word, ' | ')::tsquery AS whole,
          CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
+                   AND NOT (bool_or(stated AND holding = 0) AND EXISTS (SELECT FROM statistics)
+                            AND count(*) FILTER (WHERE stated) >= {fill_words}
+                            AND (SELECT NOT quoted AND NOT alternatives FROM parsed))
               THEN (SELECT strict FROM parsed) END AS strict,
-         CASE WHEN count(*) > 1 THEN
+         CASE WHEN count(*) > 1 AND bool_or(searched) THEN
            concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
                      (SELECT string_agg(DISTINCT excluded, ' & ') FROM operands))::tsquery
          END AS loose
     FROM words
 )
 """
+
+# The bits of the words that a chunk must have any of. A chunk with all words has the rarest one.
+_SIGNED = """
+, signed AS MATERIALIZED (
+  SELECT CASE WHEN alternatives THEN stated_bits ELSE stated_bits[1:1] END AS strict, loose,
+         (SELECT bit_or(set_bit({no_bits}, bit, 1)) FROM unnest(stated_bits) AS bit) AS strict_mask,
+         (SELECT bit_or(set_bit({no_bits}, bit, 1)) FROM unnest(loose) AS bit) AS loose_mask
+    FROM (SELECT array_agg(bit ORDER BY holding, word COLLATE "C") FILTER (WHERE stated) AS stated_bits,
+                 array_agg(bit) FILTER (WHERE searched) AS loose,
+                 (SELECT alternatives FROM parsed) AS alternatives
+            FROM (SELECT *, retrieval.text_signature_bit((SELECT lexeme FROM unnest(word::tsvector))) AS bit
+                    FROM words) AS words) AS bits
+)
+"""
+_NO_BITS = "repeat('0', 2048)::bit(2048)"
+
+# One bit after the other, which is several times faster than all at once for a few words.
+_MAY_MATCH = """
+c.{id} = ANY (ARRAY(
+  SELECT c.{id} FROM {table} AS c
+   WHERE CASE WHEN (SELECT cardinality({asked}) FROM signed) <= {few_bits} THEN {any_bit}
+              ELSE c.{signature} & (SELECT {mask} FROM signed) <> {no_bits} END))
+"""
+_FEW_BITS = 6
 
 # How often a word stands in a document: `ts_rank` of one word with equal weights is 6 / pi ** 2 times the sum of
 # 1 / i ** 2 up to that number (`calc_rank_or` in tsrank.c), of which 1 / (n + 0.5) is missing, nearly: exact for
@@ -139,12 +169,12 @@ _RANKED = """
 """
 
 _BEST = """
-WITH {choice} {parsed},
+WITH {choice} {parsed} {signed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
   SELECT asked.loose IS NOT NULL
-         AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND strpos(%(text)s::text, '"') = 0) AS fills
-    FROM asked, (SELECT count(*) AS found FROM strict) AS strict
+         AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT quoted) AS fills
+    FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),
 best AS (
@@ -194,10 +224,12 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
     if narrows:
         branches = [[few, *corpus.few_documents(filters)], [sql.SQL("NOT {}").format(few), *branches[0]]]
     conditions = [all_of([*corpus.filters.on_chunks(filters), *branch]) for branch in branches]
+    signed = sql.SQL(_SIGNED).format(no_bits=sql.SQL(_NO_BITS)) if corpus.signature else sql.SQL("")
     return render(
         _BEST,
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
         parsed=_asked(corpus, few),
+        signed=signed,
         strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
         loose=_ranked(corpus, "loose", conditions, sql.SQL("(SELECT fills FROM fills)")),
         fill_words=sql.Literal(corpus.search.fill_words),
@@ -222,13 +254,17 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         statistics=statistics,
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
         ranked_chunks=sql.Literal(corpus.search.ranked_chunks),
+        fill_words=sql.Literal(corpus.search.fill_words),
         few=few,
     )
 
 
 def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
-    """Compose the best matches of one of the two queries; only one of the branches is run."""
+    """Compose the best matches of one of the two queries; only one of the branches is run, the last if many match."""
     weights = corpus.search
+    *few, many = branches
+    if corpus.signature:
+        many = all_of([many, _may_match(corpus, corpus.signature, asked)])
     return sql.SQL("UNION ALL").join(
         sql.SQL(_RANKED).format(
             asked=sql.Identifier(asked),
@@ -242,7 +278,26 @@ def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], 
             heading_weight=_number(weights.heading_weight - 1),
             **corpus.names,
         )
-        for where in branches
+        for where in (*few, many)
+    )
+
+
+def _may_match(corpus: Statements, signature: str, asked: str) -> sql.Composable:
+    """Compose the condition that a chunk is among those whose signatures have a bit of the query."""
+    column, wanted = sql.Identifier(signature), sql.Identifier(asked)
+    bits = [
+        sql.SQL("get_bit(c.{}, (SELECT {}[{}] FROM signed)) = 1").format(column, wanted, sql.Literal(i))
+        for i in range(1, _FEW_BITS + 1)
+    ]
+    return sql.SQL(_MAY_MATCH).format(
+        id=sql.Identifier(corpus.settings.columns.id),
+        asked=wanted,
+        mask=sql.Identifier(f"{asked}_mask"),
+        signature=column,
+        few_bits=sql.Literal(_FEW_BITS),
+        any_bit=sql.SQL(" OR ").join(bits),
+        no_bits=sql.SQL(_NO_BITS),
+        table=corpus.names["table"],
     )
 
 

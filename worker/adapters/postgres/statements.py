@@ -53,6 +53,7 @@ class Statements:
         settings: as given.
         search: as given.
         has_statistics: True if the statistics of its words can be read.
+        signature: its column of signatures, if full-text search is to use it.
         index: type of the HNSW index's vectors: ``vector`` or ``halfvec``.
         filters: a job's filters as conditions.
     """
@@ -71,6 +72,9 @@ class Statements:
         self._calibration = calibration
         self._types = types
         self.has_statistics = types.has_statistics
+        mapped = settings.columns.text_signature
+        signed = mapped in types.columns and not settings.public and not types.full_text_index
+        self.signature = mapped if signed else None
         self.index = types.index(settings.index)
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from worker.adapters.postgres.filters import all_of
-from worker.adapters.postgres.statements import render
+from worker.adapters.postgres.statements import FEW_ROWS_SETTING, render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,17 +148,17 @@ round(1 / (1.64493406685 * (1 - ts_rank('{{1,1,1,1}}', {document}, query)::float
 # functions that read it; OFFSET 0 keeps Postgres from computing it in each of them again.
 _RANKED = """
 (SELECT * FROM (
-   SELECT (SELECT round(sum(idf * n / (n + saturation)) * 1e9) / 1e9
-             FROM (SELECT idf, {count} + {heading_weight} * {count_in_headings} AS n FROM words) AS counted) AS score,
-          matching.*
+   SELECT id,
+          (SELECT round(sum(idf * n / (n + saturation)) * 1e9) / 1e9
+             FROM (SELECT idf, {count} + {heading_weight} * {count_in_headings} AS n FROM words) AS counted) AS score
      FROM (
-       SELECT matching.*, ts_filter(document, '{{a}}') AS headings,
+       SELECT id, document, ts_filter(document, '{{a}}') AS headings,
               {k1} * (1 - {b} + {b} * coalesce(
                 round(ts_rank('{{1,1,1,1}}', document, (SELECT whole FROM asked))::float8
                       / nullif(ts_rank('{{1,1,1,1}}', document, (SELECT whole FROM asked), 2), 0))
                 / (SELECT nullif(mean_length, 0) FROM statistics), 1)) AS saturation
          FROM (
-           SELECT ts_delete({document}, '') AS document, c.{embedding} AS embedding, {fields}
+           SELECT c.{key} AS id, ts_delete({document}, '') AS document
              FROM {table} AS c
             WHERE {when} AND (SELECT {asked} FROM asked) IS NOT NULL AND {where}
               AND {document} @@ (SELECT {asked} FROM asked)
@@ -168,22 +168,29 @@ _RANKED = """
  ) AS scored ORDER BY score DESC, id {collate} LIMIT %(k)s)
 """
 
+# Only ids are ranked: a chunk's own columns are read for the best alone, each by its id, which a policy may check row
+# by row (`FEW_ROWS_SETTING`).
 _BEST = """
 WITH {choice} {parsed} {signed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
-  SELECT asked.loose IS NOT NULL
-         AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT quoted) AS fills
+  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT quoted) AS fills
     FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),
-best AS (
+best AS MATERIALIZED (
   SELECT *, false AS loosely FROM strict WHERE NOT (SELECT fills FROM fills)
   UNION ALL SELECT *, true FROM loose  -- which has all that `strict` has
+),
+few AS MATERIALIZED (SELECT array_agg(id) AS ids, set_config({few_rows}, 'on', true) FROM best),
+compared AS (
+  SELECT loosely, score, {outputs}
+    FROM best
+    JOIN (SELECT {columns} FROM {table} AS c WHERE c.{key} = ANY ((SELECT ids FROM few)::{key_type}[])) AS chunk
+   USING (id)
 )
-SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, loosely, score, {outputs}
-  FROM asked LEFT JOIN statistics ON true LEFT JOIN
-       (SELECT *, embedding <=> %(query)s AS distance, {vector} AS vector FROM best) AS compared ON true
+SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, compared.*
+  FROM asked LEFT JOIN statistics ON true LEFT JOIN compared ON true
  ORDER BY score DESC, id {collate}
 """
 
@@ -233,7 +240,10 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
         strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
         loose=_ranked(corpus, "loose", conditions, sql.SQL("(SELECT fills FROM fills)")),
         fill_words=sql.Literal(corpus.search.fill_words),
-        vector=sql.SQL("embedding" if vectors else "NULL::integer"),
+        few_rows=sql.Literal(FEW_ROWS_SETTING),
+        columns=corpus.columns(vectors),
+        key=sql.Identifier(corpus.settings.columns.id),
+        key_type=sql.SQL(corpus.key_type),
         **corpus.names,
     )
 
@@ -276,6 +286,7 @@ def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], 
             k1=_number(weights.bm25_k1),
             b=_number(weights.bm25_b),
             heading_weight=_number(weights.heading_weight - 1),
+            key=sql.Identifier(corpus.settings.columns.id),
             **corpus.names,
         )
         for where in (*few, many)

@@ -52,6 +52,7 @@ class Statements:
         name: as given.
         settings: as given.
         search: as given.
+        key_type: type of its id column, as Postgres names it.
         has_statistics: True if the statistics of its words can be read.
         signature: its column of signatures, if full-text search is to use it.
         index: type of the HNSW index's vectors: ``vector`` or ``halfvec``.
@@ -71,6 +72,7 @@ class Statements:
         self.search = search
         self._calibration = calibration
         self._types = types
+        self.key_type = types.id
         self.has_statistics = types.has_statistics
         mapped = settings.columns.text_signature
         signed = mapped in types.columns and not settings.public and not types.full_text_index
@@ -146,7 +148,7 @@ class Statements:
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
                 where=all_of([*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]),
-                columns=self._columns(vectors),
+                columns=self.columns(vectors),
                 **self.names,
             ),
         )
@@ -278,7 +280,7 @@ class Statements:
             ),
             over_fetch=sql.Literal(over_fetch),
             has_index=_has_index(self._types.storage, self.index),
-            columns=self._columns(vectors),
+            columns=self.columns(vectors),
             **self.names,
         )
 
@@ -382,7 +384,7 @@ class Statements:
         plain = kind is None or kind.is_json
         return sql.SQL("c.{}" if plain else "to_jsonb(c.{})").format(sql.Identifier(column))
 
-    def _columns(self, vectors: bool) -> sql.Composable:
+    def columns(self, vectors: bool) -> sql.Composable:
         """Compose the columns that a search selects of each chunk."""
         compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
         vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)

@@ -212,7 +212,7 @@ GRANT UPDATE (used, at) ON retrieval.run_feedback TO retrieval_worker;
 
 -- --- statistics of full-text search ---------------------------------------------------------------
 -- How many chunks hold a word, for each corpus and, where the settings name a tenant column, for each tenant ('' is the
--- whole corpus). `retrieval-worker statistics` counts all rows, whoever may see them (docs/schema.md says what that
+-- whole corpus). `retrieval-worker statistics` counts all rows, whoever may see them (docs/full-text.md says what that
 -- shows a caller), so the worker's role only reads here.
 
 CREATE TABLE IF NOT EXISTS retrieval.text_statistics (

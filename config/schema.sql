@@ -86,7 +86,7 @@ ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector
 CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks USING gin (text_search);
 
 -- The same words as a signature, in an index that row-level security lets be used. Only new tables get it: adding it
--- writes the table and all its indexes again (`retrieval-worker doctor` has the command).
+-- writes the table and all its indexes again (docs/full-text.md).
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM public.document_chunks) THEN

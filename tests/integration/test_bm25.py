@@ -396,6 +396,19 @@ def test_many_words_are_found_by_their_signatures(pieces: Settings, admin: Admin
         is_ranked_by(bm25(words, every, every), find(pieces, " ".join(words)))
 
 
+def test_signatures_of_other_words_are_refused(make_settings: MakeSettings, database: str, admin: Admin) -> None:
+    """A count notices that a signature lacks a word: searches would miss the chunk."""
+    admin.execute(PIECES)
+    admin.execute("ALTER TABLE pieces DROP COLUMN bits")
+    signed = {**CORPUS, "columns": {**CORPUS["columns"], "text_signature": "bits"}}
+    settings = make_settings(database, corpora={"pieces": signed})
+    write(admin, {1: "word:1"})
+    count(admin, settings)
+    admin.execute("ALTER TABLE pieces ADD COLUMN bits bit(2048) DEFAULT retrieval.text_signature('other')")
+    with pytest.raises(SettingsError, match=r"public\.pieces\.bits lacks words of its chunk"):
+        count(admin, settings)
+
+
 # --- what is said of it -------------------------------------------------------------------------
 
 

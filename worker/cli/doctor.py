@@ -298,7 +298,7 @@ def _full_text(
             "advice",
             subject,
             "no column for full-text search is mapped: the sparse leg parses every visible text again. "
-            f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
+            f"{commands}{below}; then {shown} columns.text_search (docs/full-text.md)",
         )
         return
     for holder, own in named:
@@ -309,8 +309,8 @@ def _full_text(
             "advice",
             subject,
             "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
-            "could in theory reveal rows that a caller may not see. Where that is acceptable, a superuser may run: "
-            f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
+            "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
+            f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
         )
 
 

@@ -113,9 +113,9 @@ class Columns(Section):
         metadata: Column of further fields, `jsonb`.
         chunk_hash: Column of the content hash. Without it replays find chunks by id only.
         text_search: A `tsvector` column for full-text search. Without it each search parses every visible text
-            (docs/schema.md#full-text-search).
+            (docs/full-text.md).
         text_signature: A `bit(2048)` column of `retrieval.text_signature(…)`, in an index with the ids: a faster
-            full-text search under row-level security. A table may lack it (docs/schema.md#a-signature).
+            full-text search under row-level security. A table may lack it (docs/full-text.md#under-row-level-security).
         path: Column of the document's path, if it is in the chunk table.
     """
 
@@ -158,7 +158,7 @@ class CorpusSettings(Section):
         index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
-            (docs/schema.md#statistics). Needs `tenant_setting`.
+            (docs/full-text.md#statistics). Needs `tenant_setting`.
         tenant_setting: Postgres setting of `principal.settings` with the caller's tenant (`app.tenant_id`).
         max_distance: Leave out chunks at a greater cosine distance, unless a job sets its own.
         metadata_columns: Name to column: further columns that appear in `metadata` and can be filtered.
@@ -212,7 +212,7 @@ class SearchSettings(Section):
         fill_words: A full-text query of this many words or more, without quotes, is answered by chunks with any of its
             words where fewer chunks than wanted have them all. Fewer words: only where none has.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
-            common are not searched where rarer ones are there (docs/schema.md#statistics).
+            common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """
 
     over_fetch: int = Field(30, ge=15, le=1000)

@@ -50,6 +50,14 @@ kept AS (
 SELECT chunks, terms, mean_length FROM whole
 """
 
+_ONE_ROW = "SELECT c.* FROM {table} AS c LIMIT 0"
+
+_LACKING = """
+SELECT FROM (SELECT {document} AS document, c.{signature} AS signature FROM {table} AS c LIMIT 1000) AS some
+ WHERE document IS NOT NULL
+   AND (signature & retrieval.text_signature(document) = retrieval.text_signature(document)) IS NOT TRUE LIMIT 1
+"""
+
 _FORGET = "DELETE FROM retrieval.text_statistics WHERE corpus = %s AND tenant <> ALL (%s)"
 
 
@@ -117,6 +125,7 @@ def _refresh(
     connection.execute(f"LOCK TABLE {', '.join(STATISTICS)} IN SHARE ROW EXCLUSIVE MODE".encode())
     connection.execute("SET LOCAL row_security = off")
     tenants = [WHOLE, *_tenants(connection, corpus)]
+    _check_signatures(connection, name, corpus)
     found = []
     for done, tenant in enumerate(tenants):
         progress(done, len(tenants))
@@ -124,6 +133,24 @@ def _refresh(
     connection.execute(_FORGET, (name, tenants))
     progress(len(tenants), len(tenants))
     return found
+
+
+def _check_signatures(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> None:
+    """Check that signatures have every word of their documents; chunks would be missing from answers in silence."""
+    column = corpus.columns.text_signature
+    parts = {"document": document(corpus), "table": identifier(corpus.table)}
+    if column is None or not _has_column(connection, sql.SQL(_ONE_ROW).format(**parts), column):
+        return
+    lacking = sql.SQL(_LACKING).format(signature=sql.Identifier(column), **parts)
+    if connection.execute(lacking).fetchone():
+        raise SettingsError(
+            f"corpora.{name}.columns.text_signature: {corpus.table}.{column} lacks words of its chunk, which full-text "
+            "search would miss: make it by retrieval.text_signature of the same tsvector (docs/full-text.md)"
+        )
+
+
+def _has_column(connection: psycopg.Connection[Any], query: sql.Composed, column: str) -> bool:
+    return any(one.name == column for one in connection.execute(query).description or ())
 
 
 def _tenants(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Sequence[str]:

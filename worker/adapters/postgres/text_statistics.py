@@ -53,7 +53,7 @@ SELECT chunks, terms, mean_length FROM whole
 _ONE_ROW = "SELECT c.* FROM {table} AS c LIMIT 0"
 
 _LACKING = """
-SELECT FROM (SELECT {document} AS document, c.{signature} AS signature FROM {table} AS c LIMIT 1000) AS some
+SELECT 1 FROM (SELECT {document} AS document, c.{signature} AS signature FROM {table} AS c LIMIT 1000) AS signed
  WHERE document IS NOT NULL
    AND (signature & retrieval.text_signature(document) = retrieval.text_signature(document)) IS NOT TRUE LIMIT 1
 """

@@ -52,6 +52,7 @@ TRANSFORMS = ("none", "glossary")
 MEASURES = {"ndcg": "nDCG@5", "recall": "recall@5"}
 ALL_LEGS = ("primary", "contextual", "sparse")
 WEIGHTED_FUSIONS = ("rrf", "weighted")
+ALONE = {system.legs[0]: system for system in (PRIMARY, CONTEXTUAL, SPARSE)}
 
 
 @contextlib.contextmanager
@@ -159,7 +160,7 @@ def against_legs(results: Results) -> str:
     for system in FUSED:
         queries = results.with_keywords if "contextual" in system.legs else results.queries
         for leg in system.legs:
-            alone = results.judged[System((leg,))]
+            alone = results.judged[ALONE[leg]]
             cells = [signed(results.judged[system].against(alone, queries, measure)) for measure in MEASURES]
             rows.append([system.name, leg, str(len(queries)), *cells])
     return markdown(["fusion", "leg", "queries", *MEASURES.values()], rows)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -407,6 +410,42 @@ def test_signatures_of_other_words_are_refused(make_settings: MakeSettings, data
     admin.execute("ALTER TABLE pieces ADD COLUMN bits bit(2048) DEFAULT retrieval.text_signature('other')")
     with pytest.raises(SettingsError, match=r"public\.pieces\.bits lacks words of its chunk"):
         count(admin, settings)
+
+
+SHOP = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.doc_embeddings (embedding_id bigint PRIMARY KEY, article_id text NOT NULL, tenant_id text NOT NULL,
+                                  body text NOT NULL, vec vector(768));
+GRANT USAGE ON SCHEMA shop TO retrieval_worker;
+GRANT SELECT ON shop.doc_embeddings TO retrieval_worker;
+ALTER TABLE shop.doc_embeddings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY worker_reads ON shop.doc_embeddings FOR SELECT TO retrieval_worker
+  USING (tenant_id = (SELECT nullif(current_setting('app.tenant_id', true), '')));
+INSERT INTO shop.doc_embeddings VALUES (1, 'a', 't1', 'Die Saiten'), (2, 'a', 't1', 'Saite um Saite'),
+                                       (3, 'b', 't2', 'Saiten');
+"""
+
+
+def test_the_commands_of_the_docs_prepare_a_table(make_settings: MakeSettings, database: str, admin: Admin) -> None:
+    """docs/full-text.md: its SQL and its settings, as they stand there, make a table of one's own searchable."""
+    page = (Path(__file__).parents[2] / "docs" / "full-text.md").read_text()
+    admin.execute(SHOP)
+    for block in re.findall(r"```sql\n(ALTER TABLE.*?)```", page, re.DOTALL):
+        admin.execute(block.encode())
+    corpus: dict[str, Any] = {}
+    for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL):
+        corpus |= tomllib.loads(block)["corpora"]["articles"]
+    columns = {"id": "embedding_id", "document_id": "article_id", "text": "body", "embedding": "vec"}
+    corpus |= {
+        "table": "shop.doc_embeddings",
+        "columns": {**columns, **corpus["columns"], "text_signature": "text_signature"},
+    }
+    settings = make_settings(database, corpora={"articles": corpus})
+    count(admin, settings, "articles")
+    found = find(settings, "die saiten", corpus="articles", tenant="t1")
+    assert [one.chunk.id for one in found.candidates] == ["2", "1"]
+    assert found.statistics is not None
+    assert found.statistics.of_tenant
 
 
 # --- what is said of it -------------------------------------------------------------------------

@@ -69,7 +69,8 @@ _CHUNKS_WITH_TERM = """
 # Where no chunk had a word when they were counted, and any word will do, all words are not even tried.
 _ASKED = """
 parsed AS MATERIALIZED (
-  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives, strpos(%(text)s::text, '"') > 0 AS quoted
+  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives, strpos(%(text)s::text, '"') > 0 AS quoted,
+         set_config({few_rows}, '', true)  -- which another search in this transaction may have set
     FROM (SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
                  websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts) AS queries
 ),
@@ -265,6 +266,7 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
         ranked_chunks=sql.Literal(corpus.search.ranked_chunks),
         fill_words=sql.Literal(corpus.search.fill_words),
+        few_rows=sql.Literal(FEW_ROWS_SETTING),
         few=few,
     )
 

@@ -41,7 +41,7 @@ class System:
         return self.legs[0] if len(self.legs) == 1 else f"{' + '.join(self.legs)}, {self.fusion}"
 
 
-PRIMARY, CONTEXTUAL, SPARSE = System(("primary",)), System(("contextual",)), System(("sparse",))
+PRIMARY, CONTEXTUAL, SPARSE = System(("primary",)), System(("contextual",)), System(("sparse",), "rrf")
 FUSED = tuple(
     System(legs, fusion)
     for legs in (("primary", "contextual"), ("primary", "sparse"), ("primary", "contextual", "sparse"))

@@ -38,7 +38,7 @@ from synthetic.progress import steps
 from synthetic.stage import settings_for
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import corpus_files, devstack
-from worker.cli.loader import load, migrate
+from worker.cli.loader import count_words, load, migrate
 from worker.core.ranking.significance import SEED
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -52,6 +52,7 @@ TRANSFORMS = ("none", "glossary")
 MEASURES = {"ndcg": "nDCG@5", "recall": "recall@5"}
 ALL_LEGS = ("primary", "contextual", "sparse")
 WEIGHTED_FUSIONS = ("rrf", "weighted")
+ALONE = {system.legs[0]: system for system in (PRIMARY, CONTEXTUAL, SPARSE)}
 
 
 @contextlib.contextmanager
@@ -63,9 +64,12 @@ def sample_engine() -> Iterator[Engine]:
     ):
         with psycopg.connect(server.dsn(), autocommit=True) as admin:
             migrate(admin)
-            for file in map(corpus_files.read, corpus_files.SAMPLES.values()):
+            files = [corpus_files.read(path) for path in corpus_files.SAMPLES.values()]
+            for file in files:
                 load(admin, file, LexicalEmbedder())
-        engine = Engine(settings_for(server.dsn(user="retrieval_worker")), time.perf_counter)
+            settings = settings_for(server.dsn(user="retrieval_worker"))
+            count_words(admin, settings.corpora, files)
+        engine = Engine(settings, time.perf_counter)
         try:
             yield engine
         finally:
@@ -156,7 +160,7 @@ def against_legs(results: Results) -> str:
     for system in FUSED:
         queries = results.with_keywords if "contextual" in system.legs else results.queries
         for leg in system.legs:
-            alone = results.judged[System((leg,))]
+            alone = results.judged[ALONE[leg]]
             cells = [signed(results.judged[system].against(alone, queries, measure)) for measure in MEASURES]
             rows.append([system.name, leg, str(len(queries)), *cells])
     return markdown(["fusion", "leg", "queries", *MEASURES.values()], rows)

@@ -36,6 +36,28 @@ AS $$
     'UTF8'))
 $$;
 
+CREATE OR REPLACE FUNCTION retrieval.text_signature_bit(word text) RETURNS integer
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT get_byte(hash, 0) + 256 * (get_byte(hash, 1) & 7) FROM (SELECT sha256(convert_to(word, 'UTF8'))) AS hashed (hash)
+$$;
+
+-- Which words a text may hold, as one of 2,048 bits for each: a B-tree can keep it beside the ids, so that full-text
+-- search under row-level security, where a GIN index is out of reach, reads only the chunks that may match. As
+-- unchangeable as hash_chunk_v1: stored columns were made by it.
+CREATE OR REPLACE FUNCTION retrieval.text_signature(document tsvector) RETURNS bit(2048)
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+  signature bit(2048) := repeat('0', 2048)::bit(2048);
+  word text;
+BEGIN
+  FOREACH word IN ARRAY tsvector_to_array(document) LOOP
+    signature := set_bit(signature, retrieval.text_signature_bit(word), 1);
+  END LOOP;
+  RETURN signature;
+END $$;
+
 -- --- records of runs ------------------------------------------------------------------------------
 -- A run is (owner, subject_id, run_id); it holds one record for each (task, step). Nothing here is a secret:
 -- no principal, no token, and of the caller's claims only a fingerprint.
@@ -198,3 +220,28 @@ GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pin
   retrieval.run_checks, retrieval.run_feedback TO retrieval_worker;
 GRANT UPDATE (checked_at, counts) ON retrieval.run_checks TO retrieval_worker;
 GRANT UPDATE (used, at) ON retrieval.run_feedback TO retrieval_worker;
+
+-- --- statistics of full-text search ---------------------------------------------------------------
+-- How many chunks hold a word, for each corpus and, where the settings name a tenant column, for each tenant ('' is the
+-- whole corpus). `retrieval-worker statistics` counts all rows, whoever may see them (docs/full-text.md says what that
+-- shows a caller), so the worker's role only reads here.
+
+CREATE TABLE IF NOT EXISTS retrieval.text_statistics (
+  id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  corpus       text COLLATE "C" NOT NULL,
+  tenant       text COLLATE "C" NOT NULL DEFAULT '',
+  chunks       bigint NOT NULL,            -- with a text
+  terms        bigint NOT NULL,            -- different words
+  mean_length  double precision NOT NULL,  -- words of a chunk
+  refreshed_at timestamptz NOT NULL,
+  UNIQUE (corpus, tenant)
+);
+
+CREATE TABLE IF NOT EXISTS retrieval.term_statistics (
+  statistics bigint NOT NULL REFERENCES retrieval.text_statistics ON DELETE CASCADE,
+  term       text COLLATE "C" NOT NULL,
+  chunks     bigint NOT NULL,  -- that hold it
+  PRIMARY KEY (statistics, term)
+);
+
+GRANT SELECT ON retrieval.text_statistics, retrieval.term_statistics TO retrieval_worker;

@@ -21,8 +21,8 @@ from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.devstack.redis import find_redis, version
-from worker.cli.loader import load, migrate
-from worker.settings import Settings, from_values, read_values
+from worker.cli.loader import count_words, load, migrate
+from worker.settings import Settings, config_folder, from_values, load_unconnected, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,8 +89,10 @@ def fill_sample(server: devstack.Postgres) -> None:
         admin.execute(f"CREATE DATABASE {SAMPLE}")
     with psycopg.connect(server.dsn(SAMPLE), autocommit=True) as connection:
         migrate(connection)
-        for file in SAMPLES.values():
-            load(connection, read(file), LexicalEmbedder())
+        files = [read(file) for file in SAMPLES.values()]
+        for file in files:
+            load(connection, file, LexicalEmbedder())
+        count_words(connection, load_unconnected(config_folder() / "worker.toml").corpora, files)
 
 
 @pytest.fixture(scope="session")

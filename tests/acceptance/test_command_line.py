@@ -254,7 +254,7 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Command:
     "command",
     [
         *("demo", "up", "query", "search", "ask", "trace", "cite", "replay", "verify", "tune"),
-        *("migrate", "load", "doctor", "calibrate", "contract"),
+        *("migrate", "load", "statistics", "doctor", "calibrate", "contract"),
     ],
 )
 def test_every_command_has_help_with_an_example(command: str, typed: Command) -> None:

@@ -15,7 +15,7 @@ from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import make
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.loader import check_embedders, load, migrate, remaining_rows, stored_embedders
+from worker.cli.loader import check_embedders, count_words, load, migrate, remaining_rows, stored_embedders
 from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.sample_vectors import known
@@ -23,7 +23,7 @@ from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
-from worker.settings import EmbedderSettings
+from worker.settings import EmbedderSettings, load_unconnected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +88,7 @@ def install_sample(stack: devstack.Stack, console: Terminal) -> EmbedderSettings
             for file in files:
                 bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
                 load(connection, file, embedder, partial(shown.advance, bar))
+        count_words(connection, load_unconnected().corpora, files)
     return settings
 
 

@@ -17,7 +17,7 @@ from psycopg import sql
 from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
-from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.embedders import difference, identity, sample, stored
 from worker.adapters.postgres.index_advice import index_findings
@@ -87,7 +87,14 @@ LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 _INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
 """Smallest possible prompt and text for checks of models."""
 
-_IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
+_COUNTED = """
+SELECT chunks, extract(day FROM now() - refreshed_at)::bigint
+  FROM retrieval.text_statistics WHERE corpus = %s AND tenant = ''
+"""
+
+_UNCOUNTED = "its words were never counted, so in full-text search common words weigh as much as rare ones"
+_OLD_DAYS = 7
+"""Age from which word statistics are called old."""
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -218,6 +225,7 @@ def _corpus(
     yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, corpus, None if is_view else table)
+    yield from _word_statistics(connection, name, types)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -300,20 +308,37 @@ def _full_text(
             "advice",
             subject,
             "no column for full-text search is mapped: the sparse leg parses every visible text again. "
-            f"{commands}{below}; then {shown} columns.text_search (docs/schema.md)",
+            f"{commands}{below}; then {shown} columns.text_search (docs/full-text.md)",
         )
         return
     for holder, own in named:
         if not _has_index(connection, holder, "gin"):
             yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {holder} USING gin ({own}){below}")
-    if not corpus.public and not _is_leakproof(connection):
+    if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",
             subject,
             "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
-            "could in theory reveal rows that a caller may not see. Where that is acceptable, a superuser may run: "
-            f"{LEAKPROOF}; then restart the workers (docs/performance.md)",
+            "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
+            f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
         )
+
+
+def _word_statistics(connection: psycopg.Connection[Any], name: str, types: CorpusTypes) -> Iterator[Finding]:
+    """Report that a corpus has no word statistics, or old ones: full-text search then ranks worse."""
+    count = f"run 'retrieval-worker statistics {name}'"
+    if not types.has_statistics:
+        advice = "run 'retrieval-worker migrate' (--records-only where the corpora are your own), restart the workers"
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {advice}, then {count}")
+        return
+    row = connection.execute(_COUNTED, (name,)).fetchone()
+    if row is None:
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {count}, and once a day from cron")
+    elif row[1] > _OLD_DAYS:
+        old = f"its words were counted {row[1]} days ago: if it changed since then, {count}, and once a day from cron"
+        yield Finding("advice", f"corpus {name}", old)
+    else:
+        yield Finding("ok", f"corpus {name}", f"full-text search ranks by the words of {row[0]:,} chunks")
 
 
 def _holders(
@@ -325,11 +350,6 @@ def _holders(
     view = quoted_name(connection, *corpus.table.split("."))
     kinds = ("tsvector",) if column == corpus.columns.text_search else ()
     return [*(sources(connection, view, column, kinds) or {}).values()]
-
-
-def _is_leakproof(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute(_IS_LEAKPROOF).fetchone()
-    return bool(row and row[0])
 
 
 def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:

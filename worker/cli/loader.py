@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres import embedders
+from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
 from worker.model import DIMENSIONS
@@ -167,6 +168,22 @@ def remaining_rows(connection: psycopg.Connection[Any], files: Sequence[CorpusFi
         for corpus, ids in replaced.items()
         if connection.execute(_TARGETS[corpus].remaining.encode(), (ids,)).fetchone() == (True,)
     ]
+
+
+def count_words(
+    connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings], files: Iterable[CorpusFile]
+) -> None:
+    """Refresh the word statistics of the corpora that read the reference tables of these files.
+
+    Args:
+        connection: a connection, in autocommit mode, of a role that sees every row.
+        corpora: the corpora of the settings, by name.
+        files: files that were loaded.
+    """
+    loaded = {_TARGETS[file.corpus].table for file in files}
+    for name, corpus in corpora.items():
+        if corpus.table in loaded:
+            refresh(connection, name, corpus)
 
 
 def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusFile]) -> None:

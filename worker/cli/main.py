@@ -51,7 +51,7 @@ for command in (
     *(machine.demo, machine.up),
     *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
     *(runs.verify, pipeline.trace, evaluate.evaluate, runs.tune),
-    *(install.migrate, install.load, install.doctor, calibrate.calibrate, install.contract),
+    *(install.migrate, install.load, install.statistics, install.doctor, calibrate.calibrate, install.contract),
 ):
     cli.command()(command)
 cli.add_typer(runs.runs, name="runs")

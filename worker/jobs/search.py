@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from worker.adapters.postgres.fulltext import FullTextSearch
 from worker.adapters.postgres.search import VectorSearch
@@ -89,6 +89,15 @@ def search_legs(
 def ranked_legs(found: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
     """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
     return [_ranked(leg.name, leg.found[i]) for leg in found if leg.found is not None for i in targets]
+
+
+def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
+    """Return the word statistics by which a sparse leg ranked, corpus by corpus; empty for another leg.
+
+    None: the corpus has no statistics, so that all words weighed the same.
+    """
+    searches = [found for found in leg.found or () if found.scores is not None]
+    return [None if found.statistics is None else asdict(found.statistics) for found in searches]
 
 
 def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:

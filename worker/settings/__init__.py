@@ -204,6 +204,14 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
+    def _tenants_are_claims(self) -> Settings:
+        for name, corpus in self.corpora.items():
+            setting = corpus.tenant_setting
+            if setting is not None and setting not in self.principal.settings.values():
+                raise ValueError(f"corpora.{name}.tenant_setting: no claim of principal.settings sets {setting}")
+        return self
+
+    @model_validator(mode="after")
     def _modes_name_what_is_there(self) -> Settings:
         for name, mode in self.modes.items():
             if mode.profile not in self.profiles:

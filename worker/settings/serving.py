@@ -113,7 +113,9 @@ class Columns(Section):
         metadata: Column of further fields, `jsonb`.
         chunk_hash: Column of the content hash. Without it replays find chunks by id only.
         text_search: A `tsvector` column for full-text search. Without it each search parses every visible text
-            (docs/schema.md#full-text-search).
+            (docs/full-text.md).
+        text_signature: A `bit(2048)` column of `retrieval.text_signature(…)`, in an index with the ids: a faster
+            full-text search under row-level security. A table may lack it (docs/full-text.md#under-row-level-security).
         path: Column of the document's path, if it is in the chunk table.
     """
 
@@ -127,6 +129,7 @@ class Columns(Section):
     metadata: Identifier | None = None
     chunk_hash: Identifier | None = None
     text_search: Identifier | None = None
+    text_signature: Identifier | None = None
     path: Identifier | None = None
 
 
@@ -156,6 +159,9 @@ class CorpusSettings(Section):
             and by `doctor` when it compares.
         index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
+        tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
+            (docs/full-text.md#statistics). Needs `tenant_setting`.
+        tenant_setting: Postgres setting of `principal.settings` with the caller's tenant (`app.tenant_id`).
         max_distance: Leave out chunks at a greater cosine distance, unless a job sets its own.
         metadata_columns: Name to column: further columns that appear in `metadata` and can be filtered.
         date: Field of `metadata` with the date that a profile's `temporal` reads, in ISO 8601; UTC without a zone.
@@ -172,6 +178,8 @@ class CorpusSettings(Section):
     embed_with: list[Identifier] = []
     index: Literal["vector", "halfvec"] = "vector"
     language: TextSearchConfiguration = "english"
+    tenant_column: Identifier | None = None
+    tenant_setting: CustomSetting | None = None
     max_distance: float | None = Field(None, ge=0, le=2)
     metadata_columns: dict[str, Identifier] = {}
     date: str | None = None
@@ -179,9 +187,15 @@ class CorpusSettings(Section):
     documents: DocumentsTable | None = None
     trusted_functions: list[QualifiedName] = []
 
+    @model_validator(mode="after")
+    def _tenants_have_both(self) -> CorpusSettings:
+        if (self.tenant_column is None) != (self.tenant_setting is None):
+            raise ValueError("tenant_column and tenant_setting: set both or neither")
+        return self
+
 
 class SearchSettings(Section):
-    """Trade-off of nearest-neighbour search between time and recall.
+    """Trade-off of search between time and recall, and the ranking of full-text search.
 
     Attributes:
         over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
@@ -195,6 +209,13 @@ class SearchSettings(Section):
         max_scan_tuples: `hnsw.max_scan_tuples` of an iterative scan. What is missing then is found by exact search.
         scan_mem_multiplier: `hnsw.scan_mem_multiplier`: memory of an iterative scan, in units of `work_mem`.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
+        bm25_k1: Saturation of a word's frequency in full-text search: the lower, the sooner repetitions stop counting.
+        bm25_b: Length normalisation of full-text search: `0` none, `1` full.
+        heading_weight: Occurrences in the text that one in a heading (weight A of the `tsvector`) counts as.
+        fill_words: A full-text query of this many words or more, without quotes, is answered by chunks with any of its
+            words where fewer chunks than wanted have them all. Fewer words: only where none has.
+        ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
+            common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """
 
     over_fetch: int = Field(30, ge=15, le=1000)
@@ -205,6 +226,11 @@ class SearchSettings(Section):
     max_scan_tuples: int = Field(40_000, ge=1000)
     scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0
+    bm25_k1: float = Field(1.2, ge=0, le=100)
+    bm25_b: float = Field(0.75, ge=0, le=1)
+    heading_weight: float = Field(3.0, ge=1, le=100)
+    fill_words: int = Field(2, ge=2, le=1000)
+    ranked_chunks: int = Field(20_000, ge=1)
 
 
 class CalibratedWidth(Section):

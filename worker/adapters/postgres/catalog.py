@@ -45,6 +45,8 @@ class CorpusTypes:
         protection: the conditions that every read of the corpus checks.
         columns: column → its type.
         embedding: type of the stored embeddings: ``vector`` or ``halfvec``.
+        has_statistics: True if the role can read the tables of word statistics.
+        full_text_index: True if policies let full-text search use a GIN index: ``@@`` was declared leakproof.
     """
 
     id: str
@@ -54,6 +56,8 @@ class CorpusTypes:
     protection: Protection = UNPROTECTED
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     embedding: str = "vector"
+    has_statistics: bool = False
+    full_text_index: bool = False
 
     def index(self, wanted: str) -> str:
         """Return the type that the HNSW index holds: as in the settings, but always ``halfvec`` for such a column."""
@@ -77,6 +81,17 @@ SELECT c.oid, c.relkind::text, c.relowner, pg_get_userbyid(c.relowner), c.relrow
        has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
   FROM pg_class c WHERE c.oid = %s
 """
+
+STATISTICS = ("retrieval.text_statistics", "retrieval.term_statistics")
+"""The tables of word statistics (config/records.sql); an older installation has none."""
+
+_STATISTICS = """
+SELECT count(*) = cardinality(%(names)s::text[]) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname || '.' || c.relname = ANY (%(names)s::text[])
+   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+"""
+
+_IS_LEAKPROOF = "SELECT proleakproof FROM pg_proc WHERE oid = 'ts_match_vq(tsvector, tsquery)'::regprocedure"
 
 # A domain's values are of its base type, and the driver sees only that.
 _COLUMNS = """
@@ -189,6 +204,7 @@ def inspect(
     problems: list[str] = []
     role = _check_role(connection, problems)
     types = {}
+    has_statistics = _has_statistics(connection)
     for name, corpus in corpora.items():
         columns = _check_relation(connection, f"corpus {name}", corpus.table, corpus, role, problems)
         if columns is None:
@@ -208,14 +224,27 @@ def inspect(
             UNPROTECTED if corpus.public else _protection(connection, corpus),
             columns,
             columns.get(keys.embedding, _VECTOR).embedding,
+            has_statistics,
+            is_leakproof(connection),
         )
     _check_records(connection, role, problems)
     problems += operator_problems(connection)
     if try_reads and not problems:
-        problems += _unreadable(connection, corpora, role)
+        problems += _unreadable(connection, corpora, types, role)
     if problems:
         raise SettingsError("; ".join(problems))
     return types
+
+
+def is_leakproof(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether a superuser declared ``@@`` of full-text search leakproof."""
+    row = connection.execute(_IS_LEAKPROOF).fetchone()
+    return bool(row and row[0])
+
+
+def _has_statistics(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(_STATISTICS, {"names": [*STATISTICS]}).fetchone()
+    return bool(row and row[0])
 
 
 def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Role:
@@ -343,12 +372,15 @@ def _check_records(connection: psycopg.Connection[Any], role: Role, problems: li
 
 
 def _unreadable(
-    connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings], role: Role
+    connection: psycopg.Connection[Any],
+    corpora: Mapping[str, CorpusSettings],
+    types: Mapping[str, CorpusTypes],
+    role: Role,
 ) -> Iterator[str]:
     """Read no row of each corpus: only this shows missing privileges on single columns and on what a view reads."""
     for name, corpus in corpora.items():
         columns = [*corpus.columns.model_dump(exclude_none=True).values(), *corpus.metadata_columns.values()]
-        reads = {corpus.table: columns}
+        reads = {corpus.table: [column for column in columns if column in types[name].columns]}
         if corpus.documents is not None:
             named = (corpus.documents.id, corpus.documents.path)
             reads[corpus.documents.table] = [column for column in named if column is not None]
@@ -410,6 +442,10 @@ def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]
     return tuple(oid for (oid,) in connection.execute(_STORAGE, (quoted,)).fetchall())
 
 
+_OPTIONAL = "columns.text_signature"
+"""A table that was made before it may lack it: it changes how fast full-text search is, never what it finds."""
+
+
 def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnType]) -> list[str]:
     mapped = {
         **{f"columns.{field}": column for field, column in corpus.columns.model_dump(exclude_none=True).items()},
@@ -418,7 +454,7 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, Co
     return [
         f"corpora.{name}.{field}: {corpus.table} has no column {column}"
         for field, column in mapped.items()
-        if column not in columns
+        if column not in columns and field != _OPTIONAL
     ]
 
 

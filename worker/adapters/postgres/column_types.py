@@ -32,6 +32,7 @@ _FIXES = {
     "chunk_hash": "leave it out, or map a column GENERATED ALWAYS AS (retrieval.hash_chunk_v1(…)) STORED",
     "text_search": "leave it out, or map a column GENERATED ALWAYS AS (to_tsvector(…)) STORED",
 }
+_SIGNATURE = "bit(2048)"
 _FIX = "change its type, or map a view that casts it"
 
 _AS_THEY_ARE = frozenset(
@@ -74,6 +75,13 @@ def wrong_types(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnT
         if found is not None and found.name not in expected:
             where = f"corpora.{name}.columns.{field}: {corpus.table}.{mapped[field]}"
             yield f"{where} is {found.full}, expected {_one_of(expected)}: {_FIXES.get(field, _FIX)}"
+    signature = columns.get(corpus.columns.text_signature or "")
+    if signature is not None and signature.full != _SIGNATURE:
+        yield (
+            f"corpora.{name}.columns.text_signature: {corpus.table}.{corpus.columns.text_signature} is "
+            f"{signature.full}, expected {_SIGNATURE}: leave it out, or map a column GENERATED ALWAYS AS "
+            "(retrieval.text_signature(…)) STORED"
+        )
     embedding = columns.get(corpus.columns.embedding)
     if embedding is not None and not _is_comparable(embedding, corpus.dimensions):
         yield (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.adapters.postgres.fulltext_sql import best_matching
-from worker.adapters.postgres.search import SearchResult
+from worker.adapters.postgres.fulltext_sql import STATE, best_matching
+from worker.adapters.postgres.search import SearchResult, WordStatistics
 from worker.core.text.websearch import searchable
 
 if TYPE_CHECKING:
@@ -22,15 +22,16 @@ MAX_CHARACTERS = 2000
 
 Ranking compares each of its words with each chunk, and Postgres fails at some ten thousand words."""
 
-_ALL_WORDS, _ANY_WORD = "all_words", "any_word"
+_ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "rare_words", "common_words"
 
 
 @dataclass(frozen=True, slots=True)
 class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
-    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, any of
-    them. `SearchResult.scores` are Postgres' ``ts_rank_cd``.
+    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, or too
+    few have the many words of a question, any of them, or any of the rarer ones where all would match too many.
+    `SearchResult.scores` are BM25's, see `worker.adapters.postgres.fulltext_sql`.
 
     Attributes:
         corpus: the corpus to search.
@@ -57,10 +58,32 @@ class FullTextSearch:
     def read(self, results: Sequence[list[Row]]) -> SearchResult:
         """See `Search`; never None."""
         (rows,) = results
-        method = _ANY_WORD if rows and rows[0][0] else _ALL_WORDS
-        candidates = [self.corpus.candidate(row[2:], self.vectors) for row in rows]
-        return SearchResult(candidates, method, len(rows), 0, 0, [float(row[1]) for row in rows])
+        words, searched, chunks, of_tenant, age, *_ = rows[0]
+        found = [row[STATE - 2 :] for row in rows if row[STATE - 2] is not None]
+        candidates = [self.corpus.candidate(row[2:], self.vectors) for row in found]
+        return SearchResult(
+            candidates,
+            _method(words, searched, found[0][0] if found else None),
+            len(found),
+            0,
+            0,
+            [float(row[1]) for row in found],
+            None if chunks is None else WordStatistics(chunks, age, of_tenant),
+        )
 
     def exactly(self) -> FullTextSearch:
         """See `Search`; full-text search is always exact."""
         return self
+
+
+def _method(words: int, searched: int, loosely: bool | None) -> str:
+    """Name the words that were searched: of a query of ``words``, which matched loosely, not at all (None), or whole.
+
+    >>> _method(3, 3, False), _method(3, 3, True), _method(3, 2, True), _method(3, 3, None), _method(3, 0, None)
+    ('all_words', 'any_word', 'rare_words', 'all_words', 'common_words')
+    """
+    if loosely is False or (loosely is None and searched == words):
+        return _ALL_WORDS
+    if searched == words:
+        return _ANY_WORD
+    return _RARE_WORDS if searched else _COMMON_WORDS

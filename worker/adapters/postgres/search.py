@@ -37,16 +37,33 @@ _JSON = (str, int, dict, type(None))
 
 
 @dataclass(frozen=True, slots=True)
+class WordStatistics:
+    """The statistics by which a full-text search ranked.
+
+    Attributes:
+        chunks: number of chunks that were counted.
+        age_seconds: time since then.
+        of_tenant: True if they are of the caller's tenant, False if of the whole corpus.
+    """
+
+    chunks: int
+    age_seconds: int
+    of_tenant: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The result of one search.
 
     Attributes:
         candidates: the best ``k``, in total order.
-        method: ``index`` or ``exact``; of full text, ``all_words`` or ``any_word``.
+        method: ``index`` or ``exact``; of full text, ``all_words``, ``any_word``, ``rare_words`` (any of the rarer
+            ones) or ``common_words`` (none: each word is too common to be searched).
         fetched: number of candidates compared for the exact order.
         corpus_rows: rows of the corpus as Postgres estimates them; 0 if not asked.
         ef_search: HNSW's search width; 0 where no index was used.
         scores: the search's own score of each candidate, if that isn't the similarity.
+        statistics: statistics of a full-text search; None without any: all words weighed the same.
     """
 
     candidates: list[Candidate]
@@ -55,6 +72,7 @@ class SearchResult:
     corpus_rows: int
     ef_search: int
     scores: Sequence[float] | None = None
+    statistics: WordStatistics | None = None
 
 
 class Search(Protocol):

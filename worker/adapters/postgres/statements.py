@@ -49,7 +49,12 @@ class Statements:
         calibration: its measured search widths, if any.
 
     Attributes:
+        name: as given.
         settings: as given.
+        search: as given.
+        key_type: type of its id column, as Postgres names it.
+        has_statistics: True if the statistics of its words can be read.
+        signature: its column of signatures, if full-text search is to use it.
         index: type of the HNSW index's vectors: ``vector`` or ``halfvec``.
         filters: a job's filters as conditions.
     """
@@ -62,10 +67,16 @@ class Statements:
         types: CorpusTypes,
         calibration: Calibration | None = None,
     ) -> None:
+        self.name = name
         self.settings = settings
-        self._search = search
+        self.search = search
         self._calibration = calibration
         self._types = types
+        self.key_type = types.id
+        self.has_statistics = types.has_statistics
+        mapped = settings.columns.text_signature
+        signed = mapped in types.columns and not settings.public and not types.full_text_index
+        self.signature = mapped if signed else None
         self.index = types.index(settings.index)
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
@@ -93,7 +104,7 @@ class Statements:
     @property
     def _width_by_size(self) -> tuple[int, int, int]:
         """(least `ef_search`, how much of it for how many rows)."""
-        return self._search.ef_search_min, 1, self._search.ef_search_rows
+        return self.search.ef_search_min, 1, self.search.ef_search_rows
 
     @property
     def _measured_width(self) -> tuple[int, int, int] | None:
@@ -109,7 +120,7 @@ class Statements:
         returns some dozens of rows: a policy
         may read `FEW_ROWS_SETTING` to choose the cheaper check (config/schema.sql).
         """
-        s = self._search
+        s = self.search
         return sql.SQL(
             "tuned AS MATERIALIZED (SELECT rows,"
             " set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true)::integer AS ef_search,"
@@ -137,7 +148,7 @@ class Statements:
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
                 where=all_of([*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]),
-                columns=self._columns(vectors),
+                columns=self.columns(vectors),
                 **self.names,
             ),
         )
@@ -159,7 +170,7 @@ class Statements:
         It is a multiple of the setting, because it is a constant of the statement: with a parameter, Postgres would
         expect to read a tenth of the table and not use the index.
         """
-        step = self._search.over_fetch
+        step = self.search.over_fetch
         return step * max(1, -(-2 * k // step))
 
     # --- queries of `calibrate` -----------------------------------------------------------------
@@ -269,7 +280,7 @@ class Statements:
             ),
             over_fetch=sql.Literal(over_fetch),
             has_index=_has_index(self._types.storage, self.index),
-            columns=self._columns(vectors),
+            columns=self.columns(vectors),
             **self.names,
         )
 
@@ -284,7 +295,7 @@ class Statements:
             sized: a relation with the corpus's size as ``rows``; default a query for it.
         """
         size = sized or sql.SQL("({})").format(estimated_rows(self._types.storage))
-        exact_rows = sql.Literal(self._search.exact_rows)
+        exact_rows = sql.Literal(self.search.exact_rows)
         documents = self.settings.documents
         if documents is None:
             given = sql.SQL("true" if filters.document_ids is not None else "false")
@@ -308,7 +319,7 @@ class Statements:
             """
         ).format(
             exact_rows=exact_rows,
-            factor=sql.Literal(self._search.narrow_factor),
+            factor=sql.Literal(self.search.narrow_factor),
             size=size,
             documents_size=estimated_rows(self._types.documents_storage),
             id=sql.Identifier(documents.id),
@@ -373,7 +384,7 @@ class Statements:
         plain = kind is None or kind.is_json
         return sql.SQL("c.{}" if plain else "to_jsonb(c.{})").format(sql.Identifier(column))
 
-    def _columns(self, vectors: bool) -> sql.Composable:
+    def columns(self, vectors: bool) -> sql.Composable:
         """Compose the columns that a search selects of each chunk."""
         compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
         vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import console, progress, styled, write_json
+from worker.cli.terminal import console, progress, screen, styled, write_json
 from worker.cli.usage import WrongUsage
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
@@ -74,6 +74,8 @@ def load(
 ) -> None:
     """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
 
+    It also counts the words of their corpora again, as [bold]retrieval-worker statistics[/bold] does.
+
     A file holds one list, named after its corpus (all fields: docs/schema.md):
 
     {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
@@ -98,8 +100,49 @@ def load(
         for content in contents:
             bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
             loader.load(connection, content, model, partial(shown.advance, bar), columns)
+        loader.count_words(connection, loaded.corpora, contents)
     for content in contents:
         console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
+
+
+def statistics(
+    dsn: AdminDsn,
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="CORPUS", help="Names of corpora in the settings; default all.")
+    ] = None,
+    as_json: JsonDocument = False,
+) -> None:
+    """Count the words of corpora for the ranking of full-text search. Safe to repeat, also while workers run.
+
+    Run it after large changes, and once a day from cron: it reads every row, which the worker's role may not.
+
+    Examples: [bold]retrieval-worker statistics --dsn postgresql://postgres@db/app[/bold],
+    [bold]retrieval-worker statistics documents docs --json[/bold]
+    """
+    from worker import settings
+    from worker.adapters.postgres.text_statistics import refresh
+
+    known = settings.load_unconnected().corpora
+    for name in corpora or ():
+        if name not in known:
+            raise WrongUsage(f"there is no corpus {name} in the settings: name one of {', '.join(known)}")
+    counted = []
+    with _admin(dsn) as connection, progress(screen) as shown:
+        for name in dict.fromkeys(corpora or known):
+            bar = shown.add_task(f"counting {name}", total=None)
+
+            def advance(done: int, of: int, bar: Any = bar) -> None:
+                shown.update(bar, completed=done, total=of)
+
+            counted += refresh(connection, name, known[name], advance)
+    if as_json:
+        write_json({"statistics": [asdict(one) for one in counted]})
+        return
+    for one in counted:
+        tenant = f", tenant {one.tenant}" if one.tenant else ""
+        console.print(
+            f"{one.corpus}{tenant}: {one.chunks:,} chunks, {one.terms:,} words, {one.mean_length:.1f} in a chunk"
+        )
 
 
 @contextlib.contextmanager

@@ -93,6 +93,7 @@ def _answer() -> PipelineAnswer:
                 "profile": "hybrid_rrf",
                 "legs_ms": {"dense": 3.5, "sparse": 2.25},
                 "methods": {"dense": ["index"], "sparse": ["all_words"]},
+                "statistics": {"sparse": [{"chunks": 1200, "age_seconds": 3600, "of_tenant": False}]},
             },
             models={"embedder": "lexical 1"},
             worker_version="0.1.0",

@@ -11,6 +11,7 @@ from worker.core.prompting import costs
 from worker.core.ranking.leg_figures import figures
 from worker.jobs.answer import described, trace
 from worker.jobs.recording import RecordedAnswer, pins_of
+from worker.jobs.search import statistics_of
 from worker.model import LEGS
 
 if TYPE_CHECKING:
@@ -188,9 +189,11 @@ def leg_metrics(
 
 
 def leg_trace(leg: LegResult) -> dict[str, Any]:
-    """Return a leg's entry in the trace: its duration, and the search method for each corpus."""
+    """Return a leg's entry in the trace: its duration, and for each corpus its method and its word statistics."""
     methods = [found.method for found in leg.found or []]
-    return {"leg": leg.name, "duration_ms": round(leg.duration_ms, 3), "methods": methods}
+    entry = {"leg": leg.name, "duration_ms": round(leg.duration_ms, 3), "methods": methods}
+    statistics = statistics_of(leg)
+    return {**entry, "statistics": statistics} if statistics else entry
 
 
 def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:

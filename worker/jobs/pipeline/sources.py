@@ -17,7 +17,7 @@ from worker.jobs.pipeline.plan import plan_of
 from worker.jobs.pipeline.source_cache import source_slot
 from worker.jobs.pipeline.stages import MODEL_FAILED, Stages
 from worker.jobs.pipeline.types import ContextPackage
-from worker.jobs.search import SearchTarget, ranked_legs, search_legs
+from worker.jobs.search import SearchTarget, ranked_legs, search_legs, statistics_of
 from worker.jobs.stored_candidates import StoredCandidate
 from worker.model import Candidate
 
@@ -174,6 +174,7 @@ class SourceBuilder:
                 stages.degrade(one.without, one.name, leg.error.message)
         stages.legs = {leg.name: round(leg.duration_ms, 3) for leg in found}
         stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
+        stages.statistics = {leg.name: tuple(known) for leg in found if (known := statistics_of(leg))}
         weights = {one.name: one.weight for one in queries.wanted}
         return FUSIONS[plan.profile.fusion](ranked_legs(found, range(len(targets))), weights, RRF_K)
 

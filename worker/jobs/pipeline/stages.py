@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
@@ -12,7 +12,7 @@ from worker.errors import SettingsError, Unavailable
 from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from worker.core.prompting.costs import Bill
     from worker.core.ranking.diversity import Selection
@@ -57,6 +57,7 @@ class Stages:
         self.queries: dict[str, str] = {}
         self.legs: dict[str, float] = {}
         self.methods: dict[str, tuple[str, ...]] = {}
+        self.statistics: dict[str, tuple[Mapping[str, Any] | None, ...]] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
         self.cache: Literal["hit", "miss"] | None = None
@@ -117,6 +118,7 @@ class Stages:
             queries=dict(self.queries),
             legs=dict(self.legs),
             methods=dict(self.methods),
+            statistics=dict(self.statistics),
             hyde=self.hyde,
             models=dict(self.models),
             cache=self.cache,

@@ -61,6 +61,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
             "profile": package.profile,
             "legs_ms": dict(trace.legs),
             "methods": {leg: list(methods) for leg, methods in trace.methods.items()},
+            "statistics": {leg: list(statistics) for leg, statistics in trace.statistics.items()},
         },
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,

@@ -1,4 +1,4 @@
-"""Diversity of a ranked list: removes duplicates, too many chunks of one document, and near repetitions.
+"""Diversity of a ranked list: removes duplicates and near duplicates, orders by novelty, caps chunks of one document.
 
 Each step keeps candidates in a stated order and gives the reason for each dropped one.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from worker.core.ranking.fusion import min_max, relevance
+from worker.core.ranking.near_duplicates import NearDuplicates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from worker.model import Candidate
 
-Reason = Literal["duplicate", "capped", "beyond k", "below threshold"]
+Reason = Literal["empty", "duplicate", "near duplicate", "capped", "beyond k", "below threshold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Removal:
 
     Attributes:
         candidate: the candidate.
-        reason: ``duplicate`` (a better one has the same text), ``capped`` (enough of its document or corpus),
-            ``beyond k``, ``below threshold`` (too far from the question).
+        reason: ``empty`` (no text), ``duplicate`` (a better one has the same text), ``near duplicate`` (nearly the
+            same), ``capped`` (enough of its document or corpus), ``beyond k``, ``below threshold`` (too far from the
+            question).
     """
 
     candidate: Candidate
@@ -54,7 +56,7 @@ class Selection:
 def diversified(
     candidates: Sequence[Candidate], lambda_: float, most_per_document: int | None, ahead: Sequence[Candidate] = ()
 ) -> Selection:
-    """Remove duplicates, reorder by maximal marginal relevance, and cap the chunks of each document.
+    """Remove duplicates and near ones, reorder by maximal marginal relevance, cap the chunks of each document.
 
     Args:
         candidates: best first.
@@ -62,12 +64,30 @@ def diversified(
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
     """
-    unlike = without_duplicates((*ahead, *candidates))
-    kept = unlike.kept[len(ahead) :]
+    once = without_duplicates((*ahead, *candidates))
+    unlike = without_near_duplicates(once.kept[len(ahead) :], ahead)
+    kept = unlike.kept
     relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
     chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
     capped = chosen if most_per_document is None else per_document(chosen.kept, most_per_document)
-    return Selection(capped.kept, (*unlike.dropped, *capped.dropped))
+    return Selection(capped.kept, (*once.dropped, *unlike.dropped, *capped.dropped))
+
+
+def with_text(candidates: Sequence[Candidate]) -> Selection:
+    """Keep the candidates whose text has more than white space."""
+    empty = [Removal(candidate, "empty") for candidate in candidates if not candidate.chunk.text.strip()]
+    return Selection(tuple(candidate for candidate in candidates if candidate.chunk.text.strip()), tuple(empty))
+
+
+def without_near_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
+    """Keep the first of the candidates whose texts are nearly the same (`near_duplicates`), and none like ``ahead``."""
+    seen = NearDuplicates()
+    for one in ahead:
+        seen.is_new(one.chunk.text)
+    new = [seen.is_new(candidate.chunk.text) for candidate in candidates]
+    pairs = [*zip(candidates, new, strict=True)]
+    dropped = tuple(Removal(candidate, "near duplicate") for candidate, is_new in pairs if not is_new)
+    return Selection(tuple(candidate for candidate, is_new in pairs if is_new), dropped)
 
 
 def without_duplicates(candidates: Sequence[Candidate]) -> Selection:

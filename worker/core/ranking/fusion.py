@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 RRF_K = 60
 """Constant of reciprocal rank fusion: the higher, the less the first ranks differ (60 in Cormack et al. 2009)."""
 
-PRIMARY = "primary"
+PRIMARY_WEIGHT, SPARSE_WEIGHT, OTHER_WEIGHT = 0.8, 0.2, 0.4
+"""Default weights in a weighted sum of scores: of the query's own vector, of words, and of any other vector.
+
+Measured on three labelled sets: `benchmarks/results/quality.md`."""
+
 Key = TypeVar("Key", bound="Hashable")
 _NO_WEIGHTS: Mapping[str, float] = {}
 
@@ -107,7 +111,7 @@ def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS, r
         weights: by leg name, 0 or more; 1 where none is given.
         rrf_k: 1 or more.
     """
-    return _by_sum("rrf", legs, weights, lambda scores: reciprocal_ranks(scores, rrf_k))
+    return _by_sum("rrf", legs, weights, [reciprocal_ranks(leg.scores, rrf_k) for leg in legs])
 
 
 def weighted(
@@ -115,14 +119,17 @@ def weighted(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     rrf_k: int = RRF_K,  # noqa: ARG001 -- one signature for all
 ) -> list[Candidate]:
-    """Fuse by the weighted sum of scores scaled to 0-1 per leg by `min_max`; a leg without the chunk adds 0.
+    """Fuse by the weighted sum of scores scaled to 0-1 by `min_max`; a leg without the chunk adds 0.
+
+    Lists of one leg over several corpora are scaled together, so that a corpus with nothing near stays low. Bruch, Gai,
+    Ingber: "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, compare this convex combination to RRF.
 
     Args:
         legs: in order of precedence.
-        weights: by leg name, 0 or more; where none is given, 0.6 for the primary and 0.4 for any other.
+        weights: by leg name, 0 or more; where none is given, see `weight_of`.
         rrf_k: has no effect.
     """
-    return _by_sum("weighted", legs, weights, min_max)
+    return _by_sum("weighted", legs, weights, _scaled_by_leg(legs))
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
@@ -156,11 +163,20 @@ def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
     """Return a leg's weight in a weighted-sum method, with the method's default where none is given.
 
     >>> weight_of("weighted", "primary", {}), weight_of("weighted", "sparse", {}), weight_of("rrf", "sparse", {})
-    (0.6, 0.4, 1.0)
+    (0.8, 0.2, 1.0)
     """
-    if method == "rrf":
-        return weights.get(leg, 1.0)
-    return weights.get(leg, 0.6 if leg == PRIMARY else 0.4)
+    return weights.get(leg, 1.0 if method == "rrf" else default_weight(leg))
+
+
+def default_weight(leg: str) -> float:
+    """Return a leg's weight in a weighted sum of scores, where neither job nor settings name one.
+
+    >>> default_weight("dense"), default_weight("sparse_context"), default_weight("context")
+    (0.8, 0.2, 0.4)
+    """
+    if leg.startswith("sparse"):
+        return SPARSE_WEIGHT
+    return PRIMARY_WEIGHT if leg in {"primary", "dense"} else OTHER_WEIGHT
 
 
 def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]]) -> list[tuple[Key, float]]:
@@ -177,20 +193,27 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
     return sorted(totals, key=lambda total: descending(total[1]))
 
 
+def _scaled_by_leg(legs: Sequence[RankedLeg]) -> list[list[float]]:
+    """Return each list's scores scaled by `min_max`, those of lists with the same name together."""
+    names = dict.fromkeys(leg.name for leg in legs)
+    scaled = {name: iter(min_max([score for leg in legs if leg.name == name for score in leg.scores])) for name in names}
+    return [[next(scaled[leg.name]) for _ in leg.scores] for leg in legs]
+
+
 def _by_sum(
     method: str,
     legs: Sequence[RankedLeg],
     weights: Mapping[str, float],
-    contributions: Callable[[Sequence[float]], list[float]],
+    contributions: Sequence[Sequence[float]],
 ) -> list[Candidate]:
     merged = _merge(legs)
     lists = [
         (
             weight_of(method, leg.name, weights),
             [identity(candidate) for candidate in leg.candidates],
-            contributions(leg.scores),
+            added,
         )
-        for leg in legs
+        for leg, added in zip(legs, contributions, strict=True)
     ]
     return [_with_fused(merged[key], fused) for key, fused in weighted_sums(lists)]
 

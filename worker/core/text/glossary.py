@@ -1,4 +1,4 @@
-"""Glossary: rewrites a query's terms into the words that the corpus uses."""
+"""Glossary: adds to a query the words that the corpus uses for its terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s-]")
 
 
 class Glossary:
-    """Table of terms, each with the words that replace it.
+    """Table of terms, each with the words that are added for it.
 
     Args:
         table: ``{"hi-hats": ["hi-hat", "percussion"]}``. Of terms that differ only in letter case, hyphens and
@@ -30,18 +30,19 @@ class Glossary:
         self._lengths = sorted({len(term) for term in self._expansions}, reverse=True)
 
     def expand(self, query: str) -> str:
-        """Return the words for the terms found in a query, in place of the query; without a term, the query itself.
+        """Return a query with the words for its terms after it; without a new one, the query itself.
 
         Terms match whole words in any letter case. Longer ones match first, and no word belongs to two. The words of
-        several terms are in the order of the terms in the query, each once.
+        several terms are in the order of the terms in the query, each once; what the query says already is not added.
 
         >>> glossary = Glossary({"hi-hats": ["hi-hat", "drums"], "hats": ["headgear"], "kick": ["bd", "drums"]})
         >>> glossary.expand("add Hi-Hats under the kick"), glossary.expand("add a pad")
-        ('hi-hat, drums, bd', 'add a pad')
+        ('add Hi-Hats under the kick, hi-hat, drums, bd', 'add a pad')
         """
-        terms = dict(self._found(_tokens(query)))
-        expansions = dict.fromkeys(word for _, term in sorted(terms.items()) for word in self._expansions[term])
-        return ", ".join(expansions) or query
+        tokens = _tokens(query)
+        terms = dict(self._found(tokens))
+        words = dict.fromkeys(word for _, term in sorted(terms.items()) for word in self._expansions[term])
+        return ", ".join([query, *(word for word in words if not _holds(tokens, _tokens(word)))])
 
     def _found(self, tokens: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield position and tokens of each term found, the longest terms first, then the leftmost."""
@@ -56,3 +57,8 @@ class Glossary:
 
 def _tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(folded(text)))
+
+
+def _holds(tokens: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    """Return whether tokens stand in a row somewhere among others; nothing stands everywhere."""
+    return any(tokens[i : i + len(part)] == part for i in range(len(tokens) - len(part) + 1))

@@ -15,7 +15,9 @@ from worker.model import Candidate, Chunk, FilterSet
 from worker.model import RemoteSource as RemoteSource  # noqa: PLC0414 -- one of the pipeline's types, used below it
 
 Stage = Literal["build_sources", "synthesize_context", "execute"]
-Reason = Literal["duplicate", "capped", "beyond k", "below threshold", "beyond budget", "not visible"]
+Reason = Literal[
+    "empty", "duplicate", "near duplicate", "capped", "beyond k", "below threshold", "beyond budget", "not visible"
+]
 T = TypeVar("T")
 
 _strict = ConfigDict(extra="forbid")

@@ -41,6 +41,7 @@ class Tuning:
     """Result of tuning the leg weights.
 
     Attributes:
+        method: the fusion method.
         retrievals: number of recorded retrievals with feedback in which more than one leg found chunks.
         searches: number of their searches, one per corpus.
         current: current weights of the legs that took part.
@@ -48,6 +49,7 @@ class Tuning:
         setting: weights for the settings, including legs without feedback; None if no others are better.
     """
 
+    method: str
     retrievals: int
     searches: int
     current: Mapping[str, float]
@@ -136,18 +138,21 @@ class Feedback:
             "trace": trace(tracer),
         }
 
-    def tune(self, owner: str | None, *, corpus: str | None = None, method: str = "weighted", k: int = 5) -> Tuning:
+    def tune(self, owner: str | None, *, corpus: str | None = None, method: str | None = None, k: int = 5) -> Tuning:
         """Propose weights; nothing is changed.
 
         Args:
             owner: owner of the feedback; None: all owners', of which only figures are returned.
             corpus: only searches over this corpus.
-            method: the fusion method: ``weighted`` or ``rrf``.
+            method: the fusion method: ``weighted`` or ``rrf``; None: the settings', or
+                ``weighted`` where those name one without weights.
             k: number of results a user looks at, 1 or more.
 
         Raises:
             InvalidJob: no such corpus, or the method has no weights.
         """
+        default = self._settings.fusion if self._settings.fusion in CONTRIBUTIONS else "weighted"
+        method = default if method is None else method
         if method not in CONTRIBUTIONS:
             raise InvalidJob(f"expected one of {', '.join(sorted(CONTRIBUTIONS))}", "method")
         if corpus is not None:
@@ -157,9 +162,9 @@ class Feedback:
         weights = self._settings.weights_of(method)
         current = _current(judged, weights, method)
         if retrievals < ENOUGH:
-            return Tuning(retrievals, len(judged), current, None, None)
+            return Tuning(method, retrievals, len(judged), current, None, None)
         proposal = tune([_example(one) for one in judged], current, method=method, k=k)
-        return Tuning(retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
+        return Tuning(method, retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
 
 
 def _of_hashes(records: Sequence[Record], usage: Mapping[str, bool]) -> set[Judgement]:

@@ -45,7 +45,7 @@ class LegRequest:
         kind: ``dense`` or ``sparse``.
         text: query of a sparse leg.
         vector: query of a dense leg; a sparse leg computes similarities to it.
-        weight: its weight in a weighted fusion, unless the job names weights.
+        weight: its weight in a weighted fusion, unless the job names weights; None: the method's default.
         without: degradation code if it fails; "" for a required leg.
     """
 
@@ -53,7 +53,7 @@ class LegRequest:
     kind: str
     text: str
     vector: Vector
-    weight: float = 1.0
+    weight: float | None = None
     without: str = ""
 
 

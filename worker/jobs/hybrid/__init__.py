@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters import logs
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import vectors
-from worker.core.ranking.diversity import diversified
+from worker.core.ranking.diversity import diversified, with_text
 from worker.core.ranking.fusion import FUSIONS
 from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
@@ -169,9 +169,9 @@ class HybridRetrieval:
         job, fusion = request.job, request.fusion
         weights = {str(leg): weight for leg, weight in (job.weights or {}).items()}
         merged = FUSIONS[fusion](legs, self._settings.weights_of(fusion) | weights, job.rrf_k)
-        kept = merged
+        kept = with_text(merged).kept
         if job.diversity is not None:
-            kept = [*diversified(merged, job.diversity.relevance, job.diversity.per_document).kept]
+            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document).kept
         return CorpusResult(query, legs, merged, kept[: query.wanted.clamped_top_k])
 
     # --- queries --------------------------------------------------------------------------------

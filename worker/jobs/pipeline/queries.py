@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 1000
 DENSE = "dense"
+OF_THE_QUESTION = frozenset({DENSE, "sparse"})
+"""Legs whose similarities are to the question itself."""
 
 WITHOUT = {"context": degraded.CONTEXTUAL, "hyde": degraded.HYDE, "variants": degraded.LANGUAGE_MODEL}
 """Degradation code of a failed leg, by its kind of query."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from worker.adapters.postgres.search import Corpus
 from worker.cli import devstack
 from worker.errors import SettingsError
 from worker.model import Principal
-from worker.settings import SearchSettings, Settings, config_folder, from_values
+from worker.settings import SearchSettings, Settings, config_folder, from_values, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,8 +113,8 @@ def server_settings(rows: int) -> dict[str, str]:
 
 
 def settings_for(dsn: str) -> Settings:
-    """The shipped file; RETRIEVAL_WORKER_SEARCH__... in the environment changes search as it does for a worker."""
-    values = tomllib.loads((config_folder() / "worker.toml").read_text(encoding="utf-8"))
+    """The shipped files; RETRIEVAL_WORKER_SEARCH__... in the environment changes search as it does for a worker."""
+    values = read_values(config_folder() / "worker.toml")
     settings = from_values({**values, "database_connection_string": dsn, "broker_url": "redis://not-used"})
     # The environment outranks arguments, but a benchmark must never run on the database that it names.
     return settings.model_copy(update={"database_connection_string": SecretStr(dsn)})

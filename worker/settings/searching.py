@@ -37,8 +37,10 @@ class HybridSettings(Section):
 
     Attributes:
         searches: Corpora, and chunks of each, that a job without `searches` reads.
+        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which scales what a leg found.
         extra: By corpus: number of chunks beyond `top_k` that the primary and the sparse leg fetch. Default: 2.
-        extractor: Extractor of a context's keywords: `strudel` (patterns) or `words` (prose).
+        extractor: Extractor of a context's keywords: `strudel` (patterns), `words` (prose), or `auto`: `strudel`, and
+            `words` of a context that has no pattern.
         glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
         deadline_seconds: Time for all legs of a job and their embeddings. A contextual leg that is late is left out.
         fusion: How the legs of a job without `fusion` are combined: `similarity`, `rrf` or `weighted`
@@ -49,8 +51,9 @@ class HybridSettings(Section):
     """
 
     searches: list[DefaultSearch] = []
+    fetch: int = Field(15, ge=1, le=50)
     extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
-    extractor: str = "strudel"
+    extractor: str = "auto"
     glossary: str = "glossary.toml"
     deadline_seconds: Seconds = 10.0
     fusion: FusionName = "weighted"

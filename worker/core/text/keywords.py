@@ -24,6 +24,9 @@ _NOTE = re.compile(r'note\("([^"]++)"\)')
 _CALL = re.compile(r"\.(\w++)\(", re.ASCII)
 _SCALE = re.compile(r'(?:scale|mode)\("(\w++)"\)', re.ASCII)
 
+# The two slashes of an address are none.
+_COMMENT = re.compile(r"(?<!:)//.*")
+
 # "isn't" becomes "is", "track's" becomes "track"; "can't" and "won't" leave the fragments in `_EMPTY`.
 _CONTRACTION = re.compile(r"(?:n?['’]t|['’](?:s|d|m|re|ve|ll))\b")
 _EMPTY = STOP_WORDS | {"ca", "wo", "sha"}
@@ -52,7 +55,16 @@ def words(text: str) -> list[str]:
     return [word for word, _ in counts.most_common(MOST)]
 
 
-EXTRACTORS: Mapping[str, Callable[[str], list[str]]] = {"strudel": strudel, "words": words}
+def auto(text: str) -> list[str]:
+    """Extract the keywords of a Strudel pattern; of a text that has none, its words outside of comments.
+
+    >>> auto('sound("bd")'), auto("the ribbon came in cold"), auto("// nothing yet")
+    (['bd'], ['ribbon', 'came', 'cold'], [])
+    """
+    return strudel(text) or words(_COMMENT.sub("", text))
+
+
+EXTRACTORS: Mapping[str, Callable[[str], list[str]]] = {"auto": auto, "strudel": strudel, "words": words}
 """Extractors by their name in settings; each takes a text and returns at most ten keywords, each once."""
 
 

@@ -69,6 +69,7 @@ class QueryWording:
     Attributes:
         text: the transformed query.
         keywords: keywords of the context.
+        described: the text of them.
         models: models used so far, with names and versions.
         budget: time left for the legs.
         error: error of the extraction of keywords, if it failed.
@@ -76,6 +77,7 @@ class QueryWording:
 
     text: str
     keywords: Sequence[str]
+    described: str
     models: Mapping[str, str]
     budget: TimeBudget
     error: RetrievalError | None = None
@@ -83,7 +85,7 @@ class QueryWording:
     @property
     def contextual_text(self) -> str | None:
         """Query text of the contextual leg; None without one."""
-        return " ".join([self.text, *self.keywords]) if self.keywords else None
+        return f"{self.text} {self.described}" if self.keywords else None
 
     def header(self, failed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer's fields about the query, given the failed legs."""
@@ -137,7 +139,9 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
         filters = _filters(corpus, search, f"searches[{i}]")
         extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
-        queries.append(CorpusQuery(search, SearchTarget(corpus, filters, search.clamped_top_k, extra)))
+        # Weighted sums scale what a leg found; merged by similarity, the numbers fetched are the legs' weights.
+        fewest = settings.fetch if (job.fusion or settings.fusion) == "weighted" else 0
+        queries.append(CorpusQuery(search, SearchTarget(corpus, filters, max(search.clamped_top_k, fewest), extra)))
     return queries
 
 
@@ -177,5 +181,5 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
         **request.job.model_dump(mode="json", exclude=others),
         "fusion": request.fusion,
         "words": wording.text,
-        "keywords": list(wording.keywords),
+        "keywords": [*wording.keywords, wording.described],
     }

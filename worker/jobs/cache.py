@@ -123,8 +123,7 @@ class ResultCache:
     def _always(self) -> str:
         """Digest of the parts of every key; computed on first use, as most processes cache nothing."""
         settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
-        bound = self._settings.embedder.answers_from
-        return canonical_sha256({"settings": settings, "answers_from": bound, **self._makers})
+        return canonical_sha256({"settings": settings, **self._makers})
 
     def slot(self, task: str, asked: Mapping[str, Any], caller: Principal, bounds: CacheBounds) -> Slot | None:
         """Return the slot of a job's result; call it before any search.

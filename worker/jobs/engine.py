@@ -150,7 +150,8 @@ class Engine:
             )
             counter = token_counter(settings.language_model.tokenizer)
             paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
-            return RetrievalPipeline(builder, Executor(model, prices, paths), paths, counter, clock)
+            executor = Executor(model, prices, paths, settings.embedder.answers_from)
+            return RetrievalPipeline(builder, executor, paths, counter, clock)
 
         self._make_pipeline = pipeline
         self._make_jobs = partial(

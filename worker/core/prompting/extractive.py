@@ -93,6 +93,21 @@ def answer(
     return "\n\n".join(_paragraph(sentence, sources) for sentence in in_order) or NO_ANSWER
 
 
+def opening(sources: Sequence[LabelledSource], most_characters: int = MOST_CHARACTERS) -> str:
+    """Return the first sentence of the best source that can be quoted, for a question that is near in other words.
+
+    >>> from worker.core.prompting.context import LabelledSource, Source
+    >>> opening([LabelledSource("S1", 0, Source("Soon. Phantom power can tear the ribbon. Store it dry."))])
+    'Phantom power can tear the ribbon. [S1]'
+    """
+    for i, one in enumerate(sources):
+        for sentence in _sentences(i, one.source, None):
+            paragraph = _paragraph(sentence, sources)
+            if len(paragraph) <= most_characters and _is_quotable(sentence, sources):
+                return paragraph
+    return NO_ANSWER
+
+
 def _paragraph(sentence: _Sentence, sources: Sequence[LabelledSource]) -> str:
     return f"{sentence.text} [{sources[sentence.source].label}]"
 
@@ -125,14 +140,20 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
     return sorted(enough, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))
 
 
-def _sentences(index: int, source: Source, weights: Mapping[str, float]) -> Iterator[_Sentence]:
-    above = frozenset(terms(_heading(source))) & weights.keys()
-    everything = math.fsum(weights.values())
+def _sentences(index: int, source: Source, weights: Mapping[str, float] | None) -> Iterator[_Sentence]:
+    """Yield the sentences that share a term with the question; without its terms' weights, all, with score 0."""
+    above = frozenset(terms(_heading(source))) & (weights or {}).keys()
+    everything = math.fsum((weights or {}).values())
     for start, end in split_sentences(source.text):
         text = without_marker(source.text[start:end])
         own = frozenset(terms(text))
+        if len(own) < FEWEST_TERMS or text.startswith(("#", "|")):
+            continue
+        if weights is None:
+            yield _Sentence(index, start, text, own, 0.0)
+            continue
         shared = own & weights.keys()
-        if not shared or len(own) < FEWEST_TERMS or text.startswith(("#", "|")):
+        if not shared:
             continue
         weight = math.fsum([*map(weights.__getitem__, shared), *(0.5 * weights[term] for term in above - shared)])
         score = round(weight / everything * 10.0 / (10.0 + index), _PLACES)

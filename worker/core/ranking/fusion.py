@@ -18,7 +18,7 @@ from worker.core.ranking.total_order import descending
 from worker.model import LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from worker.model import Candidate
 
@@ -81,12 +81,6 @@ def relevance(candidate: Candidate) -> float | None:
     """Return a candidate's score by the last step that scored it; recency counts as none."""
     scores = candidate.scores
     return next((score for score in (scores.rerank, scores.fused, candidate.similarity) if score is not None), None)
-
-
-def highest_similarity(legs: Iterable[RankedLeg], names: Collection[str]) -> float | None:
-    """Return the highest similarity in the legs of these names; None if they know none."""
-    known = (candidate.similarity for leg in legs if leg.name in names for candidate in leg.candidates)
-    return max((one for one in known if one is not None), default=None)
 
 
 # --- the methods --------------------------------------------------------------------------------
@@ -202,7 +196,9 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
 def _scaled_by_leg(legs: Sequence[RankedLeg]) -> list[list[float]]:
     """Return each list's scores scaled by `min_max`, those of lists with the same name together."""
     names = dict.fromkeys(leg.name for leg in legs)
-    scaled = {name: iter(min_max([score for leg in legs if leg.name == name for score in leg.scores])) for name in names}
+    scaled = {
+        name: iter(min_max([score for leg in legs if leg.name == name for score in leg.scores])) for name in names
+    }
     return [[next(scaled[leg.name]) for _ in leg.scores] for leg in legs]
 
 

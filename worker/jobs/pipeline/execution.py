@@ -16,13 +16,14 @@ from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
 from worker.errors import Unavailable
+from worker.jobs.pipeline.queries import OF_THE_QUESTION
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.jobs.pipeline.types import Citation, QueryResponse
 from worker.model import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.citations.answering import AnswerReport, CitedSource
@@ -62,9 +63,18 @@ class Executor:
         model: the language model; None: answers are sentences of the sources.
         prices: prices of the models.
         paths: corpus → field of its chunks' metadata with the document's readable name.
+        answers_from: similarity from which the nearest source answers a question, where no model answers; None: the
+            words that they share decide.
     """
 
-    def __init__(self, model: LanguageModel | None, prices: PriceTable, paths: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        model: LanguageModel | None,
+        prices: PriceTable,
+        paths: Mapping[str, str],
+        answers_from: float | None = None,
+    ) -> None:
+        self._answers_from = answers_from
         self._model = model
         self._prices = prices
         self._paths = paths
@@ -165,7 +175,15 @@ class Executor:
             LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
         ]
         say = extractive.code_answer if mode.show_context else extractive.answer
-        return say(package.request.question, shown), Answerer(Extractive.provider, Extractive.name)
+        nearest = _nearest(sources.values())
+        answerer = Answerer(Extractive.provider, Extractive.name)
+        if nearest is None or self._answers_from is None:
+            return say(package.request.question, shown), answerer
+        if nearest < self._answers_from:
+            return extractive.NO_ANSWER, answerer
+        said = say(package.request.question, shown)
+        in_other_words = said == extractive.NO_ANSWER and not mode.show_context
+        return (extractive.opening(shown) if in_other_words else said), answerer
 
     def _citations(
         self,
@@ -195,6 +213,17 @@ class Executor:
             url_or_doi=source.url,
             **shared,
         )
+
+
+def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
+    """Return the highest similarity of the sources to the question; None if that of a source is not known."""
+    similarities = []
+    for one in sources:
+        if not isinstance(one, Candidate) or one.similarity is None:
+            return None
+        if any(leg.leg in OF_THE_QUESTION for leg in one.scores.legs):
+            similarities.append(one.similarity)
+    return max(similarities, default=None)
 
 
 def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:

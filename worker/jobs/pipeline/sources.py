@@ -11,10 +11,9 @@ from worker.core.pins.pinning import Pin, bare, unique
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import temporal
 from worker.core.ranking.diversity import Removal, Selection, cut, diversified, per_corpus, with_text
-from worker.core.ranking.fusion import FUSIONS, RRF_K, highest_similarity, identity, relevance
+from worker.core.ranking.fusion import FUSIONS, RRF_K, identity, relevance
 from worker.errors import InvalidJob
 from worker.jobs.pipeline.plan import plan_of
-from worker.jobs.pipeline.queries import OF_THE_QUESTION
 from worker.jobs.pipeline.source_cache import source_slot
 from worker.jobs.pipeline.stages import MODEL_FAILED, Stages
 from worker.jobs.pipeline.types import ContextPackage
@@ -136,9 +135,9 @@ class SourceBuilder:
             queries = self._queries.make(plan, names, dimensions, stages)
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
-            merged, nearest = self._search(plan, queries, caller, stages)
+            merged = self._search(plan, queries, caller, stages)
             stages.keep("search", with_text(merged))
-            stages.keep("search", self._near_enough(stages.candidates, nearest))
+            stages.keep("search", self._near_enough(stages.candidates))
             counts |= {"found": len(merged)}
         with stages.stage("rerank"):
             self._rerank(plan, stages)
@@ -163,14 +162,8 @@ class SourceBuilder:
 
     # --- stages ---------------------------------------------------------------------------------
 
-    def _search(
-        self, plan: SearchPlan, queries: Queries, caller: Principal, stages: Stages
-    ) -> tuple[Sequence[Candidate], float | None]:
-        """Search all corpora, and fuse the legs of all into one list.
-
-        Returns:
-            All candidates, and the highest similarity to the question; None if no leg searched for the question.
-        """
+    def _search(self, plan: SearchPlan, queries: Queries, caller: Principal, stages: Stages) -> Sequence[Candidate]:
+        """Search all corpora, and fuse the legs of all into one list."""
         targets = [
             SearchTarget(self._corpora.get(search.corpus, "searches"), search.filters, plan.profile.fetch)
             for search in plan.searches
@@ -184,16 +177,10 @@ class SourceBuilder:
         stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
         stages.statistics = {leg.name: tuple(known) for leg in found if (known := statistics_of(leg))}
         weights = {one.name: one.weight for one in queries.wanted if one.weight is not None}
-        legs = ranked_legs(found, range(len(targets)))
-        return FUSIONS[plan.profile.fusion](legs, weights, RRF_K), highest_similarity(legs, OF_THE_QUESTION)
+        return FUSIONS[plan.profile.fusion](ranked_legs(found, range(len(targets))), weights, RRF_K)
 
-    def _near_enough(self, candidates: Sequence[Candidate], nearest: float | None) -> Selection:
-        """Drop candidates beyond their corpus's maximum distance; one without a distance has no such bound.
-
-        Where even the chunk nearest to the question is too far from it to answer, all are dropped.
-        """
-        if nearest is not None and nearest < self._settings.embedder.answers_from:
-            return Selection((), tuple(Removal(candidate, "below threshold") for candidate in candidates))
+    def _near_enough(self, candidates: Sequence[Candidate]) -> Selection:
+        """Drop candidates beyond their corpus's maximum distance; one without a distance has no such bound."""
         bounds = {corpus.name: corpus.settings.max_distance for corpus in self._corpora.all()}
 
         def near(candidate: Candidate) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def candidate(name: str, document: str = "d", text: str = "", corpus: str = "") -> Candidate:
-    chunk = Chunk(name, document, text, None, None, None, {}, f"sha256:{text or name}", 1)
+    chunk = Chunk(name, document, text or name, None, None, None, {}, f"sha256:{text or name}", 1)
     return Candidate(chunk, 0.5, corpus=corpus)
 
 

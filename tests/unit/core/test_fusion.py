@@ -98,11 +98,11 @@ def test_rrf_takes_another_constant() -> None:
 
 
 def test_weighted_normalises_each_leg() -> None:
-    """(score - lowest) / (highest - lowest) per leg, 0.6 of the primary and 0.4 of the contextual."""
+    """(score - lowest) / (highest - lowest) per leg, 0.8 of the primary and 0.4 of the contextual."""
     merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])
     expected = {
-        "2": 0.6 * 0.5 + 0.4 * 1.0,
-        "1": 0.6 * 1.0,
+        "2": 0.8 * 0.5 + 0.4 * 1.0,
+        "1": 0.8 * 1.0,
         "4": 0.4 * (0.87 - 0.82) / (0.88 - 0.82),
         "3": 0.0,
         "5": 0.0,

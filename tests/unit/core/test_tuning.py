@@ -32,7 +32,7 @@ def made(found: list[tuple[list[str], list[str], set[str]]]) -> list[Example]:
 @pytest.mark.parametrize("method", METHODS)
 def test_weight_goes_where_the_used_chunks_are(method: str) -> None:
     """The contextual leg has it first, the primary last: the nearest weights that put it first are proposed."""
-    proposal = tune([example("abc", "xyz", "x")], {"primary": 0.6, "contextual": 0.4}, method=method, k=3)
+    proposal = tune([example("abc", "xyz", "x")], {"primary": 0.8, "contextual": 0.4}, method=method, k=3)
     assert proposal.weights["contextual"] > proposal.weights["primary"]
     assert proposal.before.ndcg is not None
     assert proposal.before.ndcg < 1.0
@@ -41,7 +41,7 @@ def test_weight_goes_where_the_used_chunks_are(method: str) -> None:
 
 def test_of_equally_good_weights_the_nearest_are_proposed() -> None:
     """0.5 and 0.5 would leave the primary's first ahead; one step further is as good as the rest of the way."""
-    proposal = tune([example("abc", "xyz", "x")], {"primary": 0.6, "contextual": 0.4}, k=3, steps=20)
+    proposal = tune([example("abc", "xyz", "x")], {"primary": 0.8, "contextual": 0.4}, k=3, steps=20)
     assert proposal.weights == {"contextual": 0.55, "primary": 0.45}
 
 
@@ -79,7 +79,7 @@ def test_without_evidence_nothing_moves(method: str, found: list[Example]) -> No
 def test_without_current_weights_the_methods_defaults_are_compared() -> None:
     """0.6 and 0.4 for scores, the same for all for ranks."""
     agreed = [example("abc", "abc", "a")]
-    assert tune(agreed, {}).weights == {"primary": 0.6, "contextual": 0.4}
+    assert tune(agreed, {}).weights == {"primary": 0.8, "contextual": 0.4}
     assert tune(agreed, {}, method="rrf").weights == {"primary": 1.0, "contextual": 1.0}
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from worker.core.ranking.fusion import min_max, relevance
 from worker.core.ranking.near_duplicates import NearDuplicates
+from worker.core.text.words import DENIALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,7 +55,11 @@ class Selection:
 
 
 def diversified(
-    candidates: Sequence[Candidate], lambda_: float, most_per_document: int | None, ahead: Sequence[Candidate] = ()
+    candidates: Sequence[Candidate],
+    lambda_: float,
+    most_per_document: int | None,
+    ahead: Sequence[Candidate] = (),
+    denials: Collection[str] = DENIALS,
 ) -> Selection:
     """Remove duplicates and near ones, reorder by maximal marginal relevance, cap the chunks of each document.
 
@@ -63,9 +68,10 @@ def diversified(
         lambda_: see `mmr`.
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
+        denials: see `NearDuplicates`.
     """
     once = without_duplicates((*ahead, *candidates))
-    unlike = without_near_duplicates(once.kept[len(ahead) :], ahead)
+    unlike = without_near_duplicates(once.kept[len(ahead) :], ahead, denials)
     kept = unlike.kept
     relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
     chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
@@ -79,9 +85,11 @@ def with_text(candidates: Sequence[Candidate]) -> Selection:
     return Selection(tuple(candidate for candidate in candidates if candidate.chunk.text.strip()), tuple(empty))
 
 
-def without_near_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
+def without_near_duplicates(
+    candidates: Sequence[Candidate], ahead: Sequence[Candidate] = (), denials: Collection[str] = DENIALS
+) -> Selection:
     """Keep the first of the candidates whose texts are nearly the same (`near_duplicates`), and none like ``ahead``."""
-    seen = NearDuplicates()
+    seen = NearDuplicates(denials)
     for one in ahead:
         seen.is_new(one.chunk.text)
     new = [seen.is_new(candidate.chunk.text) for candidate in candidates]

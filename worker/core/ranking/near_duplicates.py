@@ -12,12 +12,11 @@ from collections import Counter, defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.text.terms import UNSPACED
-from worker.core.text.words import folded
+from worker.core.text.words import DENIALS, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 MOST_EDITS = 2
 """Most words that are inserted, left out or replaced between near duplicates."""
@@ -40,9 +39,13 @@ class NearDuplicates:
     """Texts seen so far, in an order in which the first of several near duplicates counts.
 
     Texts that share no shingle are never compared, so the time grows with what texts have in common.
+
+    Args:
+        denials: words that deny or limit, folded; "n't" does in any case.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, denials: Collection[str] = DENIALS) -> None:
+        self._denials = denials
         self._seen: list[_Text] = []
         self._by_words: dict[Words, int] = {}
         self._by_shingle: dict[Words, list[int]] = defaultdict(list)
@@ -54,7 +57,7 @@ class NearDuplicates:
         >>> [seen.is_new(text) for text in ("Store it dry.", "Store it, dry!", "Store it cold.")]
         [True, False, True]
         """
-        new = _Text(text)
+        new = _Text(text, self._denials)
         if new.words in self._by_words or any(new.resembles(self._seen[i]) for i in self._alike(new)):
             return False
         self._by_words[new.words] = len(self._seen)
@@ -75,7 +78,8 @@ class NearDuplicates:
 class _Text:
     """Text prepared for comparison."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, denials: Collection[str]) -> None:
+        self._denials = denials
         self.words: Words = tuple(_WORD.findall(folded(text)))
         # Without spaces a word is a clause, and one of its signs can turn it round.
         self.edits = 0 if _UNSPACED.search(text) else min(MOST_EDITS, len(self.words) // WORDS_PER_EDIT)
@@ -90,12 +94,11 @@ class _Text:
     @cached_property
     def deciding(self) -> Counter[Words]:
         """Numbers, and words that deny or limit, each with the word after it."""
-        limiting = word_lists().denying
         after = (*self.words[1:], "")
         return Counter(
             (word, following)
             for word, following in zip(self.words, after, strict=True)
-            if word in limiting or word.endswith(("n't", "n’t")) or _NUMBER.search(word)
+            if word in self._denials or word.endswith(("n't", "n’t")) or _NUMBER.search(word)
         )
 
     def resembles(self, other: _Text) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters import logs
+from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import vectors
 from worker.core.ranking.diversity import diversified, with_text
@@ -171,7 +172,8 @@ class HybridRetrieval:
         merged = FUSIONS[fusion](legs, self._settings.weights_of(fusion) | weights, job.rrf_k)
         kept = with_text(merged).kept
         if job.diversity is not None:
-            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document).kept
+            wanted, denials = job.diversity, word_lists().denying
+            kept = diversified(kept, wanted.relevance, wanted.per_document, denials=denials).kept
         return CorpusResult(query, legs, merged, kept[: query.wanted.clamped_top_k])
 
     # --- queries --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from worker.core import degraded
+from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.pins.pinning import Pin, bare, unique
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import temporal
@@ -149,7 +150,10 @@ class SourceBuilder:
         with stages.stage("refine"):
             if (wanted := plan.profile.diversity) is not None:
                 lambda_, per_document = wanted.relevance, wanted.per_document
-                stages.keep("refine", diversified(stages.candidates, lambda_, per_document, ahead=stages.pinned))
+                denials = word_lists().denying
+                stages.keep(
+                    "refine", diversified(stages.candidates, lambda_, per_document, stages.pinned, denials)
+                )
         with stages.stage("cut"):
             most = {search.corpus: search.top_k for search in plan.searches}
             stages.keep("cut", per_corpus(stages.candidates, most))

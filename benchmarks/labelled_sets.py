@@ -21,12 +21,11 @@ from worker.cli.loader import load, migrate
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
 from worker.core.ranking.fusion import RankedLeg
-from worker.core.text.glossary import Glossary
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
 from worker.model import Candidate, Chunk, Principal
-from worker.settings import EmbedderSettings, read_glossary
+from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -159,8 +158,8 @@ def _found(engine: Engine, labelled: LabelledSet, query: LabelledQuery) -> Found
     plain = retrieved(engine, query, context=query.context, legs=["primary", "contextual"])
     legs = _legs(engine, query, query.question)
     if plain["context_keywords"]:
-        described = Glossary(read_glossary("glossary.toml")).expand(" ".join(plain["context_keywords"]))
-        legs["contextual"] = _leg(engine, query, f"{query.question} {described}", "contextual", DEPTH)
+        text = " ".join([query.question, *plain["context_keywords"]])
+        legs["contextual"] = _leg(engine, query, text, "contextual", DEPTH)
     worded = retrieved(engine, query, transform="glossary")["transformed_query"]
     reworded = {} if worded == query.question else _legs(engine, query, worded)
     nearest = max((one.similarity or -1.0 for one in legs["primary"].candidates), default=-1.0)

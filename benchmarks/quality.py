@@ -1,86 +1,109 @@
-"""How good hybrid retrieval is: each leg and each fusion on the labelled set, with and without context.
+"""How good retrieval is with the local model: legs, fusions, glossary, context and abstention on three labelled sets.
 
     python -m benchmarks.quality --write benchmarks/results
 
-The engine is used as shipped; the same sample, labels and settings print the same figures.
+The engine is used as shipped, but for the embedder; the same sets and model print the same figures.
 """
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import random
-import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import psycopg
 import typer
-from benchmarks.judged import (
-    CONTEXTUAL,
-    EVERYWHERE,
-    FUSED,
-    PRIMARY,
-    SPARSE,
-    Asking,
-    Judged,
-    Query,
-    Results,
-    System,
-    judge,
-    read,
-    run,
-)
+from benchmarks.fusions import SCALES, Candidate, cross_validated, quality
+from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, retrieved, sourced
 
 from synthetic.progress import steps
-from synthetic.stage import settings_for
-from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import corpus_files, devstack
-from worker.cli.loader import count_words, load, migrate
-from worker.core.ranking.significance import SEED
-from worker.jobs.engine import Engine
-from worker.model import Principal
+from worker.core.prompting.extractive import NO_ANSWER
+from worker.core.ranking.significance import difference, estimate
+from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from benchmarks.judged import Figure
+    from benchmarks.labelled_sets import Found, LabelledSet
 
-TRANSFORMS = ("none", "glossary")
-MEASURES = {"ndcg": "nDCG@5", "recall": "recall@5"}
-ALL_LEGS = ("primary", "contextual", "sparse")
-WEIGHTED_FUSIONS = ("rrf", "weighted")
-ALONE = {system.legs[0]: system for system in (PRIMARY, CONTEXTUAL, SPARSE)}
+    from worker.cli.evaluation.queries import LabelledQuery
+    from worker.core.ranking.significance import Estimate
+    from worker.jobs.engine import Engine
 
-
-@contextlib.contextmanager
-def sample_engine() -> Iterator[Engine]:
-    """The engine as shipped, over the sample corpora on a server of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder).resolve()) as server,
-    ):
-        with psycopg.connect(server.dsn(), autocommit=True) as admin:
-            migrate(admin)
-            files = [corpus_files.read(path) for path in corpus_files.SAMPLES.values()]
-            for file in files:
-                load(admin, file, LexicalEmbedder())
-            settings = settings_for(server.dsn(user="retrieval_worker"))
-            count_words(admin, settings.corpora, files)
-        engine = Engine(settings, time.perf_counter)
-        try:
-            yield engine
-        finally:
-            engine.close()
+DENSE, WORDS = "`primary` alone", "`sparse` alone"
+DEFAULT, PROFILE = "`retrieve_hybrid`, `primary` + `sparse`", "`run_pipeline`, profile `hybrid`"
+BY_RANKS, SIMILAR, CONTEXT = "the same by `rrf`", "the same by `similarity`", "`primary` + `contextual`"
+BOTH = ["primary", "sparse"]
+DEPTHS = (7, 15, 30)
+THRESHOLDS = (0.15, 0.18, 0.21, 0.24, 0.27, 0.3, 0.35, 0.4)
+JOBS: Mapping[str, dict[str, object]] = {
+    DENSE: {"legs": ["primary"]},
+    WORDS: {"legs": ["sparse"]},
+    DEFAULT: {"legs": BOTH},
+    BY_RANKS: {"legs": BOTH, "fusion": "rrf"},
+    SIMILAR: {"legs": BOTH, "fusion": "similarity"},
+}
 
 
-def caller(user_id: str) -> Principal:
-    """Who the labels are for."""
-    return Principal(
-        {"user_id": user_id}, (("app.user_id", user_id), ("app.tenant_id", ""), ("app.roles", "")), user_id
-    )
+@dataclass(frozen=True)
+class Judged:
+    """One set, judged.
+
+    Attributes:
+        labelled: the set.
+        found: what each leg finds for each query with an answer.
+        nowhere: the same for the queries without.
+        systems: system → nDCG@5 of each query, in their order.
+        context: nDCG@5 of the default legs, without and with the context.
+        glossary: system → nDCG@5 without and with the glossary, over the queries that it changes.
+        answered: whether the extractive answer quotes a source, of each query with an answer, and of each without.
+    """
+
+    labelled: LabelledSet
+    found: Sequence[Found]
+    nowhere: Sequence[Found]
+    systems: Mapping[str, Sequence[float]]
+    context: tuple[Sequence[float], Sequence[float]]
+    glossary: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    answered: tuple[Sequence[bool], Sequence[bool]]
+
+
+def judge(labelled: LabelledSet) -> Judged:
+    """Ask every query of every system."""
+    queries = labelled.queries
+    with loaded(labelled) as settings:
+        legs = found(settings, labelled, queries)
+        nowhere = found(settings, labelled, labelled.unanswerable)
+        reworded = [one.query for one in legs if one.reworded]
+        with opened(settings) as engine:
+            systems = {name: _judged(engine, queries, job) for name, job in JOBS.items()}
+            systems[PROFILE] = [quality(sourced(engine, query, "hybrid"), query) for query in queries]
+            glossary = {
+                name: (
+                    _judged(engine, reworded, JOBS[name]),
+                    _judged(engine, reworded, {**JOBS[name], "transform": "glossary"}),
+                )
+                for name in (DENSE, WORDS, DEFAULT)
+            }
+            with_keywords = [one.query for one in legs if "contextual" in one.legs]
+            context = (
+                _judged(engine, with_keywords, {}),
+                [
+                    quality(ids(retrieved(engine, query, context=query.context), query), query)
+                    for query in with_keywords
+                ],
+            )
+            answered = ([_answers(engine, q) for q in queries], [_answers(engine, q) for q in labelled.unanswerable])
+    return Judged(labelled, legs, nowhere, systems, context, glossary, answered)
+
+
+def _judged(engine: Engine, queries: Iterable[LabelledQuery], job: Mapping[str, object]) -> list[float]:
+    return [quality(ids(retrieved(engine, query, **job), query), query) for query in queries]
+
+
+def _answers(engine: Engine, query: LabelledQuery) -> bool:
+    searches = [CorpusSearch(query.corpus, K)]
+    request = QueryRequest(question=query.question, mode="grounded", k=K, searches=searches)
+    return engine.pipeline.run(request, CALLER).answer not in {None, NO_ANSWER}
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -92,198 +115,122 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def cell(figure: Figure) -> str:
+def cell(figure: Estimate) -> str:
     """A mean with its interval."""
     return f"{figure.mean:.3f} ({figure.low:.2f}–{figure.high:.2f})"
 
 
-def by_corpus(results: Results, measure: str) -> str:
-    """One measure of every system: over all queries, and over each corpus'."""
-    corpora = {query.corpus: [q for q in results.queries if q.corpus == query.corpus] for query in results.queries}
-    parts = {f"all ({len(results.queries)})": results.queries}
-    parts |= {f"`{corpus}` ({len(queries)})": queries for corpus, queries in corpora.items()}
+def changed(before: Sequence[float], after: Sequence[float]) -> str:
+    """A difference, query by query, and what can be said of it."""
+    if not before:
+        return "–"
+    one = difference(before, after)
+    return f"{one.estimate.mean:+.3f} ({one.estimate.low:+.3f} to {one.estimate.high:+.3f}) {one.verdict}"
+
+
+def names(judged: Sequence[Judged]) -> list[str]:
+    """The sets with their sizes, as headings."""
+    return [f"{one.labelled.name} ({len(one.found)})" for one in judged]
+
+
+def every_system(judged: Sequence[Judged]) -> str:
+    """Every system on every set."""
+    rows = [[name, *(cell(estimate(one.systems[name])) for one in judged)] for name in (*JOBS, PROFILE)]
+    return markdown(["nDCG@5", *names(judged)], rows)
+
+
+def against_best_leg(judged: Sequence[Judged]) -> str:
+    """Each fusion less the better leg of the set, query by query."""
+    best = [max((DENSE, WORDS), key=lambda leg: sum(one.systems[leg])) for one in judged]
     rows = [
-        [system.name, *(cell(results.judged[system].figure(queries, measure)) for queries in parts.values())]
-        for system in EVERYWHERE
+        [name, *(changed(one.systems[leg], one.systems[name]) for one, leg in zip(judged, best, strict=True))]
+        for name in (DEFAULT, PROFILE, BY_RANKS, SIMILAR)
     ]
-    return markdown([MEASURES[measure], *parts], rows)
+    return markdown(["less the best leg", *names(judged)], rows)
 
 
-def with_context(by_transform: Mapping[str, Results]) -> str:
-    """Both measures of every system over the queries whose context says something."""
-    headings = [f"{MEASURES[measure]}, {transform}" for transform in TRANSFORMS for measure in MEASURES]
-    rows = [
-        [
-            system.name,
-            *(
-                cell(by_transform[transform].judged[system].figure(by_transform[transform].with_keywords, measure))
-                for transform in TRANSFORMS
-                for measure in MEASURES
-            ),
-        ]
-        for system in (PRIMARY, CONTEXTUAL, SPARSE, *FUSED)
-    ]
-    return markdown(["", *headings], rows)
-
-
-def by_kind(results: Results) -> str:
-    """One measure, nDCG, by the kind of query."""
-    kinds = sorted({query.kind for query in results.queries})
-    parts = {kind: [query for query in results.queries if query.kind == kind] for kind in kinds}
-    headings = ["nDCG@5", *(f"{kind} ({len(queries)})" for kind, queries in parts.items())]
-    rows = [
-        [system.name, *(f"{results.judged[system].figure(queries, 'ndcg').mean:.3f}" for queries in parts.values())]
-        for system in EVERYWHERE
-    ]
-    return markdown(headings, rows)
-
-
-def of_glossary(by_transform: Mapping[str, Results]) -> str:
-    """Effect of the glossary on the queries that have a term of it."""
-    plain, glossary = by_transform["none"], by_transform["glossary"]
-    queries = glossary.reworded
-    rows = [
-        [
-            system.name,
-            cell(plain.judged[system].figure(queries, "ndcg")),
-            cell(glossary.judged[system].figure(queries, "ndcg")),
-            signed(glossary.judged[system].against(plain.judged[system], queries, "ndcg")),
-        ]
-        for system in EVERYWHERE
-    ]
-    return markdown([f"nDCG@5 ({len(queries)} queries)", *TRANSFORMS, "difference"], rows)
-
-
-def against_legs(results: Results) -> str:
-    """By how much each fusion is better than each of its legs, query by query."""
+def candidates(judged: Sequence[Judged]) -> str:
+    """Each method with the weight that was best for other queries."""
+    every = [one for part in judged for one in part.found]
     rows = []
-    for system in FUSED:
-        queries = results.with_keywords if "contextual" in system.legs else results.queries
-        for leg in system.legs:
-            alone = results.judged[ALONE[leg]]
-            cells = [signed(results.judged[system].against(alone, queries, measure)) for measure in MEASURES]
-            rows.append([system.name, leg, str(len(queries)), *cells])
-    return markdown(["fusion", "leg", "queries", *MEASURES.values()], rows)
+    for depth in DEPTHS:
+        for method in SCALES:
+            one = cross_validated(every, method, depth)
+            means = [estimate([one.by_query[f.query.id] for f in part.found]) for part in judged]
+            weights = ", ".join(f"{weight:g}" for weight in sorted({*one.chosen}))
+            rows.append([f"{method}, {depth} deep", weights, *map(cell, means)])
+    return markdown(["held-out nDCG@5", "weights of the vectors", *names(judged)], rows)
 
 
-def signed(figure: Figure) -> str:
-    """A difference, and what can be said of it: its sign only where the whole interval has it."""
-    if figure.low == figure.high == 0:
-        return "the same"
-    verdict = "better" if figure.low > 0 else "worse" if figure.high < 0 else "undecided"
-    return f"{figure.mean:+.3f} ({figure.low:+.3f} to {figure.high:+.3f}) {verdict}"
+def by_weight(judged: Sequence[Judged]) -> str:
+    """The chosen method by the weight of the vectors, less the vectors alone."""
+    rows = []
+    for weight in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0):
+        cells = []
+        for part in judged:
+            values = [quality(Candidate("weighted, min-max", weight, 15).ranked(one), one.query) for one in part.found]
+            cells.append(changed(part.systems[DENSE], values))
+        rows.append([f"{weight:g}", *cells])
+    return markdown(["weight", *names(judged)], rows)
 
 
-# --- weights, chosen on one half and judged on the other ----------------------------------------
+def by_kind(judged: Sequence[Judged]) -> str:
+    """Effect of the context by kind of query, of the first set, whose queries have one."""
+    first = judged[0]
+    queries = [one.query for one in first.found if "contextual" in one.legs]
+    rows = []
+    for kind in (*sorted({query.kind for query in queries}), ""):
+        before, after = (
+            [value for value, query in zip(values, queries, strict=True) if kind in {query.kind, ""}]
+            for values in first.context
+        )
+        name = f"{kind or 'all'} ({len(before)})"
+        rows.append([name, cell(estimate(before)), cell(estimate(after)), changed(before, after)])
+    return markdown(["kind", "`primary`", CONTEXT, "difference"], rows)
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """Weights that were best for one half of the queries, and what they do for the other.
-
-    Attributes:
-        fusion: the method.
-        chosen_on: the half they were chosen on.
-        weights: by leg.
-        before: the other half with the shipped weights.
-        after: the same with the chosen ones.
-        difference: after less before, query by query.
-    """
-
-    fusion: str
-    chosen_on: str
-    weights: Mapping[str, float]
-    before: Figure
-    after: Figure
-    difference: Figure
-
-
-def halves(queries: Sequence[Query]) -> dict[str, list[Query]]:
-    """The queries in two halves, at random, each with half of every corpus."""
-    chosen = random.Random(SEED)  # noqa: S311 -- the same halves every time
-    first, second = [], []
-    for _, group in itertools.groupby(sorted(queries, key=lambda query: query.corpus), lambda query: query.corpus):
-        shuffled = chosen.sample(members := list(group), len(members))
-        first += shuffled[: len(members) // 2]
-        second += shuffled[len(members) // 2 :]
-    return {"A": first, "B": second}
-
-
-def grid(steps_of_one: int) -> list[dict[str, float]]:
-    """All weights of three legs in equal steps that sum to one; the primary has some."""
-    n = steps_of_one
-    return [
-        dict(zip(ALL_LEGS, (primary / n, contextual / n, (n - primary - contextual) / n), strict=True))
-        for primary in range(1, n + 1)
-        for contextual in range(n + 1 - primary)
-    ]
-
-
-def tuned(asking: Asking, results: Results, told: Callable[[], None]) -> list[Tuned]:
-    """Weights of all three legs chosen on each half by nDCG, judged on the other."""
-    found = []
-    parts = halves(results.queries)
-    for fusion in WEIGHTED_FUSIONS:
-        system = System(ALL_LEGS, fusion)
-        options = []
-        for weights in grid(10):
-            answers = {query.id: judge(query, asking.ask(system, query, weights) or []) for query in results.queries}
-            options.append((weights, Judged(answers)))
-            told()
-        for chosen_on, other in (("A", "B"), ("B", "A")):
-            weights, after = max(options, key=lambda option: option[1].figure(parts[chosen_on], "ndcg").mean)
-            before = results.judged[system]
-            found.append(
-                Tuned(
-                    fusion,
-                    chosen_on,
-                    weights,
-                    before.figure(parts[other], "ndcg"),
-                    after.figure(parts[other], "ndcg"),
-                    after.against(before, parts[other], "ndcg"),
-                )
-            )
-    return found
-
-
-def tuned_table(lines: Sequence[Tuned]) -> str:
-    """Quality on one half with weights chosen on the other."""
+def of_glossary(judged: Sequence[Judged]) -> str:
+    """Effect of the glossary on the queries of its own corpora that have a term of it."""
     rows = [
-        [
-            f"{line.fusion}, chosen on {line.chosen_on}",
-            ", ".join(f"{leg} {weight:g}" for leg, weight in line.weights.items()),
-            cell(line.before),
-            cell(line.after),
-            signed(line.difference),
-        ]
-        for line in lines
+        [name, cell(estimate(before)), cell(estimate(after)), changed(before, after)]
+        for name, (before, after) in judged[0].glossary.items()
     ]
-    return markdown(["", "weights", "other half, as shipped", "other half, chosen", "difference in nDCG@5"], rows)
+    queries = len(judged[0].glossary[DENSE][0])
+    return markdown([f"nDCG@5 ({queries} queries)", "`none`", "`glossary`", "difference"], rows)
+
+
+def abstention(judged: Sequence[Judged]) -> str:
+    """Shares of answered and of refused questions by `embedder.least_similarity`, and as shipped."""
+    rows = []
+    for least in THRESHOLDS:
+        answered = [[one.nearest >= least for one in part.found] for part in judged]
+        refused = [[one.nearest < least for one in part.nowhere] for part in judged]
+        rows.append([f"{least:g}", *shares(answered), *shares(refused)])
+    shipped = [part.answered[0] for part in judged], [[not one for one in part.answered[1]] for part in judged]
+    rows.append(["as shipped, by the answer", *shares(shipped[0]), *shares(shipped[1])])
+    headings = [f"{what}, {one.labelled.name}" for what in ("answered", "refused") for one in judged]
+    return markdown(["`least_similarity`", *headings[:3], "answered", *headings[3:], "refused"], rows)
+
+
+def shares(parts: Sequence[Sequence[bool]]) -> list[str]:
+    """Shares of true ones: of each part, then of all."""
+    every = [value for part in parts for value in part]
+    return [f"{sum(part) / len(part):.2f}" for part in (*parts, every)]
 
 
 # --- the command --------------------------------------------------------------------------------
 
 
-def report(by_transform: Mapping[str, Results], lines: Sequence[Tuned]) -> str:
+def report(judged: Sequence[Judged]) -> str:
     """All tables as Markdown."""
-    plain = by_transform["none"]
-    parts = ["### Every query", *(by_corpus(plain, measure) for measure in MEASURES)]
-    parts += ["### Each fusion against each of its legs", against_legs(plain)]
-    parts += ["### Queries whose context says something", with_context(by_transform)]
-    parts += ["### By kind of query", by_kind(plain)]
-    parts += ["### With the glossary", *(by_corpus(by_transform["glossary"], measure) for measure in MEASURES)]
-    parts += ["### What the glossary changes", of_glossary(by_transform)]
-    if lines:
-        parts += ["### Weights chosen on one half, judged on the other", tuned_table(lines)]
+    parts = ["### Every system on every set", every_system(judged)]
+    parts += ["### Fusions against the best leg", against_best_leg(judged)]
+    parts += ["### Candidates, cross-validated", candidates(judged)]
+    parts += ["### Weight of the vectors, min-max, 15 deep", by_weight(judged)]
+    parts += ["### What the context changes", by_kind(judged)]
+    parts += ["### What the glossary changes", of_glossary(judged)]
+    parts += ["### Questions with and without an answer", abstention(judged)]
     return "\n\n".join(parts)
-
-
-def write(folder: Path, text: str, by_transform: Mapping[str, Results]) -> None:
-    """Write the tables and the plot into a folder of results, from which the documentation includes them."""
-    from benchmarks.quality_plot import plot  # noqa: PLC0415 -- needs the extra `bench`
-
-    (folder / "quality.md").write_text(f"{text}\n", encoding="utf-8")
-    plot(by_transform, folder / "quality.svg")
 
 
 def main(
@@ -291,26 +238,23 @@ def main(
         Path | None,
         typer.Option("--write", help="Write tables and plot into this folder.", exists=True, file_okay=False),
     ] = None,
-    tune: Annotated[bool, typer.Option(help="Also choose weights on one half and judge them on the other.")] = True,
 ) -> None:
-    """Judge each leg and each fusion on the labelled set; print tables in Markdown."""
-    user_id, queries = read()
-    with sample_engine() as engine, steps() as progress:
-        by_transform = {}
-        for transform in TRANSFORMS:
-            asking = Asking(engine, caller(user_id), transform)
-            by_transform[transform] = run(asking, queries, _counted(progress, f"asking, {transform}"))
-        asking = Asking(engine, caller(user_id), "none")
-        lines = tuned(asking, by_transform["none"], _counted(progress, "choosing weights")) if tune else []
-    text = report(by_transform, lines)
+    """Judge legs, fusions, glossary, context and abstention on the labelled sets; print tables in Markdown."""
+    with steps() as progress:
+        judged = [_judge(labelled, progress, i) for i, labelled in enumerate(SETS)]
+    text = report(judged)
     print(text)
     if folder is not None:
-        write(folder, text, by_transform)
+        from benchmarks.quality_plot import plot  # noqa: PLC0415 -- needs the extra `bench`
+
+        (folder / "quality.md").write_text(f"{text}\n", encoding="utf-8")
+        figures = {name: [estimate(one.systems[name]) for one in judged] for name in (*JOBS, PROFILE)}
+        plot(figures, names(judged), folder / "quality.svg")
 
 
-def _counted(progress: Callable[[str, int, int | None], None], step: str) -> Callable[[], None]:
-    counter = itertools.count(1)
-    return lambda: progress(step, next(counter), None)
+def _judge(labelled: LabelledSet, progress: Callable[[str, int, int | None], None], done: int) -> Judged:
+    progress(f"asking {labelled.name}", done, len(SETS))
+    return judge(labelled)
 
 
 if __name__ == "__main__":

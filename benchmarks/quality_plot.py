@@ -5,60 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
-from benchmarks.judged import CONTEXTUAL, EVERYWHERE, FUSED, PRIMARY, SPARSE
 from matplotlib.figure import Figure as Canvas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.judged import Query, Results, System
-    from matplotlib.axes import Axes
-
-COLOURS = {"none": "#1f5f8b", "glossary": "#d9822b"}
-BETWEEN = 0.18
+    from worker.core.ranking.significance import Estimate
 
 
-def plot(by_transform: Mapping[str, Results], path: Path) -> None:
-    """Write the plot as SVG; equal figures give equal bytes.
+def plot(systems: Mapping[str, Sequence[Estimate]], sets: Sequence[str], path: Path) -> None:
+    """Write the plot as SVG, one panel a set, one row a system; equal figures give equal bytes.
 
     Args:
-        by_transform: what was judged.
+        systems: by name, its figure on each set.
+        sets: names of the sets.
         path: the file; its folder is made if there is none.
     """
-    every = next(iter(by_transform.values()))
     # Fixed ids and no date, so that the file changes only where a figure does.
     with mpl.rc_context({"svg.hashsalt": "quality", "svg.fonttype": "none", "font.size": 9}):
-        canvas = Canvas(figsize=(11, 4.6), layout="constrained")
-        left, right = canvas.subplots(1, 2)
-        _panel(left, by_transform, EVERYWHERE, every.queries, "every query")
-        _panel(
-            right, by_transform, (PRIMARY, CONTEXTUAL, SPARSE, *FUSED), every.with_keywords, "context says something"
-        )
-        left.legend(title="transform", loc="upper right", frameon=False)
+        canvas = Canvas(figsize=(11, 3.2), layout="constrained")
+        for i, (name, axes) in enumerate(zip(sets, canvas.subplots(1, len(sets), sharey=True), strict=True)):
+            figures = [of_sets[i] for of_sets in systems.values()]
+            axes.errorbar(
+                [figure.mean for figure in figures],
+                range(len(figures)),
+                xerr=[[f.mean - f.low for f in figures], [f.high - f.mean for f in figures]],
+                fmt="o",
+                markersize=4,
+                linewidth=1,
+                color="#1f5f8b",
+            )
+            axes.set_yticks(range(len(figures)), [system.replace("`", "") for system in systems])
+            axes.set_xlim(0.15, 0.9)
+            axes.set_xlabel("nDCG@5, mean and 95 % interval")
+            axes.set_title(name)
+            axes.grid(axis="x", linewidth=0.4)
+        axes.invert_yaxis()
         path.parent.mkdir(parents=True, exist_ok=True)
         canvas.savefig(path, metadata={"Date": None, "Creator": None})
-
-
-def _panel(
-    axes: Axes, by_transform: Mapping[str, Results], systems: Sequence[System], queries: Sequence[Query], title: str
-) -> None:
-    """One row a system, one mark a transformation."""
-    for offset, (transform, results) in enumerate(by_transform.items()):
-        figures = [results.judged[system].figure(queries, "ndcg") for system in systems]
-        axes.errorbar(
-            [figure.mean for figure in figures],
-            [place + BETWEEN * (2 * offset - 1) for place in range(len(systems))],
-            xerr=[[f.mean - f.low for f in figures], [f.high - f.mean for f in figures]],
-            fmt="o",
-            markersize=4,
-            linewidth=1,
-            color=COLOURS[transform],
-            label=transform,
-        )
-    axes.set_yticks(range(len(systems)), [system.name for system in systems])
-    axes.invert_yaxis()
-    axes.set_xlim(0.2, 0.8)
-    axes.set_xlabel("nDCG@5, mean and 95 % interval")
-    axes.set_title(f"{title} ({len(queries)})")
-    axes.grid(axis="x", linewidth=0.4)

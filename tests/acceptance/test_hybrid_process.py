@@ -48,7 +48,7 @@ def test_a_message_written_by_hand_is_answered(
         answer = client.result(task_id, timeout=180)
     assert isinstance(answer, Hybrid)
     assert (answer.transformed_query, answer.context_keywords) == (
-        "hi-hat, percussion, drums, rhythm",
+        "add hi-hats, hi-hat, hh",
         ["bd", "fast"],
     )
     assert {name: len(part.chunks) for name, part in answer.results.items()} == {"docs": 5, "examples": 3}

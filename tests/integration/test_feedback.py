@@ -336,7 +336,7 @@ def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
     assert tuned.proposal is not None
     assert tuned.proposal.before == tuned.proposal.after
     assert tuned.proposal.after.ndcg == 1.0
-    assert tuned.proposal.weights == tuned.current == {"primary": 0.6, "contextual": 0.4}
+    assert tuned.proposal.weights == tuned.current == {"primary": 0.8, "contextual": 0.4}
     assert tuned.setting is None
 
 

@@ -60,7 +60,7 @@ def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
     """Seed 003's flow: transform, keywords, four searches, one ranking a corpus."""
     answer = ask(engine, user=None, context=EDITOR, transform="glossary", fusion="similarity")
     assert answer["fusion"] == "similarity"
-    assert answer["transformed_query"] == "hi-hat, percussion, drums, rhythm"
+    assert answer["transformed_query"] == "add hi-hats, hi-hat, hh"
     assert answer["context_keywords"] == ["bd", "fast"]
     assert list(answer["results"]) == ["docs", "examples"]
     for corpus, top_k, extra in (("docs", 5, 2), ("examples", 3, 1)):
@@ -123,17 +123,17 @@ def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
 
 
 def test_a_job_without_fusion_gets_the_settings_method(engine: Engine, settings: Settings) -> None:
-    """Shipped is `rrf`; the answer names the method, and is that of a job that asks for it."""
-    assert ask(engine, context=EDITOR)["fusion"] == "rrf"
-    assert without_trace(ask(engine, context=EDITOR)) == without_trace(ask(engine, context=EDITOR, fusion="rrf"))
-    hybrid = settings.hybrid.model_copy(update={"fusion": "weighted"})
+    """Shipped is `weighted`; the answer names the method, and is that of a job that asks for it."""
+    assert ask(engine, context=EDITOR)["fusion"] == "weighted"
+    assert without_trace(ask(engine, context=EDITOR)) == without_trace(ask(engine, context=EDITOR, fusion="weighted"))
+    hybrid = settings.hybrid.model_copy(update={"fusion": "rrf"})
     other = Engine(settings.model_copy(update={"hybrid": hybrid}), time.perf_counter)
     try:
-        weighted = without_trace(ask(other, context=EDITOR))
+        by_ranks = without_trace(ask(other, context=EDITOR))
     finally:
         other.close()
-    assert weighted["fusion"] == "weighted"
-    assert weighted == without_trace(ask(engine, context=EDITOR, fusion="weighted"))
+    assert by_ranks["fusion"] == "rrf"
+    assert by_ranks == without_trace(ask(engine, context=EDITOR, fusion="rrf"))
 
 
 def test_rrf_takes_its_constant_from_the_job(engine: Engine) -> None:

@@ -55,3 +55,29 @@ def test_every_query_is_whole() -> None:
         assert 3 in query.grades.values(), query.id
     asked = [(query.corpus, query.question, query.context) for query in QUERIES]
     assert len({*asked}) == len({query.id for query in QUERIES}) == len(QUERIES)
+
+
+@pytest.mark.parametrize("name", ["stdlib", "almanac"])
+def test_the_further_sets_name_chunks_of_their_own_corpora(name: str) -> None:
+    """Fifty queries at least, each with a full answer that is there."""
+    queries = read_queries(FOLDER / name / "queries.jsonl")
+    there = {chunk_id for item in read(FOLDER / name / "corpus.json").items for chunk_id, _ in item.to_embed()}
+    assert len(queries) >= 50
+    for query in queries:
+        assert query.grades.keys() <= there, query.id
+        assert 3 in query.grades.values(), query.id
+        assert {*query.grades.values()} <= {1, 2, 3}
+    assert len({query.question for query in queries}) == len({query.id for query in queries}) == len(queries)
+
+
+def test_questions_without_an_answer_have_none() -> None:
+    """Thirty at least, of each set, no chunk of which is graded."""
+    queries = [query for file in sorted(FOLDER.rglob("unanswerable.jsonl")) for query in read_queries(file)]
+    assert len(queries) >= 30
+    assert not any(query.grades for query in queries)
+    assert {query.kind for query in queries} == {"unanswerable"}
+
+
+def test_the_licence_of_copied_texts_is_beside_them() -> None:
+    """Docstrings of Python's library are Python's, not ours."""
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in (FOLDER / "stdlib" / "LICENSE.txt").read_text()

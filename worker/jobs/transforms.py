@@ -82,10 +82,6 @@ class Transforms:
         extract = EXTRACTORS[self._extractor]
         return self._side_calls.start(lambda _: extract(context)).outcome(unbilled, budget.share())
 
-    def described(self, keywords: Sequence[str]) -> str:
-        """Return the text of a context's keywords: each, and the glossary's words for them."""
-        return self._glossary.expand(" ".join(keywords))
-
     def _reworded(self, query: str, paid: Paid) -> TransformedQuery:
         if self._model is None:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")

@@ -77,7 +77,7 @@ def _answer() -> Hybrid:
     return Hybrid(
         schema_version=SCHEMA_VERSION,
         fusion="weighted",
-        transformed_query="hi-hat, percussion, drums, rhythm",
+        transformed_query="add hi-hats, hi-hat, hh",
         context_keywords=["bd", "fast"],
         results={
             "docs": HybridAnswer(

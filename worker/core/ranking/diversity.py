@@ -70,8 +70,8 @@ def diversified(
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
         denials: see `NearDuplicates`.
     """
-    once = without_duplicates((*ahead, *candidates))
-    unlike = without_near_duplicates(once.kept[len(ahead) :], ahead, denials)
+    once = without_duplicates(candidates, ahead)
+    unlike = without_near_duplicates(once.kept, ahead, denials)
     kept = unlike.kept
     relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
     chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
@@ -98,9 +98,15 @@ def without_near_duplicates(
     return Selection(tuple(candidate for candidate, is_new in pairs if is_new), dropped)
 
 
-def without_duplicates(candidates: Sequence[Candidate]) -> Selection:
-    """Keep the first of the candidates that share a chunk hash (texts that differ in white space only)."""
-    return _at_most(lambda _: 1, candidates, lambda candidate: candidate.chunk.chunk_hash, "duplicate")
+def without_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
+    """Keep the first of those that share a chunk hash (texts that differ in white space only), none of ``ahead``."""
+    hashes = {candidate.chunk.chunk_hash for candidate in ahead}
+    return _at_most(
+        lambda candidate: 0 if candidate.chunk.chunk_hash in hashes else 1,
+        candidates,
+        lambda candidate: candidate.chunk.chunk_hash,
+        "duplicate",
+    )
 
 
 def per_document(candidates: Sequence[Candidate], most: int) -> Selection:

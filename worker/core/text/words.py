@@ -21,7 +21,9 @@ STOP_WORDS = frozenset(
 """Function words, which carry no topic."""
 
 
-DENIALS = frozenset("but cannot except hardly however neither never no none nor not nothing only unless without".split())
+DENIALS = frozenset(
+    "but cannot except hardly however neither never no none nor not nothing only unless without".split()
+)
 """English words that deny or limit what is said."""
 
 

@@ -185,8 +185,7 @@ class HybridRetrieval:
             found = self._transforms.keywords(job.context if "contextual" in job.legs else "", budget)
             keywords, error = ([], found) if isinstance(found, RetrievalError) else (found, None)
             counts |= {"keywords": len(keywords)}
-        described = self._transforms.described(keywords)
-        return QueryWording(transformed.text, keywords, described, transformed.models, budget, error)
+        return QueryWording(transformed.text, keywords, transformed.models, budget, error)
 
     def _queries(self, wording: QueryWording, request: HybridRequest, tracer: Tracer, bill: Bill) -> Queries:
         """Embed the query and its contextual variant, each in its own call."""

@@ -69,7 +69,6 @@ class QueryWording:
     Attributes:
         text: the transformed query.
         keywords: keywords of the context.
-        described: the text of them.
         models: models used so far, with names and versions.
         budget: time left for the legs.
         error: error of the extraction of keywords, if it failed.
@@ -77,7 +76,6 @@ class QueryWording:
 
     text: str
     keywords: Sequence[str]
-    described: str
     models: Mapping[str, str]
     budget: TimeBudget
     error: RetrievalError | None = None
@@ -85,7 +83,7 @@ class QueryWording:
     @property
     def contextual_text(self) -> str | None:
         """Query text of the contextual leg; None without one."""
-        return f"{self.text} {self.described}" if self.keywords else None
+        return " ".join([self.text, *self.keywords]) if self.keywords else None
 
     def header(self, failed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer's fields about the query, given the failed legs."""
@@ -181,5 +179,5 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
         **request.job.model_dump(mode="json", exclude=others),
         "fusion": request.fusion,
         "words": wording.text,
-        "keywords": [*wording.keywords, wording.described],
+        "keywords": list(wording.keywords),
     }

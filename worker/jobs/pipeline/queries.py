@@ -105,7 +105,7 @@ class QueryMaker:
             stages.degrade(degraded.CONTEXTUAL, "context", keywords.message)
             keywords = []
         texts = {
-            "context": [f"{text} {self._transforms.described(keywords)}"] if keywords else [],
+            "context": [" ".join([text, *keywords])] if keywords else [],
             "hyde": list(stages.hyde),
             "variants": variants,
         }
@@ -136,7 +136,7 @@ class QueryMaker:
         return {
             "question": question,
             "transformed": None if transform == "llm" else self._transforms.apply(transform, question).text,
-            "keywords": [*keywords, self._transforms.described(keywords)],
+            "keywords": list(keywords),
         }
 
     def models(self, profile: ProfileSettings) -> dict[str, str]:

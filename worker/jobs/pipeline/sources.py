@@ -11,7 +11,15 @@ from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.pins.pinning import Pin, bare, unique
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import temporal
-from worker.core.ranking.diversity import Removal, Selection, cut, diversified, per_corpus, with_text
+from worker.core.ranking.diversity import (
+    Removal,
+    Selection,
+    cut,
+    diversified,
+    per_corpus,
+    with_text,
+    without_duplicates,
+)
 from worker.core.ranking.fusion import FUSIONS, RRF_K, identity, relevance
 from worker.errors import InvalidJob
 from worker.jobs.pipeline.plan import plan_of
@@ -148,12 +156,7 @@ class SourceBuilder:
             self._pin(plan, caller, stages)
             counts |= {"pinned": len(stages.pinned)}
         with stages.stage("refine"):
-            if (wanted := plan.profile.diversity) is not None:
-                lambda_, per_document = wanted.relevance, wanted.per_document
-                denials = word_lists().denying
-                stages.keep(
-                    "refine", diversified(stages.candidates, lambda_, per_document, stages.pinned, denials)
-                )
+            stages.keep("refine", _refined(plan.profile, stages))
         with stages.stage("cut"):
             most = {search.corpus: search.top_k for search in plan.searches}
             stages.keep("cut", per_corpus(stages.candidates, most))
@@ -265,6 +268,14 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
             stages.candidates = remembered.candidates
     stages.cache = "miss" if remembered is None else "hit"
     return remembered is not None
+
+
+def _refined(profile: ProfileSettings, stages: Stages) -> Selection:
+    """Remove texts that are there already; with the profile's diversity near copies, too."""
+    if profile.diversity is None:
+        return without_duplicates(stages.candidates, stages.pinned)
+    lambda_, per_document = profile.diversity.relevance, profile.diversity.per_document
+    return diversified(stages.candidates, lambda_, per_document, stages.pinned, word_lists().denying)
 
 
 def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:

@@ -101,7 +101,8 @@ def cross_validated(found: Sequence[Found], method: str, depth: int, weights: Se
         weight: {one.query.id: quality(Candidate(method, weight, depth).ranked(one), one.query) for one in found}
         for weight in weights
     }
-    chosen, judged = [], {}
+    chosen = list[float]()
+    judged = dict[str, float]()
     for held in folds(found):
         kept = [one for one in found if one.query.id not in held]
         weight = max(weights, key=lambda weight: (by_group(kept, options[weight]), weight))

@@ -8,7 +8,7 @@ The engine is used as shipped, but for the embedder; the same sets and model pri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer

@@ -174,7 +174,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
             worker's `hybrid.fusion`.
         rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r). Others ignore it.
         weights: leg → its weight, for `rrf` and `weighted`; missing legs have the weights of the worker's settings.
-        transform: rewriting of the query before the search: `none`, `glossary` (adds the corpus's words for the user's),
+        transform: rewriting of the query before the search: `none`, `glossary` (adds the corpus's words),
             `llm` (a language model rewrites it). An embedding given with the query is used unchanged.
         diversity: null: none.
     """

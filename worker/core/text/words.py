@@ -22,7 +22,8 @@ STOP_WORDS = frozenset(
 
 
 DENIALS = frozenset(
-    "but cannot except hardly however neither never no none nor not nothing only unless without".split()
+    {"but", "cannot", "except", "hardly", "neither", "never", "no", "none", "nor", "not", "nothing", "only", "unless"}
+    | {"without"}
 )
 """English words that deny or limit what is said."""
 

@@ -18,7 +18,6 @@ from worker.core.ranking.diversity import (
     diversified,
     per_corpus,
     with_text,
-    without_duplicates,
 )
 from worker.core.ranking.fusion import FUSIONS, RRF_K, identity, relevance
 from worker.errors import InvalidJob
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from worker.jobs.pipeline.types import QueryRequest
     from worker.jobs.replay import Replay
     from worker.model import Principal
-    from worker.settings import ProfileSettings, Settings
+    from worker.settings import DiversitySettings, ProfileSettings, Settings
 
 REUSE = "cache"
 STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")
@@ -156,7 +155,8 @@ class SourceBuilder:
             self._pin(plan, caller, stages)
             counts |= {"pinned": len(stages.pinned)}
         with stages.stage("refine"):
-            stages.keep("refine", _refined(plan.profile, stages))
+            if plan.profile.diversity is not None:
+                stages.keep("refine", _diversified(plan.profile.diversity, stages))
         with stages.stage("cut"):
             most = {search.corpus: search.top_k for search in plan.searches}
             stages.keep("cut", per_corpus(stages.candidates, most))
@@ -270,12 +270,9 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
     return remembered is not None
 
 
-def _refined(profile: ProfileSettings, stages: Stages) -> Selection:
-    """Remove texts that are there already; with the profile's diversity near copies, too."""
-    if profile.diversity is None:
-        return without_duplicates(stages.candidates, stages.pinned)
-    lambda_, per_document = profile.diversity.relevance, profile.diversity.per_document
-    return diversified(stages.candidates, lambda_, per_document, stages.pinned, word_lists().denying)
+def _diversified(wanted: DiversitySettings, stages: Stages) -> Selection:
+    denials = word_lists().denying if wanted.near_duplicates else None
+    return diversified(stages.candidates, wanted.relevance, wanted.per_document, stages.pinned, denials)
 
 
 def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:

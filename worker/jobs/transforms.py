@@ -36,11 +36,14 @@ class TransformedQuery:
     """Transformed query.
 
     Attributes:
-        text: the query to search for.
+        text: the query to search for, by its words.
+        embedded: the query to search for by its embedding: an embedder knows synonyms, and the glossary's words would
+            lead it away from the question (docs/quality.md).
         models: models used, with names and versions.
     """
 
     text: str
+    embedded: str
     models: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,10 +73,10 @@ class Transforms:
             Unavailable, SettingsError: the model's server failed, or refused.
         """
         if name == "glossary":
-            return TransformedQuery(self._glossary.expand(query))
+            return TransformedQuery(self._glossary.expand(query), query)
         if name == "llm":
             return self._reworded(query, paid)
-        return TransformedQuery(query)
+        return TransformedQuery(query, query)
 
     def keywords(self, context: str, budget: TimeBudget) -> Sequence[str] | RetrievalError:
         """Return the keywords of a context, or the error of their extraction."""
@@ -87,4 +90,4 @@ class Transforms:
             raise InvalidJob("expected none or glossary: the settings name no language model", "transform")
         reply = self._model.complete(Prompt(_INSTRUCTIONS, query), paid)
         worded = " ".join(reply.text.split())[:LONGEST].strip()
-        return TransformedQuery(worded, {"transform": f"{self._model.provider} {self._model.name}"})
+        return TransformedQuery(worded, worded, {"transform": f"{self._model.provider} {self._model.name}"})

@@ -185,12 +185,12 @@ class HybridRetrieval:
             found = self._transforms.keywords(job.context if "contextual" in job.legs else "", budget)
             keywords, error = ([], found) if isinstance(found, RetrievalError) else (found, None)
             counts |= {"keywords": len(keywords)}
-        return QueryWording(transformed.text, keywords, transformed.models, budget, error)
+        return QueryWording(transformed.text, transformed.embedded, keywords, transformed.models, budget, error)
 
     def _queries(self, wording: QueryWording, request: HybridRequest, tracer: Tracer, bill: Bill) -> Queries:
         """Embed the query and its contextual variant, each in its own call."""
         given = request.vector
-        needed = [] if given is not None else [wording.text]
+        needed = [] if given is not None else [wording.embedded]
         text = wording.contextual_text
         optional = {} if text is None else {"contextual": [text]}
         with tracer.stage("embed") as counts:

@@ -68,6 +68,7 @@ class QueryWording:
 
     Attributes:
         text: the transformed query.
+        embedded: what of it is embedded.
         keywords: keywords of the context.
         models: models used so far, with names and versions.
         budget: time left for the legs.
@@ -75,6 +76,7 @@ class QueryWording:
     """
 
     text: str
+    embedded: str
     keywords: Sequence[str]
     models: Mapping[str, str]
     budget: TimeBudget
@@ -83,7 +85,7 @@ class QueryWording:
     @property
     def contextual_text(self) -> str | None:
         """Query text of the contextual leg; None without one."""
-        return " ".join([self.text, *self.keywords]) if self.keywords else None
+        return " ".join([self.embedded, *self.keywords]) if self.keywords else None
 
     def header(self, failed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer's fields about the query, given the failed legs."""
@@ -178,6 +180,6 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
     return {
         **request.job.model_dump(mode="json", exclude=others),
         "fusion": request.fusion,
-        "words": wording.text,
+        "words": [wording.text, wording.embedded],
         "keywords": list(wording.keywords),
     }

@@ -13,6 +13,7 @@ from worker.core.time_budget import TimeBudget
 from worker.errors import InvalidJob, RetrievalError
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.search import LegRequest
+from worker.jobs.transforms import TransformedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +97,8 @@ class QueryMaker:
             Unavailable, SettingsError: the embeddings server failed or refused; or the model did, and the request
                 requires it.
         """
-        text = self._transformed(plan, stages)
+        transformed = self._transformed(plan, stages)
+        text, embedded = transformed.text, transformed.embedded
         stages.hyde = tuple(self._samples(text, plan.profile.hyde, stages))
         variants = self._variants(text, plan.profile.variants, stages)
         budget = TimeBudget(self._settings.deadline_seconds, self._clock)
@@ -105,23 +107,23 @@ class QueryMaker:
             stages.degrade(degraded.CONTEXTUAL, "context", keywords.message)
             keywords = []
         texts = {
-            "context": [" ".join([text, *keywords])] if keywords else [],
+            "context": [" ".join([embedded, *keywords])] if keywords else [],
             "hyde": list(stages.hyde),
             "variants": variants,
         }
-        question, vectors = self._vectors(text, texts, budget, corpora, dimensions, stages)
+        question, vectors = self._vectors(embedded, texts, budget, corpora, dimensions, stages)
         wanted = self._legs(plan.profile.legs, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
 
-    def _transformed(self, plan: SearchPlan, stages: Stages) -> str:
+    def _transformed(self, plan: SearchPlan, stages: Stages) -> TransformedQuery:
         """Transform the question by the profile; return it unchanged if the rewording model fails."""
         try:
             transform = plan.profile.transform
-            return self._transforms.apply(transform, plan.request.question, stages.bill.of("transform")).text
+            return self._transforms.apply(transform, plan.request.question, stages.bill.of("transform"))
         except MODEL_FAILED as error:
             stages.continue_without_model("transform", error)
-            return plan.request.question
+            return TransformedQuery(plan.request.question, plan.request.question)
 
     def made_of(self, plan: SearchPlan) -> dict[str, Any] | None:
         """Return what the queries of a request depend on, apart from the output of models; None if keywords fail.

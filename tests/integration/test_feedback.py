@@ -329,6 +329,22 @@ def test_planted_weights_are_found_and_work_as_settings(
     taken.close()
 
 
+def test_feedback_over_the_wire_proposes_weights_of_the_default_fusion(engine: Engine, admin: Admin) -> None:
+    """Jobs of `record_feedback` are what `tune` learns from, and the settings' fusion is what it weighs."""
+    for i in range(ENOUGH):
+        record(engine, "alice", f"r{i}", weights=ONLY_CONTEXT)
+        (best,) = admin.execute(
+            "SELECT 'sha256:' || encode(chunk_hash, 'hex') FROM retrieval.run_pins JOIN retrieval.runs r ON r.id = run "
+            "WHERE r.run_id = %s ORDER BY rank LIMIT 1",
+            (f"r{i}",),
+        ).fetchone() or ("",)
+        assert give_feedback(engine, run={"subject_id": "song-1", "run_id": f"r{i}"}, used=[best])["recorded"] == 1
+    tuned = engine.feedback.tune("alice")
+    assert (tuned.method, tuned.retrievals) == ("weighted", ENOUGH)
+    assert tuned.setting is not None
+    assert tuned.setting["contextual"] > tuned.setting["primary"]
+
+
 def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
     """The used chunk came first with the current weights."""
     plant(engine, "alice", fusion="weighted")

@@ -107,17 +107,15 @@ class TemporalSettings(Section):
 
 
 class DiversitySettings(Section):
-    """A profile's limits of repetition in an answer.
+    """A profile's limits of repetition in an answer; equal and nearly equal texts leave.
 
     Attributes:
         relevance: λ of maximal marginal relevance; `1`: relevance alone.
         per_document: Most chunks of one document.
-        near_duplicates: Remove a text that differs from a better one in a word or two only. Equal texts always leave.
     """
 
     relevance: float = Field(0.7, ge=0, le=1, alias="lambda")
     per_document: int | None = Field(None, ge=1, le=1000)
-    near_duplicates: bool = True
 
 
 class ProfileSettings(Section):

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.diversity import cut, diversified, mmr, per_corpus, per_document, stacked, without_duplicates
+from worker.core.ranking.diversity import (
+    cut,
+    diversified,
+    mmr,
+    per_corpus,
+    per_document,
+    stacked,
+    with_text,
+    without_duplicates,
+)
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
@@ -205,3 +214,17 @@ def test_every_candidate_is_kept_or_dropped_once(found: list[tuple[str, str]], m
         assert sorted([*selection.kept, *left], key=lambda one: int(one.chunk.id)) == candidates
         assert list(selection.kept) == [one for one in candidates if one in selection.kept]
         assert left == [one for one in candidates if one in left]
+
+
+def test_copies_with_another_word_leave() -> None:
+    """Of near duplicates the first stays, also where it is ahead of all others."""
+    text = "The ribbon is kept dry and upright in the cupboard beside the door of the room."
+    copies = [candidate("a", text=text), candidate("b", text=text.replace("dry", "cool")), candidate("c", text=text)]
+    assert dropped(diversified(copies, 1.0, None)) == [("c", "duplicate"), ("b", "near duplicate")]
+    assert dropped(diversified(copies[1:2], 1.0, None, copies[:1])) == [("b", "near duplicate")]
+
+
+def test_an_empty_text_takes_no_place() -> None:
+    """White space is no text."""
+    selection = with_text([candidate("a", text=" \n\t"), candidate("b", text="x")])
+    assert (kept(selection), dropped(selection)) == (["b"], [("a", "empty")])

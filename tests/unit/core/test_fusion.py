@@ -264,3 +264,11 @@ def test_a_better_place_in_a_leg_is_never_a_worse_one_in_the_end(
     after = ids(fuse(legs(raised), given_weights))
     behind = before[before.index(chunk_id) :]
     assert set(after[: after.index(chunk_id)]).isdisjoint(behind)
+
+
+def test_lists_of_one_leg_over_several_corpora_are_scaled_together() -> None:
+    """A corpus with nothing near does not get a first place for its best."""
+    near = RankedLeg("dense", tuple(candidate(name) for name in "ab"), (0.9, 0.5))
+    far = RankedLeg("dense", tuple(candidate(name) for name in "cd"), (0.2, 0.1))
+    merged = weighted([near, far], {"dense": 1.0})
+    assert fused(merged) == pytest.approx({"a": 1.0, "b": 0.5, "c": 0.125, "d": 0.0})

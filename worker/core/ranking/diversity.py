@@ -59,7 +59,7 @@ def diversified(
     lambda_: float,
     most_per_document: int | None,
     ahead: Sequence[Candidate] = (),
-    denials: Collection[str] | None = DENIALS,
+    denials: Collection[str] = DENIALS,
 ) -> Selection:
     """Remove duplicates and near ones, reorder by maximal marginal relevance, cap the chunks of each document.
 
@@ -68,10 +68,10 @@ def diversified(
         lambda_: see `mmr`.
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
-        denials: see `NearDuplicates`; None: near duplicates stay.
+        denials: see `NearDuplicates`.
     """
     once = without_duplicates(candidates, ahead)
-    unlike = Selection(once.kept, ()) if denials is None else without_near_duplicates(once.kept, ahead, denials)
+    unlike = without_near_duplicates(once.kept, ahead, denials)
     kept = unlike.kept
     relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
     chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)

@@ -271,7 +271,7 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
 
 
 def _diversified(wanted: DiversitySettings, stages: Stages) -> Selection:
-    denials = word_lists().denying if wanted.near_duplicates else None
+    denials = word_lists().denying
     return diversified(stages.candidates, wanted.relevance, wanted.per_document, stages.pinned, denials)
 
 

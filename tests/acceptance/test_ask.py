@@ -55,10 +55,10 @@ def test_a_question_its_record_and_its_trace(
 
     traced = type_in("trace", "desk", "r1", "--as", "alice")
     assert traced.returncode == 0, traced.stderr
-    for said in (QUESTION, "profile hybrid_rrf", "embedder: lexical", "search", "█", "S1", "beyond k (cut)", "--all"):
+    for said in (QUESTION, "profile hybrid", "embedder: lexical", "search", "█", "S1", "beyond k (cut)", "--all"):
         assert said in traced.stdout, said
     (reported,) = json.loads(type_in("trace", "desk", "r1", "--as", "alice", "--json").stdout)["traces"]
-    assert (reported["question"], reported["profile"], reported["status"]) == (QUESTION, "hybrid_rrf", "ok")
+    assert (reported["question"], reported["profile"], reported["status"]) == (QUESTION, "hybrid", "ok")
     assert reported["source_labels"]["S1"]["chunk_id"] == reported["candidates"][0]["chunk_id"]
     assert "search" in [stage["stage"] for stage in reported["trace"]["stages"]]
     whole = type_in("trace", "desk", "r1", "--as", "alice", "--all")

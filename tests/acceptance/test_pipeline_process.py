@@ -193,7 +193,7 @@ BAD: list[tuple[Any, str]] = [
     ({"question": CANARY, "k": "3"}, "k: expected an integer"),
     ({"question": CANARY, "k": True}, "k: expected an integer"),
     ({"question": CANARY, "mode": CANARY}, "mode: expected one of grounded, code, lyrics, extraction"),
-    ({"question": CANARY, "profile": CANARY}, "profile: expected one of dense, hybrid_rrf, dense_rerank, llm_rerank"),
+    ({"question": CANARY, "profile": CANARY}, "profile: expected one of dense, hybrid, hybrid_rrf, dense_rerank"),
     ({"question": CANARY, "profile": "hyde_hybrid"}, "profile: expected a profile that needs no language model"),
     ({"question": CANARY, "chat_mode": CANARY}, "chat_mode: expected 'single' or 'chat'"),
     ({"question": CANARY, "filters": {"nonsense": []}}, "filters.nonsense: this field is not known"),

@@ -14,6 +14,7 @@ from tests.integration.site import says, serving
 
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
+from worker.core.prompting.extractive import NO_ANSWER
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -60,6 +61,20 @@ def count(admin: Admin, table: str) -> int:
 
 def leavers(answer: dict[str, Any]) -> dict[tuple[str, str], str]:
     return {(one["corpus"], one["chunk_id"]): one["reason"] for one in answer["trace"]["left"]}
+
+
+@pytest.mark.parametrize(("least", "answer"), [(1.0, NO_ANSWER), (-1.0, "[S1]")])
+def test_the_nearest_source_decides_whether_a_question_is_answered(
+    open_engine: Callable[..., Engine], least: float, answer: str
+) -> None:
+    """Too far: no answer, and the sources are told all the same. Near, in other words: its first sentence."""
+    response = open_engine(embedder={"least_similarity": least}).pipeline.run(
+        QueryRequest("zebra xylophone quagga"), asker("alice")
+    )
+    assert response.answer is not None
+    assert response.answer.endswith(answer)
+    assert response.package.candidates
+    assert response.supported == ((0.0,) if least > 0 else (1.0,))
 
 
 # --- the stages from Python ---------------------------------------------------------------------

@@ -356,14 +356,14 @@ def test_what_is_only_made_of_the_sources_is_not_in_the_key(engine: Engine) -> N
     ask(engine, question=HUM)
     alike: list[dict[str, Any]] = [
         {"k": 8},
-        {"profile": "hybrid_rrf"},
+        {"profile": "hybrid"},
         {"chat_mode": "chat"},
         {"conversation_id": "c7"},
         {"conversation_history": said},
         {"starting_prompt": "As a pirate."},
         {"stop_after": "build_sources"},
         {"mode": "lyrics", "k": 8},
-        {"profile": "hybrid_rrf", "context": "  "},
+        {"profile": "hybrid", "context": "  "},
     ]
     assert states(engine, *alike) == ["hit"] * len(alike)
     ask(engine, question=HUM, profile="dense")

@@ -16,7 +16,8 @@ import numpy as np
 import psutil
 import typer
 from benchmarks.command import as_command
-from benchmarks.judged import judge, read
+from benchmarks.fusions import quality
+from benchmarks.labelled_sets import CALLER, SAMPLES
 from benchmarks.published_model import PublishedModel
 from rich.console import Console
 
@@ -60,7 +61,7 @@ def main(
     console.print(f"{len(compared)} texts by both weights")
     near = cosines(local.embed(compared, dimensions=384), full.embed(compared))
     small, large = ndcg(local.embed, corpora), ndcg(lambda texts: full.embed(texts, 768), corpora)
-    query, passage = times(local, [one.query for one in read()[1]], passages)
+    query, passage = times(local, [one.question for one in SAMPLES.queries], passages)
     figures = {
         "cosine with the published weights, median": float(np.median(near)),
         "cosine, least": float(near.min()),
@@ -79,7 +80,7 @@ def main(
 
 def visible_texts() -> dict[str, dict[str, str]]:
     """By corpus and chunk id: what is embedded of the chunks that the labels' caller sees."""
-    caller, _ = read()
+    caller = CALLER.claims["user_id"]
     return {
         name: {
             chunk_id: text
@@ -100,17 +101,17 @@ def is_visible(document: Document, caller: str) -> bool:
 def five_hundred(passages: Sequence[str]) -> list[str]:
     """The chunks, the labelled queries, and lines of chunks until there are enough."""
     lines = [line for text in passages for line in text.splitlines() if line]
-    return list(dict.fromkeys([*passages, *(one.query for one in read()[1]), *lines]))[:TEXTS]
+    return list(dict.fromkeys([*passages, *(one.question for one in SAMPLES.queries), *lines]))[:TEXTS]
 
 
 def ndcg(embed: Embed, corpora: Mapping[str, Mapping[str, str]]) -> float:
     """nDCG@5 of the vectors alone, over the labelled set."""
     vectors = {name: embed([*texts.values()]) for name, texts in corpora.items()}
     found = []
-    for query in read()[1]:
-        ids, near = [*corpora[query.corpus]], vectors[query.corpus] @ embed([query.query])[0]
+    for query in SAMPLES.queries:
+        ids, near = [*corpora[query.corpus]], vectors[query.corpus] @ embed([query.question])[0]
         order = sorted(range(len(ids)), key=lambda i: (-float(near[i]), ids[i]))
-        found.append(judge(query, [ids[i] for i in order[:5]]).ndcg)
+        found.append(quality([ids[i] for i in order[:5]], query))
     return statistics.fmean(found)
 
 
@@ -139,8 +140,8 @@ def memory() -> float:
         environment = devstack.worker_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND=kind)
         with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2") as worker:
             client = Client(*stack.redis.urls("producer"))
-            for one in read()[1]:
-                client.call(RetrieveHybrid(query=one.query), timeout=60)
+            for one in SAMPLES.queries:
+                client.call(RetrieveHybrid(query=one.question), timeout=60)
             client.close()
             children = psutil.Process(worker.pid).children(recursive=True)
             return max(child.memory_full_info().pss for child in children) / 2**20

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from synthetic.loading import Index
+from synthetic.real_text import real_text
 from synthetic.stage import changed_search, stage
 from synthetic.vectors import VISIBLE_PERCENT, Dataset
 from worker.core.ranking.calibration import Goal
@@ -149,6 +150,8 @@ Examples:
 
   python -m benchmarks.recall --rows 100000 --keep /var/tmp/bench --calibrate --times
 
+  python -m benchmarks.recall --real --queries 400 --visible 100 --sweep ef_search_min=40,100,200
+
   python -m benchmarks.recall --keep /var/tmp/bench --sweep over_fetch=30,60,100 --sweep narrow_factor=0,10,17,1000
 
 Exit codes: 0 all goals reached, 1 a goal missed or the run failed, 2 wrong usage or settings.
@@ -176,6 +179,9 @@ def run(
         bool, typer.Option("--calibrate", help="Measure what `retrieval-worker calibrate` would set as well.")
     ] = False,
     halfvec: Annotated[bool, typer.Option("--halfvec", help="Measure an index over halfvec as well.")] = False,
+    real: Annotated[
+        bool, typer.Option("--real", help="Embeddings of real text, made by python -m synthetic.real_text.")
+    ] = False,
     times: Annotated[
         bool, typer.Option("--times", help="Judge times, too: only where nothing else runs on the machine.")
     ] = False,
@@ -183,7 +189,7 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
 ) -> None:
     """Measure recall@15 and time of nearest-neighbour search for callers who see 100, 50, 10 and 1 % of the rows."""
-    dataset, percents = Dataset(rows, seed), _percents(visible)
+    dataset, percents = real_text(rows) if real else Dataset(rows, seed), _percents(visible)
     changes = [change for text in sweep or [] for change in _changes(text)]
     with contextlib.ExitStack() as exits:
         on = exits.enter_context(stage(dataset, Index(m, ef_construction), postgres_version=postgres, keep=keep))

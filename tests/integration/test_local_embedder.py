@@ -281,8 +281,8 @@ def test_the_doctor_compares_stored_texts_where_nothing_is_recorded(
     assert "does not agree" in local["corpus docs"][1]
     admin.execute("UPDATE documents SET visibility = 'private'")
     assert "no row is visible" in said(settings)["corpus documents"][1]
-    plain = {"docs": settings.corpora["docs"].model_dump() | {"embed_with": []}}
-    assert "embed_with" in said(make_settings(database, corpora=plain))["corpus docs"][1]
+    admin.execute("UPDATE doc_embeddings SET content = left(content, length(content) / 2)")
+    assert "name its columns in embed_with" in said(settings)["corpus docs"][1]
 
 
 def test_the_default_model_is_the_package() -> None:

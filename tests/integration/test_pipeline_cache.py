@@ -382,12 +382,12 @@ def test_an_editor_that_moves_on_without_new_words_hits_and_is_shown_as_it_is(en
 
 def test_other_settings_have_other_entries(open_engine: Open, settings: Settings, provider: Provider) -> None:
     """The content of profile, mode and model counts, not their names: workers with other settings share nothing."""
-    hybrid = settings.profiles["hybrid_rrf"].model_dump(mode="json", by_alias=True)
+    hybrid = settings.profiles["hybrid"].model_dump(mode="json", by_alias=True)
     grounded = settings.modes["grounded"].model_dump(mode="json")
     legs = hybrid["legs"]
     corpora = settings.model_dump(mode="json", exclude_none=True)["corpora"]
     profiles: list[dict[str, Any]] = [
-        {"fusion": "weighted"},
+        {"fusion": "rrf"},
         {"fetch": 29},
         {"rerank": "lexical"},
         {"transform": "glossary"},
@@ -400,7 +400,7 @@ def test_other_settings_have_other_entries(open_engine: Open, settings: Settings
     ]
     changes: list[dict[str, Any]] = [
         {},
-        *({"profiles": {**PROFILES, "hybrid_rrf": {**hybrid, **change}}} for change in profiles),
+        *({"profiles": {**PROFILES, "hybrid": {**hybrid, **change}}} for change in profiles),
         {"modes": {"grounded": {**grounded, "k": 7}}},
         {"modes": {"grounded": {**grounded, "profile": "dense"}}},
         {"modes": {"grounded": {**grounded, "corpora": {"documents": 3}}}},

@@ -119,6 +119,7 @@ def test_no_command_lets_a_strangers_text_steer_the_terminal(hostile: Hostile, b
         _cite_and_replay(hostile)
         _look_at_dead_letters(hostile, broker)
     _look_at_runs(hostile, chunk)
+    _evaluate(hostile, chunk)
     _set_up(hostile)
     assert unseen(worker_log.read_text()) == set()
     assert hostile.typed == commands()
@@ -169,6 +170,15 @@ def _look_at_runs(hostile: Hostile, chunk: str) -> None:
     hostile.type_in("tune", "--corpus", HOSTILE, code=1)
 
 
+def _evaluate(hostile: Hostile, chunk: str) -> None:
+    queries, wrong = hostile.folder / "queries.jsonl", hostile.folder / "wrong.jsonl"
+    queries.write_text(json.dumps({"id": HOSTILE, "question": QUESTION, "corpus": "documents", "relevant": [chunk]}))
+    wrong.write_text(json.dumps({"question": QUESTION, HOSTILE: 1, "relevant": [chunk]}))
+    assert "nDCG" in hostile.type_in("evaluate", str(queries), *AS, "--here")
+    hostile.type_in("evaluate", str(queries), *AS, "--here", "--profile", HOSTILE, code=2)
+    hostile.type_in("evaluate", str(wrong), *AS, "--here", code=2)
+
+
 def _look_at_dead_letters(hostile: Hostile, broker: Any) -> None:
     """One that the worker wrote, and one whose every field somebody else chose."""
     entry = broker.xadd("retrieval.dead", {**dict.fromkeys(FIELDS, HOSTILE), "deliveries": 1, "bytes": 2}).decode()
@@ -187,6 +197,8 @@ def _look_at_dead_letters(hostile: Hostile, broker: Any) -> None:
 def _set_up(hostile: Hostile) -> None:
     """Commands that show settings, files and what they were asked for."""
     hostile.type_in("doctor")
+    hostile.type_in("statistics", "documents")
+    hostile.type_in("statistics", HOSTILE, code=2)
     hostile.type_in("calibrate", *AS, "--queries", "10", "--steps", "100,200", "--mean", "0", "--worst", "0")
     hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=2)
     hostile.type_in("contract", f"{hostile.folder}/{HOSTILE.replace('/', '')}")

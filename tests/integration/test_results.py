@@ -12,7 +12,7 @@ import redis
 from celery.exceptions import Retry, TimeLimitExceeded
 
 from worker.app import create_app
-from worker.errors import DeadLettered, InternalError, InvalidJob, TimedOut, Unavailable
+from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,11 +123,13 @@ def test_a_failure_stands_too(make_app: Callable[..., Celery], backend_url: str,
     assert stored(app, task_id)[0]["result"]["exc_type"] == type(error).__name__
 
 
-@pytest.mark.parametrize("error", [Unavailable("Postgres is away"), DeadLettered("delivered too often")])
-def test_what_became_a_dead_letter_may_be_answered_later(
+@pytest.mark.parametrize(
+    "error", [Unavailable("Postgres is away"), DeadLettered("delivered too often"), NotAuthorised("expired")]
+)
+def test_what_may_be_sent_again_may_be_answered_later(
     make_app: Callable[..., Celery], backend_url: str, error: Exception
 ) -> None:
-    """An operator sends the dead letter again once its cause is mended."""
+    """An operator sends a dead letter again, or a ledger a job whose token ended in the queue."""
     app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
     app.backend.store_failures([(task_id, error)])
     app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")

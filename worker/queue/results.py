@@ -29,20 +29,24 @@ OVERRIDES = {"redis": "worker.queue.results:Results", "rediss": "worker.queue.re
 
 logger = logging.getLogger("worker.results")
 
-# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those whose message is
-# kept as a dead letter are, because an operator may send that again. Records begin as Celery composes them.
+# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those after which the
+# same id may be sent again are: from the dead letters, by an operator, or with a new token, by its sender. Records
+# begin as Celery composes them.
 _STORE = """
 local head = redis.call('GETRANGE', KEYS[1], 0, 63)
 local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
 if string.find(head, '^{"status": ?"SUCCESS"') then return 0 end
-if failure and failure ~= 'Unavailable' and failure ~= 'DeadLettered' then return 0 end
+local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
+if failure and not again[failure] then return 0 end
 redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PUBLISH', KEYS[1], ARGV[2])
 return 1
 """
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
-_FINAL = re.compile(rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"))')
+_FINAL = re.compile(
+    rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"|NotAuthorised"))'
+)
 """As in the script, for users who may run none."""
 
 _HEAD = 63

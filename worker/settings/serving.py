@@ -221,8 +221,8 @@ class SearchSettings(Section):
     over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
     narrow_factor: float = Field(15.0, ge=0)
-    ef_search_min: int = Field(100, ge=15, le=1000)
-    ef_search_rows: int = Field(1000, ge=1)
+    ef_search_min: int = Field(200, ge=15, le=1000)
+    ef_search_rows: int = Field(750, ge=1)
     max_scan_tuples: int = Field(40_000, ge=1000)
     scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0

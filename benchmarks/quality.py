@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from benchmarks.fusions import SCALES, Candidate, cross_validated, quality
+from benchmarks.held_out import SIGNS, by_rerank_weight, chosen_elsewhere, refusing
 from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, retrieved, sourced
 
 from synthetic.progress import steps
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 DENSE, WORDS = "`primary` alone", "`sparse` alone"
 DEFAULT, PROFILE = "`retrieve_hybrid`, `primary` + `sparse`", "`run_pipeline`, profile `hybrid`"
+RERANKED = "`run_pipeline`, profile `dense_rerank`"
 BY_RANKS, SIMILAR, CONTEXT = "the same by `rrf`", "the same by `similarity`", "`primary` + `contextual`"
+PROFILES: Mapping[str, str] = {PROFILE: "hybrid", RERANKED: "dense_rerank"}
 BOTH = ["primary", "sparse"]
 DEPTHS = (7, 15, 30)
 THRESHOLDS = (0.15, 0.18, 0.21, 0.24, 0.27, 0.3, 0.35, 0.4)
@@ -76,7 +79,8 @@ def judge(labelled: LabelledSet) -> Judged:
         reworded = [one.query for one in legs if one.reworded]
         with opened(settings) as engine:
             systems = {name: _judged(engine, queries, job) for name, job in JOBS.items()}
-            systems[PROFILE] = [quality(sourced(engine, query, "hybrid"), query) for query in queries]
+            for name, profile in PROFILES.items():
+                systems[name] = [quality(sourced(engine, query, profile), query) for query in queries]
             glossary = {
                 name: (
                     _judged(engine, reworded, JOBS[name]),
@@ -135,7 +139,7 @@ def names(judged: Sequence[Judged]) -> list[str]:
 
 def every_system(judged: Sequence[Judged]) -> str:
     """Every system on every set."""
-    rows = [[name, *(cell(estimate(one.systems[name])) for one in judged)] for name in (*JOBS, PROFILE)]
+    rows = [[name, *(cell(estimate(one.systems[name])) for one in judged)] for name in (*JOBS, *PROFILES)]
     return markdown(["nDCG@5", *names(judged)], rows)
 
 
@@ -144,7 +148,7 @@ def against_best_leg(judged: Sequence[Judged]) -> str:
     best = [max((DENSE, WORDS), key=lambda leg: sum(one.systems[leg])) for one in judged]
     rows = [
         [name, *(changed(one.systems[leg], one.systems[name]) for one, leg in zip(judged, best, strict=True))]
-        for name in (DEFAULT, PROFILE, BY_RANKS, SIMILAR)
+        for name in (DEFAULT, *PROFILES, BY_RANKS, SIMILAR)
     ]
     return markdown(["less the best leg", *names(judged)], rows)
 
@@ -172,6 +176,23 @@ def by_weight(judged: Sequence[Judged]) -> str:
             cells.append(changed(part.systems[DENSE], values))
         rows.append([f"{weight:g}", *cells])
     return markdown(["weight", *names(judged)], rows)
+
+
+def of_reranker(judged: Sequence[Judged]) -> str:
+    """Weights of the lexical reranker beside the similarity, less the profile `hybrid`; then weights from other sets."""
+    found = [one for part in judged for one in part.found]
+    options = by_rerank_weight(found)
+    chosen = chosen_elsewhere(found, options)
+    rows = [
+        [f"{weight:g}", *(_against(part, PROFILE, values) for part in judged)] for weight, values in options.items()
+    ]
+    held = [f"{chosen[part.labelled.name]:g}: {_against(part, PROFILE, options[chosen[part.labelled.name]])}"
+            for part in judged]  # fmt: skip
+    return markdown(["weight", *names(judged)], [*rows, ["best on the other sets", *held]])
+
+
+def _against(part: Judged, system: str, values: Mapping[str, float]) -> str:
+    return changed(part.systems[system], [values[one.query.id] for one in part.found])
 
 
 def by_kind(judged: Sequence[Judged]) -> str:
@@ -212,6 +233,24 @@ def abstention(judged: Sequence[Judged]) -> str:
     return markdown(["`least_similarity`", *headings[:3], "answered", *headings[3:], "refused"], rows)
 
 
+def signs(judged: Sequence[Judged]) -> str:
+    """Rules that refuse questions, each with weight and threshold from the other sets."""
+    sets = [(part.found, part.nowhere) for part in judged]
+    rows = []
+    for name, sign in {"nearest similarity alone": None, **SIGNS}.items():
+        one = refusing(sets, sign)
+        refused = [float(value) for part in one.refused for value in part]
+        rows.append(
+            [name, cell(estimate([*map(float, one.answered)])), *shares(one.refused)[:-1], cell(estimate(refused))]
+        )
+    return markdown(["nearest similarity, and", "answered", *names_of_refused(judged), "refused"], rows)
+
+
+def names_of_refused(judged: Sequence[Judged]) -> list[str]:
+    """Headings of the share that is refused, by set."""
+    return [f"refused, {one.labelled.name}" for one in judged]
+
+
 def shares(parts: Sequence[Sequence[bool]]) -> list[str]:
     """Shares of true ones: of each part, then of all."""
     every = [value for part in parts for value in part]
@@ -227,9 +266,11 @@ def report(judged: Sequence[Judged]) -> str:
     parts += ["### Fusions against the best leg", against_best_leg(judged)]
     parts += ["### Candidates, cross-validated", candidates(judged)]
     parts += ["### Weight of the vectors, min-max, 15 deep", by_weight(judged)]
+    parts += ["### Weight of the lexical reranker, less profile `hybrid`", of_reranker(judged)]
     parts += ["### What the context changes", by_kind(judged)]
     parts += ["### What the glossary changes", of_glossary(judged)]
     parts += ["### Questions with and without an answer", abstention(judged)]
+    parts += ["### Other signs of no answer, chosen on the other two sets", signs(judged)]
     return "\n\n".join(parts)
 
 
@@ -248,7 +289,7 @@ def main(
         from benchmarks.quality_plot import plot  # noqa: PLC0415 -- needs the extra `bench`
 
         (folder / "quality.md").write_text(f"{text}\n", encoding="utf-8")
-        figures = {name: [estimate(one.systems[name]) for one in judged] for name in (*JOBS, PROFILE)}
+        figures = {name: [estimate(one.systems[name]) for one in judged] for name in (*JOBS, *PROFILES)}
         plot(figures, names(judged), folder / "quality.svg")
 
 

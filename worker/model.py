@@ -66,7 +66,7 @@ class ScoreBreakdown:
     Attributes:
         legs: scores of each leg that found it, in the order of the legs.
         fused: score of the fusion; ``None`` before it, and if it has no value.
-        rerank: score of the reranker, or ``None``.
+        rerank: score of the rerank stage: the reranker's or its convex sum with the fused one, or ``None``.
         temporal: recency by the profile's half-life, or ``None``.
     """
 

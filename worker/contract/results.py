@@ -132,7 +132,7 @@ class Scores(Result):
     Attributes:
         legs: scores of each leg that found it.
         fused: score of the fusion.
-        rerank: score of the reranker; null without one.
+        rerank: score of the rerank stage: the reranker's, or its sum with `fused` by `rerank_weight`; null without one.
         temporal: recency by the profile's half-life; null if it has no weight.
     """
 

@@ -118,6 +118,10 @@ class DiversitySettings(Section):
     per_document: int | None = Field(None, ge=1, le=1000)
 
 
+LEXICAL_WEIGHT = 0.2
+"""Of the lexical reranker beside the first stage: best over the labelled sets (benchmarks/results/quality.md)."""
+
+
 class ProfileSettings(Section):
     """A search profile: legs, fusion, refinement.
 
@@ -129,6 +133,8 @@ class ProfileSettings(Section):
         hyde: Hypothetical answers that the language model writes; needs a leg `of` it.
         variants: Rewordings that the language model writes; needs a leg `of` it.
         rerank: Reranker of the candidates. `cross_encoder` needs the extra `rerank`.
+        rerank_weight: Weight of the reranker's score in the order; the fused score has the rest, both scaled to 0–1.
+            `1`: the reranker's score alone. Default: 0.2 for `lexical`, as measured; 1 for others.
         temporal: Weight of recency.
         diversity: Limits of repetition.
     """
@@ -140,8 +146,16 @@ class ProfileSettings(Section):
     hyde: int = Field(0, ge=0, le=8)
     variants: int = Field(0, ge=0, le=8)
     rerank: Literal["none", "lexical", "http", "llm", "cross_encoder"] = "none"
+    rerank_weight: float | None = Field(None, ge=0, le=1)
     temporal: TemporalSettings | None = None
     diversity: DiversitySettings | None = None
+
+    @property
+    def weight_of_reranker(self) -> float:
+        """The weight of the reranker's score, 0-1."""
+        if self.rerank_weight is not None:
+            return self.rerank_weight
+        return LEXICAL_WEIGHT if self.rerank == "lexical" else 1.0
 
     @model_validator(mode="after")
     def _legs_have_queries(self) -> ProfileSettings:

@@ -32,6 +32,9 @@ PRIMARY_WEIGHT, SPARSE_WEIGHT, OTHER_WEIGHT = 0.8, 0.2, 0.4
 
 Measured on three labelled sets: `benchmarks/results/quality.md`."""
 
+_PLACES = 12
+"""Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
+
 Key = TypeVar("Key", bound="Hashable")
 _NO_WEIGHTS: Mapping[str, float] = {}
 
@@ -153,6 +156,26 @@ def min_max(scores: Sequence[float]) -> list[float]:
     """
     low, high = min(scores, default=0.0), max(scores, default=0.0)
     return [(score - low) / (high - low) if low < high else 1.0 for score in scores]
+
+
+def convex(first: Sequence[float], second: Sequence[float], weight: float) -> list[float]:
+    """Return (1 - weight) * first + weight * second, each scaled to 0-1 by `min_max`; at weight 1 the second unscaled.
+
+    >>> convex([0.9, 0.8, 0.5], [0.0, 7.0, 7.0], 0.5), convex([0.9, 0.8, 0.5], [0.0, 7.0, 7.0], 1.0)
+    ([0.5, 0.875, 0.5], [0.0, 7.0, 7.0])
+
+    Args:
+        first: one finite score per candidate, higher is better.
+        second: as many, in its own unit.
+        weight: of the second, 0-1.
+
+    Returns:
+        One score per candidate, rounded to twelve decimal places below weight 1.
+    """
+    if weight == 1:
+        return [*second]
+    pairs = zip(min_max(first), min_max(second), strict=True)
+    return [round((1.0 - weight) * one + weight * other, _PLACES) for one, other in pairs]
 
 
 CONTRIBUTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {"rrf": reciprocal_ranks, "weighted": min_max}

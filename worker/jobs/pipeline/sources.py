@@ -19,7 +19,7 @@ from worker.core.ranking.diversity import (
     per_corpus,
     with_text,
 )
-from worker.core.ranking.fusion import FUSIONS, RRF_K, identity, relevance
+from worker.core.ranking.fusion import FUSIONS, RRF_K, convex, identity, relevance
 from worker.errors import InvalidJob
 from worker.jobs.pipeline.plan import plan_of
 from worker.jobs.pipeline.source_cache import source_slot
@@ -209,10 +209,12 @@ class SourceBuilder:
         except MODEL_FAILED as error:
             stages.degrade(degraded.RERANKER, "rerank", error.message)
             return
+        first = [relevance(candidate) or 0.0 for candidate in stages.candidates]
+        combined = convex(first, scores, plan.profile.weight_of_reranker)
         scored = [
-            _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, scores, strict=True)
+            _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, combined, strict=True)
         ]
-        stages.candidates = temporal.reordered(scored, scores)
+        stages.candidates = temporal.reordered(scored, combined)
 
     def _prefer_recent(self, profile: ProfileSettings, stages: Stages) -> None:
         if profile.temporal is None or not stages.candidates:

@@ -127,7 +127,7 @@ def refusing(sets: Sequence[tuple[Sequence[Found], Sequence[Found]]], sign: Sign
         sets: of each, the questions with an answer and those without.
         sign: the second sign; None: the similarity alone.
     """
-    answered, refused = list[bool](), list[Sequence[bool]]()
+    answered, refused = list[bool](), list[list[bool]]()
     near = [tuple(np.array([one.nearest for one in part]) for part in one) for one in sets]
     added = [tuple(np.array([sign(one) if sign else 0.0 for one in part]) for part in one) for one in sets]
     for held in range(len(sets)):

@@ -179,7 +179,7 @@ def by_weight(judged: Sequence[Judged]) -> str:
 
 
 def of_reranker(judged: Sequence[Judged]) -> str:
-    """Weights of the lexical reranker beside the similarity, less the profile `hybrid`; then weights from other sets."""
+    """Weights of the lexical reranker, less the profile `hybrid`; the last were chosen on other sets."""
     found = [one for part in judged for one in part.found]
     options = by_rerank_weight(found)
     chosen = chosen_elsewhere(found, options)

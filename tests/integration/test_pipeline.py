@@ -15,6 +15,8 @@ from tests.integration.site import says, serving
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
 from worker.core.prompting.extractive import NO_ANSWER
+from worker.core.ranking import bm25
+from worker.core.ranking.fusion import convex
 from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -357,6 +359,27 @@ def pins(engine: Engine, n: int) -> list[dict[str, Any]]:
     """Chunks of alice's that the question does not find first, worst last."""
     found = ask(engine, question="a song about the harbour ferry", profile="dense", k=50)["package"]["candidates"]
     return [*{chunk["chunk_hash"]: chunk for chunk in found}.values()][-n:]
+
+
+def reranked(open_engine: Callable[..., Engine], weight: float | None) -> list[dict[str, Any]]:
+    """Candidates of a profile that reranks by words, best first."""
+    profile = {"legs": [{"kind": "dense"}], "rerank": "lexical", "rerank_weight": weight}
+    engine = open_engine(profiles={"dense_rerank": profile, "hybrid": {"legs": [{"kind": "dense"}]}})
+    found: list[dict[str, Any]] = ask(engine, question=HUM, profile="dense_rerank", k=30)["package"]["candidates"]
+    return found
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.2, 1.0, None])
+def test_the_order_is_that_of_the_rerank_score(open_engine: Callable[..., Engine], weight: float | None) -> None:
+    """At weight 0 the fused order, at 1 the reranker's, by default a sum of both; fused scores stay."""
+    found = reranked(open_engine, weight)
+    scores = [one["scores"]["rerank"] for one in found]
+    fused = [one["scores"]["fused"] for one in found]
+    words = bm25.scores(HUM, [one["text"] for one in found])
+    expected = convex(fused, words, 0.2 if weight is None else weight)
+    assert scores == sorted(scores, reverse=True)
+    assert scores == pytest.approx(expected)
+    assert (fused == sorted(fused, reverse=True)) == (weight == 0)
 
 
 @pytest.mark.parametrize("profile", ["dense", "hybrid_rrf", "dense_rerank"])

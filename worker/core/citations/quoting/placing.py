@@ -61,7 +61,7 @@ class AskedQuote:
 
     @cached_property
     def _inside_marks(self) -> AskedQuote | None:
-        """What stands inside the one pair of quotation marks around all of it; a full stop may follow these."""
+        """Return the text inside the one pair of quotation marks around all of it; a full stop may follow these."""
         text = self.text.text[: self._stop].strip()
         if _IN_MARKS.fullmatch(text) is None:
             return None

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from worker.core.citations.quoting.findings import QuotedChunk, Verdict
-    from worker.core.citations.quoting.searching import Find, Match, Span
+    from worker.core.citations.quoting.searching import Find, Match
+    from worker.core.text.brackets import Span
 
 SHORTEST_NORMALISED = (2, 4, 6)
 """Words, or letters and digits, or visible characters of any kind, that a quote needs to be found by normalising."""

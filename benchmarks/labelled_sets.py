@@ -130,7 +130,7 @@ def sourced(engine: Engine, query: LabelledQuery, profile: str, context: str = "
 
 @dataclass(frozen=True)
 class Found:
-    """What each leg finds for one query.
+    """The ranked list of each leg for one query.
 
     Attributes:
         query: the query.

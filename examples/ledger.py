@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS jobs (
 
 
 class Ledger:
-    """What is known of each job. Every method is one transaction, on disk before it returns."""
+    """The known state of each job. Every method is one transaction, on disk before it returns."""
 
     def __init__(self, path):
         self._rows = sqlite3.connect(path, isolation_level=None, timeout=30)

@@ -88,7 +88,7 @@ def _metadata() -> Iterator[Case]:
 
 
 def _right_filters() -> Iterator[Case]:
-    """What looks odd but is right: SQL beside real values, numbers in another spelling, letter case."""
+    """Odd but right filters: SQL beside real values, numbers in another spelling, letter case."""
 
     def right(name: str, keep: Any, **filters: Any) -> Case:
         return one(name, Answered(keep=keep, reason="filters"), filters=filters)

@@ -1,4 +1,4 @@
-"""Whatever ends a job: its outcome is stored first, and its message is acknowledged after that.
+"""A job's outcome is stored first, and its message is acknowledged after that, in every way a job can end.
 
 The results are on a Redis of their own, whose traffic is swallowed at the moment when the job ends. The paths are those
 of docs/acknowledgement.md.

@@ -361,7 +361,7 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any, typed:
 def test_migrate_gives_up_on_a_lock_that_somebody_holds(
     stack: Stack, admin: Any, database: str, typed: Command
 ) -> None:
-    """What waits behind it would wait as well. One line, nothing changed, and another time it works."""
+    """A waiting migration would hold up all behind it: it prints one line, changes nothing, and works another time."""
     dsn = stack.postgres.dsn(database)
     admin.execute("DROP INDEX document_chunks_hash_idx")
     there = "SELECT to_regclass('document_chunks_hash_idx') IS NOT NULL"

@@ -161,7 +161,7 @@ FORBIDDEN = {
 @pytest.mark.parametrize("user", FORBIDDEN)
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
 def test_nobody_gets_more_than_they_need(server: devstack.Redis, user: str) -> None:
-    """Whatever could read another's jobs or results, forge one, stop Redis or change it is refused."""
+    """Redis refuses each user every command that reads or forges another's jobs or results, or stops or changes it."""
     with connected(server, user) as client:
         for command in [*DANGEROUS, *FORBIDDEN[user]]:
             assert refused(client, command), command

@@ -394,7 +394,7 @@ def test_a_mistake_is_one_sentence_of_the_start_and_of_the_doctor(
     place: Place,
     start_here: Callable[[dict[str, str]], tuple[int, str]],
 ) -> None:
-    """Whatever it is."""
+    """Both print the same sentence for each kind of mistake."""
     made = environment(mistake)
     assert_refused(mistake, CliRunner().invoke(cli, ["doctor"], env=made), start_here(made), place)
 

@@ -218,7 +218,7 @@ def test_ties_are_cut_by_id_and_never_by_the_plan(pieces: Settings, admin: Admin
 
 
 def test_a_rare_word_outweighs_common_ones(pieces: Settings, admin: Admin) -> None:
-    """What `ts_rank_cd` can't do: of two chunks with one word each, the one with the rarer word comes first."""
+    """Of two chunks with one word each, the one with the rarer word comes first, which `ts_rank_cd` can't do."""
     write(admin, dict.fromkeys(range(1, 50), "common:1 rest:2"))
     write(admin, {50: "rare:1 rest:2"})
     count(admin, pieces)
@@ -362,7 +362,7 @@ def test_words_that_match_too_much_are_left_out(bounded: Settings, text: str, me
 
 
 def test_left_out_words_still_weigh(bounded: Settings, admin: Admin) -> None:
-    """What is found by its rare words has the score of the whole query."""
+    """A chunk found by its rare words has the score of the whole query."""
     write(admin, {200: "r7:1 rest:2 rest2:3 rest4:4"})
     found = find(bounded, "common r7")
     counted = {nr: one for nr, one in documents(admin).items() if nr != "200"}

@@ -190,7 +190,7 @@ def test_an_editor_that_moves_on_without_new_words_hits(running: Running) -> Non
 
 
 def test_a_job_with_a_run_is_searched_and_recorded(running: Running, store: redis.Redis, admin: Admin) -> None:
-    """What is kept for good is made from Postgres: nothing of the cache gets into a record, or out of one."""
+    """Records are made from Postgres: nothing of the cache gets into a record, or out of one."""
     run = {"subject_id": "song-1", "run_id": "r1"}
     recorded = ask(running, run=run)
     assert (state(recorded), entries(store)) == (None, [])
@@ -344,7 +344,7 @@ def version_of(running: Running, *tables: str) -> str | None:
 
 
 def test_another_view_is_another_version(running: Running, admin: Admin) -> None:
-    """What a view says its rows are counts as the rows do."""
+    """A changed definition of a view invalidates its cached results, as changed rows do."""
     admin.execute("CREATE VIEW shown AS SELECT id, content FROM doc_embeddings")
     before = version_of(running, "public.shown")
     admin.execute("CREATE OR REPLACE VIEW shown AS SELECT id, content FROM doc_embeddings WHERE id <> 'x'")

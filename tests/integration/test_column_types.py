@@ -299,7 +299,7 @@ def test_doctor_advises_on_the_table_below_a_view(site: Site, admin: psycopg.Con
 
 @pytest.mark.parametrize("index", ["vector", "halfvec"])
 def test_a_column_of_halfvec_is_searched_by_its_index(site: Site, admin: psycopg.Connection[Any], index: str) -> None:
-    """Whatever the settings say, its index is over halfvec; `doctor` finds it, and no problem."""
+    """Its index is over halfvec, with any setting of the index; `doctor` finds it, and no problem."""
     settings = site({"embedding": "halfvec(768)"}, index=index)
     admin.execute("CREATE INDEX by_distance ON library.p USING hnsw (embedding halfvec_cosine_ops)")
     said = [(finding.level, finding.text) for finding in examine(settings)]

@@ -216,7 +216,7 @@ SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'\\aor./@"), max_size=300)
 @example("-" * 33)
 @example('- -"" ' * 20)
 def test_any_text_can_be_looked_for(asked: Asked, text: str) -> None:
-    """Whatever Postgres can hold as text is a query: in both forms, and as what is excluded."""
+    """Any text that Postgres can hold is a query: in both forms, and as an excluded term."""
     asked.find(text)
     asked.find(f"{text} nowhere -{text}")
 
@@ -268,7 +268,7 @@ def test_every_filter_narrows_it(asked: Asked, admin: Admin, filters: FilterSet,
 
 
 def test_statements_hold_no_values(asked: Asked) -> None:
-    """What a caller sends is a parameter: the statement is the same object for any value."""
+    """Values from callers are parameters: the statement is the same object for any value."""
     one = FilterSet(document_ids=("a",), sections=("b",), metadata={"k": 1})
     other = FilterSet(document_ids=("'; --",), sections=("%s",), metadata={"; DROP": "x"})
     statements = asked.corpus.statements
@@ -346,7 +346,7 @@ def test_the_doctor_says_how_to_make_it_fast(own: Settings, settings: Settings, 
 def test_the_doctors_command_makes_a_column_that_can_be_mapped(
     own: Settings, make_settings: MakeSettings, database: str, admin: Admin
 ) -> None:
-    """What the advice says can be run as it stands, and finds the same."""
+    """The advised command runs as it stands, and the new column finds the same."""
     (text,) = [found.text for found in examine(own) if "to_tsvector" in found.text]
     admin.execute(text[text.index("ALTER TABLE") : text.index("; then map")])
     columns = {**PIECES["columns"], "text_search": "text_search"}

@@ -112,7 +112,7 @@ def test_named_documents_are_searched_by_a_b_tree(large: Large) -> None:
 
 @pytest.mark.parametrize("user", ["all", "half"])
 def test_gin_answers_under_row_level_security_where_the_operator_is_leakproof(leakproof: Large, user: str) -> None:
-    """What a superuser may allow: the index gives the rows, then the policy decides."""
+    """A superuser may declare the operator leakproof: the index then gives the rows, and the policy decides."""
     used = executed(leakproof.explain(user, matching(leakproof, STRICT)))
     assert GIN in used
     assert not used & {SCAN, SIGNATURES}

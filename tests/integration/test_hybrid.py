@@ -288,7 +288,7 @@ def test_a_wrong_job_names_its_field(engine: Engine, fields: dict[str, Any], pat
 
 
 def test_a_recorded_answer_is_given_again_byte_for_byte(engine: Engine, admin: Admin) -> None:
-    """Whatever becomes of the embeddings: scores, metrics and order are those of the first time."""
+    """Scores, metrics and order are those of the first time, even after the embeddings have changed."""
     fields: dict[str, Any] = {"context": EDITOR, "fusion": "weighted", "diversity": {"lambda": 0.5}, "run": RUN}
     first = ask(engine, **fields)
     admin.execute("UPDATE doc_embeddings SET embedding = (SELECT embedding FROM doc_embeddings LIMIT 1)")
@@ -414,7 +414,7 @@ def test_what_embeddings_cost_is_on_the_bill(make_settings: MakeSettings, databa
 def test_keywords_that_fail_leave_the_primary(
     make_settings: MakeSettings, database: str, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
-    """Whatever goes wrong in their extractor."""
+    """Any error of the keyword extractor leaves the primary search alone."""
     over = threading.Event()
 
     def extract(_: str) -> list[str]:

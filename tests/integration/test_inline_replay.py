@@ -450,7 +450,7 @@ any_sources = st.lists(
 def test_any_permutation_of_any_sources_gives_the_same_digest(
     engine: Engine, data: st.DataObject, sources: list[Any], top_k: int
 ) -> None:
-    """Whatever the texts are; and a pin is answered with its own text or with none."""
+    """Order never changes the digest of any texts; and a pin is answered with its own text or with none."""
     texts = [chunk["text"] if isinstance(chunk, dict) else chunk for source in sources for chunk in source["chunks"]]
     pins = [*data.draw(st.lists(st.sampled_from(texts) if texts else storable, max_size=4)), data.draw(storable)]
     answer = replay(engine, *map(hash_chunk, pins), sources=sources, top_k=top_k)

@@ -142,7 +142,7 @@ def test_chat_completions_are_asked_and_read(provider: Provider) -> None:
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("text", [WRONG_LABELS, INJECTED], ids=["wrong labels", "an injected instruction"])
 def test_an_answer_is_data(provider: Provider, api: str, text: str) -> None:
-    """Whatever a model says comes through as it is, to be judged further up."""
+    """Any answer of a model comes through unchanged, to be judged further up."""
     provider.text = text
     assert model(provider, api=api).complete(PROMPT).text == text
 

@@ -92,7 +92,7 @@ def test_texts_are_near_by_meaning(embedder: LocalEmbedder) -> None:
 
 
 def test_a_long_text_is_cut_and_that_is_said_once(embedder: LocalEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is behind its first 256 tokens counts for nothing; a million characters take no longer."""
+    """Text behind the first 256 tokens counts for nothing; a million characters take no longer."""
     one = LocalEmbedder(LOCAL)
     start, other = "hum " * 300, "hum " * 300 + "a ferry in the harbour"
     assert np.array_equal(*one.embed([start, other]))
@@ -225,7 +225,7 @@ def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any,
 def test_a_view_is_as_the_table_below_it(
     open_engine: Any, settings: Settings, admin: psycopg.Connection[Any], embedder: LocalEmbedder
 ) -> None:
-    """Whatever its columns are called."""
+    """A view that renames its columns is refused for the model that filled its table, as the table is."""
     load(admin, corpus_files.read(SAMPLES["docs"]), known(embedder))
     admin.execute("CREATE VIEW manual WITH (security_invoker) AS SELECT *, embedding AS vec FROM doc_embeddings")
     admin.execute("GRANT SELECT ON manual TO retrieval_worker")

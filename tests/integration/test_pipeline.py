@@ -384,7 +384,7 @@ def test_the_order_is_that_of_the_rerank_score(open_engine: Callable[..., Engine
 
 @pytest.mark.parametrize("profile", ["dense", "hybrid_rrf", "dense_rerank"])
 def test_pinned_chunks_come_first_in_their_order(engine: Engine, profile: str) -> None:
-    """Whatever the profile reranks, refines or caps; missing ones are reported."""
+    """No reranking, refinement or cap of a profile moves them; missing ones are reported."""
     wanted = pins(engine, 3)[::-1]
     hashes = [chunk["chunk_hash"] for chunk in wanted]
     missing = "sha256:" + "0" * 64
@@ -574,7 +574,7 @@ def test_a_recorded_answer_comes_again_byte_for_byte_without_the_providers(
 def test_a_recorded_answer_is_held_back_once_a_source_is_not_what_it_was(
     recorded: tuple[Engine, dict[str, Any], dict[str, Any]], admin: Admin, change: str
 ) -> None:
-    """What it says may rest on what this caller must not read any more."""
+    """Its text may rest on a source that this caller may no longer read."""
     engine, job, answer = recorded
     gone = answer["package"]["candidates"][2]
     if change == "edited":

@@ -216,7 +216,7 @@ def test_it_is_off_unless_settings_name_the_task(open_engine: Open, store: redis
 
 
 def test_a_job_with_a_run_is_searched_and_recorded(engine: Engine, store: redis.Redis) -> None:
-    """What is kept for good is made from Postgres: nothing of the cache gets into a record, or out of one."""
+    """Records are made from Postgres: nothing of the cache gets into a record, or out of one."""
     recorded = ask(engine, question=HUM, run=RUN)
     assert (state(recorded), entries(store)) == (None, [])
     assert states(engine, {}, {}) == ["miss", "hit"]

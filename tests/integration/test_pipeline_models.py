@@ -192,7 +192,7 @@ def test_a_chain_ends_where_the_provider_changes(
 
 
 def test_a_chain_ends_where_the_callers_claims_change(engine: Engine, provider: Provider) -> None:
-    """What the earlier turns saw may be hidden from these claims: neither the provider nor the block repeats it."""
+    """Sources of earlier turns may be hidden from these claims: neither the provider nor the block repeats them."""
     provider.text = "The vault's number is 4711 [S1]."
     first = chat(engine, mode="code", question="a beat", user=asker("alice", tenant_id="t1"), starting_prompt=PIRATE)
     provider.text = SAID
@@ -525,7 +525,7 @@ def test_what_a_model_words_is_not_done_without_where_it_is_required(engine: Eng
 
 
 def test_a_package_is_resumed_with_or_without_its_model(engine: Engine, provider: Provider) -> None:
-    """What it was made without is still said; whether the model is required is said by either job."""
+    """Parts missing when it was made are still reported; either job may require the model."""
     provider.faults.extend([Fault(500)] * 3)
     kept = ask(engine, question=HUM, profile="hyde_hybrid", stop_after="build_sources")
     provider.status = 503

@@ -95,7 +95,7 @@ def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], back
 def test_a_success_stands_and_is_told_once(
     make_app: Callable[..., Celery], backend_url: str, broker: redis.Redis
 ) -> None:
-    """Whatever was recorded before is replaced by it, nothing after it is; with scripts, and without."""
+    """A success replaces any earlier state, and nothing replaces it; with scripts, and without."""
     app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
     key = app.backend.get_key_for_task(task_id)
     with broker.pubsub(ignore_subscribe_messages=True) as heard:

@@ -39,7 +39,7 @@ def sql_hash(connection: psycopg.Connection[Any], text: str) -> str:
 
 
 def test_there_are_29_white_space_code_points() -> None:
-    """What `str.split()` splits at is what the schema lists."""
+    """The schema lists exactly the characters at which `str.split()` splits."""
     assert len(WHITE_SPACE) == 29
 
 

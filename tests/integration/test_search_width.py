@@ -124,7 +124,7 @@ def test_each_caller_gets_the_least_width_that_is_enough(on: Stage, calibrating:
 
 
 def test_the_width_that_was_calibrated_reaches_the_goal(on: Stage, calibrating: CorpusCalibration) -> None:
-    """What is written is what was measured: a search with it finds as much."""
+    """The written width is the measured one: a search with it finds as much."""
     who, goal = callers(on, calibrating, 100), Goal(0.98, 0.6)
     made = calibration(
         calibrating.rows, [line for line in measured(calibrating, who, goal, 15, 60, 200, 1000) if line.enough]

@@ -235,7 +235,7 @@ def test_sql_in_a_filter_is_data(ask: Callable[..., dict[str, Any]], admin: psyc
 
 
 def test_max_distance_leaves_out_farther_chunks_and_says_so(ask: Callable[..., dict[str, Any]]) -> None:
-    """What is left out by distance is the first reason for a short answer."""
+    """Chunks left out by distance are the first reason for a short answer."""
     everything = ask("alice")
     limit = everything["chunks"][4]["distance"]
     answer = ask("alice", max_distance=limit, filters={"ext_deny": []})

@@ -1,4 +1,4 @@
-"""Whatever dies between two commands, a message is in one place in a real Redis, and comes back from it."""
+"""A message is in one place in a real Redis after a death between any two commands, and comes back from it."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def proxy(stack: Stack) -> Iterator[Proxy]:
 
 
 def test_an_acknowledgement_whose_answer_is_lost_is_said_again(stack: Stack, proxy: Proxy, broker: redis.Redis) -> None:
-    """What is done is done; the message that came with it is a dead owner's, and comes back."""
+    """Repeating it does no harm; the message claimed in the same call is a dead owner's, and comes back."""
     broker.lpush(QUEUE, *(envelope(f"job-{i}") for i in range(2)))
     with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=1) as worker:
         worker.take(1)

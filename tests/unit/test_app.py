@@ -75,7 +75,7 @@ def test_results_go_to_the_broker_unless_settings_say_otherwise(make_settings: C
 
 
 def test_the_consumer_and_requests_are_the_quiet_ones(make_settings: Callable[..., Settings]) -> None:
-    """What Celery would print of a message is replaced wherever it could be printed."""
+    """Celery's consumer and request are replaced wherever they could print a message."""
     app = create_app(make_settings())
     assert app.conf.worker_consumer == f"{QuietConsumer.__module__}:{QuietConsumer.__name__}"
     assert app.tasks["retrieve_top_k"].Request == "worker.queue.request:QuietRequest"
@@ -137,7 +137,7 @@ def test_a_pool_of_greenlets_is_refused(name: str, capsys: pytest.CaptureFixture
     [("prefork", False), ("worker.queue.pool:TaskPool", False), ("solo", True), ("threads", True)],
 )
 def test_other_pools_are_not(name: str, warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """What they do not hold is said, and does not stop the start."""
+    """The worker starts, and reports the guarantees that they do not keep."""
     refuse_unsafe_pool(name)
     said = "".join(capsys.readouterr())
     assert ("no time limits of jobs" in said) == warns

@@ -227,3 +227,18 @@ def test_the_environment_check_sees_each_way() -> None:
     for source in ("os.environ['X']", "os.getenv('X')", "from os import environ", "import os as o\no.environ.get('X')"):
         assert _reads_environment(ast.parse(source))
     assert not _reads_environment(ast.parse("environment = {}"))
+
+
+def docstrings(source: str) -> list[str]:
+    """Docstrings of a source: its own, and those of its classes and functions."""
+    documented = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+    return [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "chaos", "docs", "examples", "synthetic", "tests", "worker"])
+def test_a_docstring_begins_with_a_verb_or_a_noun(folder: str) -> None:
+    """No docstring begins with "What" or "Whatever", which leaves the subject unsaid."""
+    home = ROOT.parent / folder
+    files = [path for path in home.rglob("*.py") if not any(p.startswith(".") for p in path.relative_to(home).parts)]
+    assert files
+    assert [(path, text) for path in files for text in docstrings(path.read_text()) if text.startswith("What")] == []

@@ -217,7 +217,7 @@ def test_an_array_is_refused_in_the_words_of_its_remedy(client: Client) -> None:
 
 
 def test_a_message_shows_nothing_of_its_job(client: Client) -> None:
-    """What Celery would put into headers for display is replaced, and no time limit is asked for."""
+    """Headers that Celery fills for display are replaced, and no time limit is asked for."""
     job = RetrieveTopK(query_embedding=[0.5], corpus="canary")
     _, headers, _ = sent(client, job)
     assert (headers["argsrepr"], headers["kwargsrepr"]) == ("(job)", "{}")
@@ -277,7 +277,7 @@ def test_a_timeout_in_which_no_job_is_answered_is_refused(client: Client, timeou
 
 
 def test_a_closed_client_says_so(client: Client) -> None:
-    """Whatever it is asked to do, before anything is connected to; closing it again changes nothing."""
+    """Each method says so before it connects to anything; closing it again changes nothing."""
     client.close()
     client.close()
     for use in (

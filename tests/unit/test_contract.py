@@ -187,7 +187,7 @@ def test_a_batch_has_one_to_64_queries(count: int, bound: str) -> None:
 
 
 def test_a_batch_of_64_is_accepted_whatever_its_entries_are() -> None:
-    """What is wrong with one query is that query's own error, later."""
+    """A wrong query is that query's own error, later."""
     job = parse_job(RetrieveTopK, {"query_embeddings": [QUERY, "x", None, []] * 16})
     assert len(job.query_embeddings or ()) == 64
 

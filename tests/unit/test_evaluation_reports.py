@@ -1,4 +1,4 @@
-"""What `retrieval-worker evaluate` says of rankings: figures, sentences, the plot, the document."""
+"""Reports of `retrieval-worker evaluate` on rankings: figures, sentences, the plot, the document."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def seconds(raw: bytes) -> float:
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize("form", FORMS)
 def test_time_grows_with_the_message(form: str, name: str) -> None:
-    """Whatever a message repeats."""
+    """Time grows in proportion to the length, for every pattern that a message repeats."""
     unit = UNITS[name]
     small, large = (FORMS[form](unit * (size // len(unit))) for size in (SMALL, SMALL * TIMES))
     assert seconds(large) < BOUND * max(seconds(small), 0.001)

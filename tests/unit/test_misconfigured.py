@@ -310,7 +310,7 @@ PIECES = "hunter2"
     ],
 )
 def test_no_piece_of_a_password_of_postgres_is_shown(dsn: str) -> None:
-    """What stands before the last @ may be one; the sentence says how an @ is written."""
+    """Text before the last @ may be part of one; the sentence says how an @ is written."""
     said = string_problem(dsn)
     assert said is not None
     assert PIECES not in said

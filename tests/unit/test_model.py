@@ -20,7 +20,7 @@ def test_an_empty_filter_is_given(name: str) -> None:
 
 @pytest.mark.parametrize("value", [NO_FILTERS, Principal()], ids=lambda value: type(value).__name__)
 def test_the_vocabulary_is_frozen(value: FilterSet | Principal) -> None:
-    """What one layer hands to the next can't be changed on the way."""
+    """Values that one layer hands to the next can't be changed on the way."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(value, dataclasses.fields(value)[0].name, None)
 

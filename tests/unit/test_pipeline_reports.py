@@ -67,7 +67,7 @@ def reported(**trace: Any) -> AnswerTrace:
 
 
 def test_labels_are_text_and_not_markup() -> None:
-    """What stands in brackets in an answer is shown, whatever a terminal library would make of it."""
+    """Text in brackets in an answer is shown as it is, even where a terminal library would read it as markup."""
     said = shown(answer_report(answered(answer="It [bold]hums[/bold] [S1] [/S2]")))
     assert "It [bold]hums[/bold] [S1] [/S2]" in said
 

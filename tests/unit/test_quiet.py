@@ -62,7 +62,7 @@ values = st.recursive(
 @settings(max_examples=30)
 @given(st.lists(st.dictionaries(texts | st.sampled_from([*RetrieveTopK.model_fields]), values) | values, max_size=3))
 def test_a_summary_never_shows_a_value(args: list[Any]) -> None:
-    """Whatever the arguments are, nothing a job says is in their summary."""
+    """A summary of any arguments holds none of the job's values."""
     assert CANARY not in summarise(args)
     assert len(summarise(args)) < 200
 
@@ -99,7 +99,7 @@ def delivered(app: Celery, on_ack: Any = noop, on_reject: Any = noop, **headers:
 
 
 def test_a_request_makes_its_own_argsrepr(app: Celery) -> None:
-    """Whatever a producer sent for display, the worker shows field names."""
+    """The worker shows field names, and not what a producer sent for display."""
     request = delivered(app)
     assert (request.argsrepr, request.kwargsrepr) == ("(k, query_embedding, +1)", "{}")
     assert request.request_dict["argsrepr"] == "(k, query_embedding, +1)"
@@ -159,7 +159,7 @@ ENDS: dict[str, tuple[Callable[[QuietRequest], Any], type[Exception]]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_what_fails_outside_the_job_is_told_before_it_is_acknowledged(app: Celery, end: str) -> None:
-    """Whatever the main process alone can tell of: stored first, then acknowledged, once."""
+    """Failures that only the main process can report are stored first, then acknowledged, once."""
     done: list[str] = []
     request = delivered(app, on_ack=lambda *_: done.append("acknowledged"))
     request.message.channel = SimpleNamespace(qos=None)

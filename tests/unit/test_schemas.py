@@ -164,7 +164,7 @@ def test_files_are_always_the_same_bytes(seed):
 
 
 def test_write_and_differing(tmp_path):
-    """What was written does not differ; what is missing or changed does, by name."""
+    """Written files do not differ; missing and changed ones do, by name."""
     folder = tmp_path / "new" / "contract"
     assert schemas.differing(folder) == sorted(schemas.files())
     written = schemas.write(folder)

@@ -33,7 +33,7 @@ def test_hash_vector(vector):
 
 @pytest.mark.parametrize("vector", HASHES["refused"], ids=lambda vector: vector["name"])
 def test_refused_hash_vector(vector):
-    """What Postgres can't store has no hash."""
+    """A text that Postgres can't store has no hash."""
     with pytest.raises(ValueError, match=r"U\+0000|surrogate"):
         hash_chunk(json.loads(vector["json"]))
 

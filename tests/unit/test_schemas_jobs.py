@@ -111,7 +111,7 @@ def test_k_of_any_size():
     ],
 )
 def test_rules_across_fields(job):
-    """What the types' validators ask of several fields at once, the schema asks too."""
+    """The schema has the rules that the types' validators apply across fields."""
     assert not JOB_SCHEMA.is_valid(job)
     assert not worker_takes(job)
 
@@ -168,7 +168,7 @@ POOL = {
 
 @given(st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in POOL.items()}))
 def test_schema_and_worker_agree(job):
-    """Whatever fields come together, the schema takes exactly the jobs that the worker takes."""
+    """The schema takes exactly the jobs that the worker takes, for any combination of fields."""
     assert JOB_SCHEMA.is_valid(job) == worker_takes(job)
 
 

@@ -85,7 +85,7 @@ def differently(messages: Iterator[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_headers_are_judged_alike(name):
-    """Whatever stands in a header, the schema takes it where the worker does."""
+    """The schema takes any header's value exactly where the worker does."""
     assert not differently(with_header(name, value) for value in VALUES)
 
 

@@ -136,7 +136,7 @@ def test_no_string_and_no_name_holds_nul(text):
 
 @pytest.mark.parametrize("space", [chr(code) for code in WHITE_SPACE])
 def test_a_question_is_more_than_white_space(space):
-    """Whatever Python takes for white space is no question, and a question may begin with it."""
+    """Only white space, as Python counts it, is no question, but a question may begin with it."""
     for example, name in (("run_pipeline.job", "question"), ("retrieve_hybrid.job", "query")):
         schema, job = EXAMPLES[example]
         assert judged_alike(schema, {**job, name: space * 3}, taken=False)
@@ -152,7 +152,7 @@ def test_a_citations_document_is_one_however_its_numbers_are_written():
 
 
 def test_a_batch_is_taken_with_a_wrong_embedding_in_it():
-    """What is wrong with one query of a batch is its own error, and not the job's."""
+    """A wrong query of a batch is its own error, and not the job's."""
     schema, job = EXAMPLES["retrieve_top_k.job.batch"]
     for wrong in ([], "AAAA", None, [True] * 768, {"a": 1}):
         assert judged_alike(schema, {**job, "query_embeddings": [_encoded(VECTOR), wrong]}, taken=True)

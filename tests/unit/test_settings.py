@@ -44,7 +44,7 @@ def test_the_shipped_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_shipped_file_states_the_defaults(values: dict[str, Any]) -> None:
-    """What the file says and what is used without it are the same, so that the file explains both."""
+    """The file's values equal those used without it, so that the file explains both."""
     # What names corpora is no default: another file has other corpora.
     named = ("database_connection_string", "broker_url", "corpora", "hybrid")
     bare = {name: values[name] for name in named}
@@ -192,7 +192,7 @@ def test_the_first_corpus_is_the_default(values: dict[str, Any]) -> None:
 def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
-    """Whatever is wrong with the file, the sentence says which file it is."""
+    """The sentence names the file, for every reason why it can't be read."""
     file = tmp_path / "worker.toml"
     if content is not None:
         file.write_bytes(content)
@@ -314,7 +314,7 @@ def test_calibrations_are_written_beside_a_file_of_ones_own_only(
 
 
 def test_what_is_written_is_read_again(own_file: Path) -> None:
-    """Whatever a corpus is called; a second one is added, the first one stays."""
+    """Calibrations of corpora of any name are read again; a second one is added, the first one stays."""
     path = own_file.parent / "calibration.toml"
     path.write_text(CALIBRATED)
     known = calibrations(path)

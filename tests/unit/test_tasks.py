@@ -121,7 +121,7 @@ def test_a_body_that_can_not_be_decoded_is_answered_with_what_may_be_wrong(
 
 
 def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -> None:
-    """What no job may hold is refused wherever it stands, also where the contract takes any JSON."""
+    """Values that no job may hold are refused anywhere in it, also where the contract takes any JSON."""
     engine = Engine()
     result = run({**JOB, "filters": {"metadata": {"a": "\0"}}}, engine=engine)
     assert (result.state, type(result.result), engine.jobs) == ("FAILURE", InvalidJob, [])
@@ -196,7 +196,7 @@ def test_a_job_is_tried_for_as_long_as_an_outage_may_last(
 
 
 def test_a_sender_can_only_shorten_how_long_its_job_is_tried(make_settings: Callable[..., Settings]) -> None:
-    """What it says counts as waited already; how often it was tried decides nothing."""
+    """Time that a sender claims counts as already waited; how often the job was tried decides nothing."""
     app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
     settings = make_settings(trust_queue=True, worker={"max_outage_seconds": 10})
 

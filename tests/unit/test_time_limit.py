@@ -24,7 +24,7 @@ def handler() -> Iterator[None]:
 
 
 def test_it_is_raised_in_the_job_s_own_code_once() -> None:
-    """What handles it is not the job's own code: a second signal says nothing there."""
+    """Its handler is no longer the job's own code: a second signal raises nothing there."""
     with pytest.raises(SoftTimeLimitExceeded), time_limit.Interruptible():  # noqa: PT012 -- what comes after it is the point
         try:
             signal.raise_signal(signal.SIGUSR1)

@@ -34,7 +34,7 @@ def test_recovery_is_not_the_first_answer() -> None:
 
 
 def test_recovery_is_not_before_the_rate_is_back() -> None:
-    """What was open is answered at once; but of what comes then, nothing is for four seconds."""
+    """Open jobs are answered at once, but none of the new ones for four seconds: the rate recovers only then."""
     blackhole = fault(Kind.BLACKHOLE, 10.0, 12.0, found="a")
     slow = [entry(f"slow {place}", 12.0 + place / 10, 16.5) for place in range(40)]
     measure([blackhole], [*steady(0.0, 10.0), entry("a", 9.9, 12.1), *slow, *steady(16.0, 30.0)])

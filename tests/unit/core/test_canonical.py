@@ -137,7 +137,7 @@ def test_integers_beyond_a_double_are_refused_or_rounded_as_javascript_does() ->
 
 @pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, ["a\udc00"]], ids=ascii)
 def test_a_lone_surrogate_has_no_form(value: Any) -> None:
-    """What is not Unicode text can't be written as UTF-8."""
+    """A lone surrogate can't be written as UTF-8."""
     with pytest.raises(ValueError, match="surrogate"):
         canonical_json(value)
 

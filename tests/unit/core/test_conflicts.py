@@ -62,7 +62,7 @@ def test_the_same_text_under_two_sources() -> None:
 
 
 def test_a_false_hash_does_not_hide_that_texts_are_the_same() -> None:
-    """What counts is what the text says, and the false hash is a conflict of its own."""
+    """Texts are compared themselves, and the false hash is a conflict of its own."""
     assert kinds([record(), record(source="s2", chunk_hash=hash_chunk("other"))]) == [
         ("same_text_two_sources", [0, 1]),
         ("text_hash_mismatch", [1]),

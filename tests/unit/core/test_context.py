@@ -106,7 +106,7 @@ def test_a_budget_too_small_for_any_source_gives_none(budget: int) -> None:
 
 
 def test_the_counter_of_the_model_decides() -> None:
-    """Whatever it counts."""
+    """The counter that is given measures the budget, in words or characters here."""
     words = build_context([Source("one two three"), Source("four")], 45, lambda text: len(text.split()))
     assert labels(words) == ["S1"]
     assert labels(build_context([Source("one two three"), Source("four")], 500, len)) == ["S1", "S2"]
@@ -172,7 +172,7 @@ def test_a_text_that_knows_the_mark_gets_another() -> None:
 
 @given(ranked)
 def test_no_text_can_make_a_label(given_sources: list[Source]) -> None:
-    """Whatever a reader of answers finds in the block stands in a fence line; a text may only hide labels (code)."""
+    """Each label that is found in the block stands in a fence line; a text may only hide labels (code)."""
     context = build_context(given_sources, PLENTY)
     fences = {f"=== {mark_of(context.block)} {word} [{name}]" for name in labels(context) for word in ("begin", "end")}
     for label in find_labels(context.block):

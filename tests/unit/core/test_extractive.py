@@ -130,7 +130,7 @@ def test_nothing_relevant_is_said_so(question: str, given_sources: list[str]) ->
 
 
 def test_at_most_so_many_sentences_and_characters() -> None:
-    """What is too long gives way to what still fits."""
+    """A sentence that is too long gives way to the next that fits."""
     text = "Phantom power tears a ribbon, and harm is done. Phantom power bends thin foil. Ribbon power harm ends."
     assert answer(QUESTION, labelled(text), most_sentences=0) == NO_ANSWER
     assert answer(QUESTION, labelled(text), most_characters=40) == "Ribbon power harm ends. [S1]"
@@ -139,7 +139,7 @@ def test_at_most_so_many_sentences_and_characters() -> None:
 
 @given(given_sources=sources, most=st.tuples(st.integers(0, 4), st.integers(0, 200)))
 def test_the_limits_hold(given_sources: list[Source], most: tuple[int, int]) -> None:
-    """Whatever the sources."""
+    """No sources make an answer exceed the limits of sentences and characters."""
     found = answer(QUESTION, labelled(*given_sources), *most)
     if found != NO_ANSWER:
         assert len(find_labels(found)) <= most[0]

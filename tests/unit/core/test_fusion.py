@@ -146,7 +146,7 @@ def test_what_one_leg_does_not_know_another_may() -> None:
 
 
 def test_an_unknown_similarity_is_merged_last() -> None:
-    """What was found by its words alone has nothing to be merged by."""
+    """A chunk found by its words alone has no similarity to be merged by, so it comes last."""
     sparse = RankedLeg("sparse", (candidate("7"), candidate("1")), (0.3, 0.1))
     merged = similarity([sparse, leg("primary", {"1": -1.0, "2": -0.5})])
     assert [(one.chunk.id, one.scores.fused) for one in merged] == [("2", -0.5), ("1", -1.0), ("7", None)]

@@ -86,7 +86,7 @@ def seconds(function: Callable[[str], object], text: str) -> float:
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_time_grows_with_the_text(function: str, name: str) -> None:
-    """Whatever a text repeats."""
+    """Time grows in proportion to the length, for every pattern that a text repeats."""
     unit = UNITS[name]
     small, large = (unit * (size // len(unit)) for size in (SMALL, SMALL * TIMES))
     once = seconds(FUNCTIONS[function], small)

@@ -12,7 +12,7 @@ from worker.core.text.headings import Headings
     ["## Verse 1", "# Verse 1", "## Verse 1\r", "##\tVerse 1  ", "  ## Verse 1", "## Verse 1 ##", "## **Verse 1**"],
 )
 def test_a_section_has_its_plain_name(line: str) -> None:
-    """Whatever ends its line, closes it or emphasises it."""
+    """Line ends, closing signs and emphasis are no part of a section's name."""
     answer = f"{line}\nIt hums.\r\n\r\n## Chorus\r\nHum."
     headings = Headings(answer)
     assert [*headings.sections()] == [("Verse 1", "It hums."), ("Chorus", "Hum.")]

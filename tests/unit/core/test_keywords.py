@@ -107,7 +107,7 @@ def test_keywords_of_prose(text: str, keywords: list[str]) -> None:
 @extractors
 @given(text=codes | st.text(st.characters()))
 def test_any_text_has_a_few_keywords_each_once(extract: Callable[[str], list[str]], text: str) -> None:
-    """Whatever the text, lone surrogates too: at most ten, none empty, none twice, the same again."""
+    """Any text, lone surrogates too, gives at most ten keywords: none empty, none twice, the same again."""
     found = extract(text)
     assert len(found) == len(set(found)) <= MOST
     assert all(found)

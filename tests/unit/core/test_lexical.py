@@ -80,7 +80,7 @@ def test_letter_case_and_compatibility_forms_do_not_count() -> None:
 
 
 def test_function_words_do_not_count() -> None:
-    """What stands in every text says nothing of one."""
+    """Words that stand in every text say nothing of one."""
     rows = embed(["the hum of the desk", "hum desk"])
     assert (rows[0] == rows[1]).all()
 

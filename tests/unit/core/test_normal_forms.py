@@ -32,7 +32,7 @@ def test_no_mark_is_lost(marks: str) -> None:
 
 
 def test_marks_are_no_word_characters() -> None:
-    """Whatever a form may put in order is among the signs that are looked at."""
+    """Every sign that a normal form may reorder is among those that are looked at."""
     every = map(chr, range(sys.maxunicode + 1))
     moving = [c for c in every if unicodedata.combining(unicodedata.normalize("NFD", c)[0])]
     assert all(unicodedata.category(c)[0] == "M" and not re.match(r"[\w\s]", c) for c in moving)

@@ -222,7 +222,7 @@ some_pins = st.lists(bare_pins | knowing_pins | pins_without_bytes, max_size=8)
 def test_the_order_of_the_places_changes_nothing(
     data: st.DataObject, pins: list[Pin], places: list[InlineChunk]
 ) -> None:
-    """Whatever plan the database chose."""
+    """Verdicts and places are the same for any order in which the database returns rows."""
     permuted = data.draw(st.permutations(places))
     assert resolve(pins, permuted) == resolve(pins, places)
     assert answered(resolve(pins, permuted)) == answered(resolve(pins, places))
@@ -326,7 +326,7 @@ def test_a_digest_is_sha256_of_the_rfc_8785_json(
 
 @pytest.mark.parametrize("dumps", [compact_json, orjson.dumps])
 def test_a_digest_of_every_awkward_character(dumps: Callable[[Any], bytes]) -> None:
-    """What JSON must escape, may escape and must not."""
+    """The digest is stable over characters that JSON must escape, may escape and must not."""
     text = "".join(map(chr, range(0x100))) + '\\"/\u2028\u2029\ufeff\uffff\U0001f600\U0010ffff'
     canonical = rfc8785.dumps([[text, text, text, True]])
     assert digest([(text, text, text, True)], dumps) == "sha256:" + hashlib.sha256(canonical).hexdigest()

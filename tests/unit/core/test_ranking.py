@@ -34,7 +34,7 @@ def ids(candidates: list[Candidate]) -> list[str]:
     st.randoms(use_true_random=False),
 )
 def test_text_ids_give_one_order_for_any_permutation(found: dict[str, float], chance: random.Random) -> None:
-    """Whatever order the plan produced, ties are broken by id: the list is the same."""
+    """Ties are broken by id, so the list is the same for any order that a plan produces."""
     candidates = [candidate(*item) for item in found.items()]
     expected = by_similarity(candidates, id_key("text"))
     chance.shuffle(candidates)
@@ -61,7 +61,7 @@ def test_higher_similarity_comes_first() -> None:
 
 
 def test_an_unknown_similarity_comes_last_and_is_within_no_bound() -> None:
-    """What nothing compared is no better than the farthest that was; a bound keeps only what is known to be near."""
+    """An uncompared chunk is no better than the farthest compared one; a bound keeps only those known to be near."""
     found = [candidate("a", None), candidate("c", -1.0), candidate("b", None)]
     assert ids(by_similarity(found, id_key("text"))) == ["c", "a", "b"]
     assert ids(within_distance(found, 2.0)) == ["c"]

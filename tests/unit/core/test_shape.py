@@ -157,7 +157,7 @@ anything = st.recursive(
 
 @given(anything)
 def test_any_json_is_passed_or_refused(value: Any) -> None:
-    """Whatever is decoded from JSON ends in silence or in one `InvalidJob`."""
+    """Any decoded JSON ends in silence or in one `InvalidJob`."""
     with contextlib.suppress(InvalidJob):
         check_shape(value, Bounds(max_depth=4))
 

@@ -32,7 +32,7 @@ def test_an_interval_is_as_wide_as_the_normal_one_of_many_values() -> None:
 
 
 def test_measures_are_drawn_together_and_alone_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever stands beside a measure, and however many numbers are drawn at a time."""
+    """A measure's draws depend neither on the measures beside it nor on how many numbers are drawn at a time."""
     samples = {"a": [0.1, 0.7, 0.4, 0.9], "b": [1.0, 0.0, 1.0, 0.5]}
     together = estimates(samples)
     monkeypatch.setattr(significance, "_BLOCK", 1000)

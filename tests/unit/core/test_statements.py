@@ -80,7 +80,7 @@ def test_a_sentence_has_its_place_in_the_answer() -> None:
 
 
 def test_labels_are_those_of_the_citations_engine() -> None:
-    """What is unused and what is unknown is said as everywhere."""
+    """Unused and unknown labels are those that the citations engine reports."""
     answer = "It hums [S1, S9]. `[S2]`"
     assert read_statements(answer, GIVEN).labels == classify(answer, dict.fromkeys(GIVEN, ""))
 

@@ -28,7 +28,7 @@ def test_forms_of_a_word_are_one_term(text: str, expected: list[str]) -> None:
 
 @given(st.text())
 def test_every_text_has_terms_without_white_space(text: str) -> None:
-    """Whatever the text, nothing fails, and no term is empty."""
+    """No text fails, and no term is empty."""
     assert all(term and not term.isspace() for term in terms(text))
 
 

@@ -18,7 +18,7 @@ scores = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 def test_a_run_that_was_written_is_read_in_its_order(
     rankings: dict[str, list[tuple[str, float | None]]],
 ) -> None:
-    """Whatever the ids and scores: by score alone, in float32 as trec_eval keeps it."""
+    """Order is by score alone, in float32 as trec_eval keeps it, for any ids and scores."""
     lines = [*run_lines(rankings, "some tag")]
     assert all(len(line.split()) == 6 for line in lines)
     expected = {word(query): [word(item) for item, _ in ranked] for query, ranked in rankings.items() if ranked}

@@ -88,7 +88,7 @@ def test_without_current_weights_the_methods_defaults_are_compared() -> None:
 def test_a_proposal_is_never_worse_and_never_by_chance(
     method: str, found: list[tuple[list[str], list[str], set[str]]], primary: int, seed: int
 ) -> None:
-    """Whatever the order of examples and weights."""
+    """Proposed weights never score below the present ones, and are the same for any order of examples and weights."""
     current = {"primary": primary / 10, "contextual": 1 - primary / 10}
     proposal = tune(made(found), current, method=method, k=3, steps=5)
     shuffled = random.Random(seed).sample(made(found), len(found))

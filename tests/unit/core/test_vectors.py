@@ -44,7 +44,7 @@ def test_a_list_and_its_base64_are_the_same_query(vector: np.ndarray) -> None:
 
 @given(vectors32)
 def test_a_decoded_query_is_a_float32_vector_of_unit_length(vector: np.ndarray) -> None:
-    """Whatever its length was, a query leaves with length 1, as 768 float32."""
+    """A query of any length leaves with length 1, as 768 float32."""
     assume(vector.any())
     decoded = decode(vector.tolist())
     assert (decoded.shape, decoded.dtype) == ((768,), np.dtype(np.float32))
@@ -89,7 +89,7 @@ def test_a_list_of_another_length_is_refused_with_its_length(value: list[Any]) -
     "item", [True, None, "0.5", [0.5], {"x": 0.5}], ids=["bool", "null", "string", "list", "object"]
 )
 def test_an_item_of_another_type_is_named(item: Any) -> None:
-    """What is no number is refused at its index; a boolean is none."""
+    """An item that is no number is refused at its index; a boolean is none."""
     assert str(refusal(with_item(item, 7))) == "query_embedding[7]: expected a number"
 
 
@@ -99,7 +99,7 @@ def test_an_item_of_another_type_is_named(item: Any) -> None:
     ids=["nan", "inf", "-inf", "1e39", "-1e39", "1e308", "int39", "int400", "just-over"],
 )
 def test_a_number_outside_float32_is_named(item: float) -> None:
-    """What float32 can't hold as a finite number is refused at its index, wherever else the largest one is."""
+    """A number that float32 can't hold as finite is refused at its index, wherever else the largest one is."""
     error = refusal(with_item(item))
     assert error.path == "query_embedding[5]"
     assert "within float32's range" in error.message

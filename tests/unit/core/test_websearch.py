@@ -1,4 +1,4 @@
-"""What of a text is looked for: its words, and the few signs that mean something."""
+"""Parts of a text that are searched for: its words, and the few signs that mean something."""
 
 from __future__ import annotations
 

@@ -32,6 +32,9 @@ log = logs.logger("worker.embedder")
 _CHARACTERS_PER_TOKEN = 64
 """Text beyond so many characters for each token of the longest input is cut off before it is tokenized."""
 
+_AXES = 3
+"""Of an output that has a vector for each token: texts, tokens, dimensions."""
+
 
 class LocalEmbedder:
     """A model in ONNX, loaded once, by the first text or by `start`; safe to use from several threads.
@@ -121,7 +124,7 @@ def _loaded(model: LocalModel, threads: int) -> Run:
             "token_type_ids": encoded.type_ids,
         }
         outputs = session.run(None, {name: np.array([inputs[name]], dtype=np.int64) for name in names})
-        return next(output for output in outputs if output.ndim == 3)[0], bool(encoded.overflowing)  # noqa: PLR2004
+        return next(output for output in outputs if output.ndim == _AXES)[0], bool(encoded.overflowing)
 
     return run
 
@@ -140,7 +143,7 @@ def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
         raise SettingsError(f"the setting embedder.folder: onnxruntime can't load {model.name}: {error}") from None
     names = [found.name for found in session.get_inputs()]
     strange = {*names} - {"input_ids", "attention_mask", "token_type_ids"}
-    if strange or not any(len(output.shape) == 3 for output in session.get_outputs()):  # noqa: PLR2004
+    if strange or not any(len(output.shape) == _AXES for output in session.get_outputs()):
         raise SettingsError(
             f"the setting embedder.folder: {model.name} is no text encoder that gives a vector for each token"
         )
@@ -150,7 +153,7 @@ def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
 def tokenizer_of(model: LocalModel) -> Any:
     """Return the model's tokenizer; a file may pad, or truncate to another length."""
     from tokenizers import Tokenizer  # noqa: PLC0415 -- an extra
-    from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined] # noqa: PLC0415
+    from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined] # noqa: PLC0415 -- not listed in the package's types
 
     try:
         if isinstance(model.tokenizer, bytes):

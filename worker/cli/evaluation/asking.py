@@ -97,7 +97,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was found for one query.
+    """Chunks found for one query, by system.
 
     Attributes:
         query: the query.

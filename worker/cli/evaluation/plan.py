@@ -1,4 +1,4 @@
-"""What an evaluation measures and compares, from the options of the command."""
+"""Plan of an evaluation: the systems to measure and compare, from the options of the command."""
 
 from __future__ import annotations
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from worker.core.citations.document import CitationRecord
-
-Span = tuple[int, int]
-"""Start and end in characters of a record's own text, end excluded."""
+    from worker.core.text.brackets import Span
 
 Kind = Literal["chunk_id_two_texts", "disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"]
 

@@ -67,7 +67,7 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """What can be said: a sign only where both the interval and the test show it."""
+        """The conclusion: a sign only where both the interval and the test show it."""
         if not self.better and not self.worse:
             return "same"
         if self.p > 1 - CONFIDENCE or self.estimate.low <= 0 <= self.estimate.high:

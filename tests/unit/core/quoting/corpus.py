@@ -353,7 +353,7 @@ def cases(rule: Rule, texts: Iterable[Text] = (), seed: int = 17) -> list[Case]:
 
 
 def check(quote: str, text: str) -> QuoteFinding:
-    """What is said of a quote in its own chunk, with no other."""
+    """The finding for a quote in its own chunk, with no other."""
     return check_quote(quote, "own", [QuotedChunk.of("own", text)])
 
 

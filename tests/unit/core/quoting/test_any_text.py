@@ -139,7 +139,7 @@ ALTERED = [
 
 @pytest.mark.parametrize(("kind", "quote", "verdict"), HONEST)
 def test_honest_quotes_of_other_texts(kind: str, quote: str, verdict: str) -> None:
-    """What survives its way does so in every kind of text and every script."""
+    """Honest changes are survived in every kind of text and every script."""
     finding = check(quote, kind)
     assert finding.verdict == verdict
     if verdict == "verbatim":
@@ -148,7 +148,7 @@ def test_honest_quotes_of_other_texts(kind: str, quote: str, verdict: str) -> No
 
 @pytest.mark.parametrize(("kind", "quote"), ALTERED)
 def test_altered_quotes_of_other_texts(kind: str, quote: str) -> None:
-    """What says something else is found in no kind of text, and in no other chunk."""
+    """A quote that says something else is found in no kind of text, and in no other chunk."""
     assert check(quote, kind).verdict == "not_found"
 
 

@@ -1,4 +1,4 @@
-"""What may be put into a quote in brackets: pronouns, articles, inflections, names of the chunk's; and nothing else."""
+"""Insertions in brackets that a quote may have: pronouns, articles, inflections, the chunk's names; nothing else."""
 
 from __future__ import annotations
 
@@ -344,6 +344,6 @@ def test_the_languages_are_those_of_the_docs() -> None:
 
 
 def test_no_pronoun_denies() -> None:
-    """What may be put in is not, in the same language, what may not."""
+    """No word that may be inserted is, in the same language, one that denies."""
     for language in word_lists().languages:
         assert not language.common & (language.denying | language.counting), language.name

@@ -66,7 +66,7 @@ def test_a_backtick_is_no_quotation_mark(own: str, quoted: str) -> None:
     ("own", "quoted"), [("`*`", "`*`"), ("'*' ‘*’", "'*' ‘*’ ‚*‘ ‹*›"), ('"*" “*”', '“*” „*“ «*» "*"')]
 )
 def test_quotation_marks_are(own: str, quoted: str) -> None:
-    """Whatever their kind, single for single and double for double."""
+    """Quotation marks of any kind are normalised, single for single and double for double."""
     made = cases(ticked(own, quoted))
     assert is_broad(made)
     assert refused(made) == []

@@ -1,4 +1,4 @@
-"""What an elided quote says of its marks: what each left out, what was put in, and whether that denies."""
+"""Marks of an elided quote: the words that each left out or put in, and whether these deny."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def plain(text: str) -> str:
 
 
 def tokens(language: Language) -> list[str]:
-    """What may be put between, and put together again: words with their spaces, or single characters."""
+    """Split a text into parts that can be rearranged: words with their spaces, or single characters."""
     return re.findall(r"\S+\s*", language.text) if language.spaces else re.findall(r"[\d.]+|.", language.text)
 
 

@@ -1,4 +1,4 @@
-"""What a quote survives on its way, and that exactly what was needed is listed."""
+"""Changes that a quote survives on its way; exactly the kinds that were needed are listed."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ sentences = st.lists(written, min_size=4, max_size=10).map(" ".join)
 
 @given(sentences, st.sampled_from(["NFC", "NFD", "upper", "lower", "title", "spaces", "shy"]))
 def test_honest_changes_are_survived(text: str, change: str) -> None:
-    """Whatever a program does to a whole text of any script, the quote is found, and so is all of the passage."""
+    """A quote, and all of its passage, is found after any program's changes to a whole text of any script."""
     changed = {
         "NFC": unicodedata.normalize("NFC", text),
         "NFD": unicodedata.normalize("NFD", text),

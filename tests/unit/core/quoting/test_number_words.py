@@ -110,7 +110,7 @@ def word_kept(rng: random.Random, text: Text) -> Made:
 
 
 def test_rules() -> None:
-    """Whatever the language of the text and of the word."""
+    """The rules hold for each language of the text with each language of the word."""
     altered, honest = cases(word_cut), cases(word_kept)
     assert is_broad(altered)
     assert is_broad(honest)

@@ -78,7 +78,7 @@ def test_two_numbers_are_not_joined(text: str, quote: str) -> None:
 
 @pytest.mark.parametrize(("text", "quote", "verdict"), APART)
 def test_columns_and_lines_that_stay_apart(text: str, quote: str, verdict: str) -> None:
-    """What keeps the white space's kind, or reads as two numbers anyway."""
+    """Columns that keep the kind of white space, and lines that read as two numbers anyway, are found."""
     assert check(quote, text).verdict == verdict
 
 

@@ -1,4 +1,4 @@
-"""What must not be found: other numbers, signs and units, other words, halves joined; each row is a trap."""
+"""Quotes that must not be found: other numbers, signs and units, other words, halves joined; each row is a trap."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_only_equal_numbers_are_equal(one: str, other: str) -> None:
 
 @given(numbers, st.sampled_from(["\n", "\u00ad", "\u200b", "-\n", " ", ".", ",", "…", "—", "\u00a0"]), st.data())
 def test_nothing_visible_comes_into_a_number(number: str, inserted: str, data: st.DataObject) -> None:
-    """What stands between two digits counts, unless it can't be seen."""
+    """A character between two digits counts, unless it can't be seen."""
     places = [m.start() for m in re.finditer(r"(?<=[0-9])(?=[0-9])", number)]
     assume(places)
     place = data.draw(st.sampled_from(places))

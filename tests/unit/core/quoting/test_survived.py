@@ -389,7 +389,7 @@ def with_dots_for_words(rng: random.Random, text: Text) -> Made | None:
 
 
 def with_another_place(rng: random.Random, text: Text) -> Made | None:
-    """What comes first stands in the chunk more than once, first where dots of the chunk's own follow."""
+    """Pairs whose first part stands in the chunk more than once, first where dots of the chunk's own follow."""
     chunk, _, _ = plant(rng, text, "the green lamp is lit ... then off again for long, and")
     chunk = f"{chunk} Later the green lamp is lit by two guards who come at night and it stays so."
     mark = rng.choice(["…", "...", " ... "])

@@ -27,7 +27,7 @@ def check(quote: str, text: str = DESK, *others: str) -> QuoteFinding:
 
 
 def quoted(finding: QuoteFinding, text: str = DESK) -> list[str]:
-    """What stands at the spans."""
+    """The chunk's text at the spans."""
     return [text[start:end] for start, end in finding.spans]
 
 
@@ -118,7 +118,7 @@ def test_several_marks_and_marks_around() -> None:
 
 
 def test_parts_may_be_normalised() -> None:
-    """What was normalised in any of the parts is listed once, in the order of the kinds."""
+    """Each kind normalised in any of the parts is listed once, in the order of the kinds."""
     finding = check("The  DESK may stay … a noise floor of -84 dBu")
     assert (finding.verdict, finding.normalised) == ("elided", ("white_space", "dashes", "case"))
     assert quoted(finding) == ["The desk may stay", "a noise floor of −84 dBu"]
@@ -347,7 +347,7 @@ def test_chunks_of_one_hash() -> None:
 
 
 def test_altered_and_in_no_chunk() -> None:
-    """What stands nowhere is not found, whatever else the job has."""
+    """An altered quote that stands nowhere is not found, with or without other chunks in the job."""
     assert check("the live room has no reverberation time", DESK, ROOM) == NOT_FOUND
 
 
@@ -408,7 +408,7 @@ def test_words_can_be_cut_at_white_space(parts: list[str], data: st.DataObject) 
 
 @given(words, words, words)
 def test_the_way_back_is_exact(before: list[str], inside: list[str], after: list[str]) -> None:
-    """Whatever stands around it, the span of a normalised quote is what was changed on its way, and no more."""
+    """The span of a normalised quote is exactly the passage that was changed on its way, with any text around it."""
     passage = f"begin {' '.join(inside)} end"
     text = f"{' '.join(before)} {passage} {' '.join(after)}"
     finding = check("  " + passage.replace(" ", " \n\u00a0").upper() + "\u200b\n", text)

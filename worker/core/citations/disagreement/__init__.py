@@ -30,10 +30,11 @@ from worker.core.citations.disagreement.suspects import find_suspects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from worker.core.citations.conflicts import Side, Span
+    from worker.core.citations.conflicts import Side
     from worker.core.citations.disagreement.claims import Sentence
     from worker.core.citations.disagreement.comparing import Difference
     from worker.core.citations.document import CitationRecord
+    from worker.core.text.brackets import Span
 
 
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:

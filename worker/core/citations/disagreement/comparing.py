@@ -10,8 +10,8 @@ from worker.core.citations.disagreement.claims import MIN_COMMON_NAMED
 from worker.core.citations.disagreement.units import CLOCK, HOUR
 
 if TYPE_CHECKING:
-    from worker.core.citations.conflicts import Span
     from worker.core.citations.disagreement.claims import DateReading, Sentence, Value
+    from worker.core.text.brackets import Span
 
 
 class Difference(NamedTuple):

@@ -10,7 +10,7 @@ from worker.core.citations.disagreement.vocabulary import ABBREVIATIONS, BEFORE_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.brackets import Span
 
 _BREAK = re.compile(
     r"""

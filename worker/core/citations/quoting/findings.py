@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from worker.core.citations.quoting.forms import Prepared, prepare
 
 if TYPE_CHECKING:
-    from worker.core.citations.quoting.searching import Span
+    from worker.core.text.brackets import Span
 
 Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "not_checked"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.core.citations.quoting.forms import Passage
-    from worker.core.citations.quoting.searching import Span
+    from worker.core.text.brackets import Span
 
 _LONGEST_UNIT = 4
 """Letters of a word that may be a unit, or the symbol of a quantity, where it stands beside a number."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from worker.core.citations.quoting.findings import QuotedChunk, Verdict
-    from worker.core.citations.quoting.searching import Find, Match, Span
+    from worker.core.citations.quoting.searching import Find, Match
+    from worker.core.text.brackets import Span
 
 SHORTEST_NORMALISED = (2, 4, 6)
 """Words, or letters and digits, or visible characters of any kind, that a quote needs to be found by normalising."""
@@ -61,7 +62,7 @@ class AskedQuote:
 
     @cached_property
     def _inside_marks(self) -> AskedQuote | None:
-        """What stands inside the one pair of quotation marks around all of it; a full stop may follow these."""
+        """Return the text inside the one pair of quotation marks around all of it; a full stop may follow these."""
         text = self.text.text[: self._stop].strip()
         if _IN_MARKS.fullmatch(text) is None:
             return None

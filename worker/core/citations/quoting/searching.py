@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from worker.core.citations.quoting.forms import Form
-
-Span = tuple[int, int]
+    from worker.core.text.brackets import Span
 
 _TRIED = 8
 """So often `str.find` is started again before a slower search that never has to be."""

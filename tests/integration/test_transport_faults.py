@@ -138,6 +138,27 @@ def test_what_came_unread_with_an_acknowledgement_comes_back_at_once(
         assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
 
 
+def test_a_recording_that_redis_made_and_nobody_heard_of_comes_back_at_once(
+    stack: Stack, proxy: Proxy, broker: redis.Redis
+) -> None:
+    """Its owner lives for seconds after the lost reply; the job does not wait for its end."""
+    broker.lpush(QUEUE, envelope("first"))
+    with Worker(stack.redis.url(port=proxy.port), prefetch=1, socket_timeout=0.5) as worker:
+        claim, channel = worker.claim, worker.channel
+        claim.connect(channel.client)
+        claim.start()
+        raw = claim.read()
+        assert raw is not None
+        proxy.mute.set()
+        with channel.conn_or_acquire() as client, pytest.raises((redis.RedisError, OSError)):
+            channel._settle(claim, [raw], client)
+        proxy.mute.clear()
+        assert places(broker) == {"unacked": 1}
+        worker.drain(lambda: worker.maintain() or len(worker.got) == 1)
+        assert worker.ids == ["first"]
+        assert broker.hvals(keys.deliveries(QUEUE)) == [b"1"]
+
+
 def test_what_nobody_has_looked_at_outlives_its_connection_uncounted(url: str, broker: redis.Redis) -> None:
     """It came with an acknowledgement, and the connection was lost before the event loop had its turn."""
     broker.lpush(QUEUE, envelope("first"), envelope("second"))

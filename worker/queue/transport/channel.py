@@ -439,7 +439,8 @@ class Channel(kombu_redis.Channel):
         self._deliveries += 1
         tag = keys.tag(claim.owner, self._deliveries)
         place = keys.inflight(claim.queue, claim.owner)
-        count, alone = unacked.record(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
+        with claim.recording(tag):
+            count, alone = unacked.record(client, tag, unacked.UnackedMessage(claim.queue, raw), place)
         return ClaimedMessage(claim, raw, tag, count, alone) if count else None
 
     def _deliver(self, taken: ClaimedMessage, found: Delivery, client: redis.Redis) -> None:

@@ -19,7 +19,7 @@ from worker.queue.transport import excerpts, keys, unacked
 from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from worker.queue.transport import owners
 
@@ -210,17 +210,24 @@ class Claim:
             done: the deliveries to acknowledge.
             first: a message of this owner's list, to be recorded as the first of them.
         """
-        tags = self._unread = tuple(keys.tag(self.owner, number) for number in numbers)
+        tags = tuple(keys.tag(self.owner, number) for number in numbers)
         place = keys.inflight(self.queue, self.owner)
         limits = {"longest": self._longest, "budget": BURST_BYTES}
-        recorded, taken = self._ask(*unacked.taking(self.queue, tags, done, first=first, place=place, **limits))
-        self._unread = ()
+        with self.recording(*tags):
+            recorded, taken = self._ask(*unacked.taking(self.queue, tags, done, first=first, place=place, **limits))
         messages = [(first, *recorded)] if first else []
         return [
             ClaimedMessage(self, raw, tag, count, bool(alone))
             for tag, (raw, count, alone) in zip(tags, [*messages, *taken], strict=False)
             if count
         ]
+
+    @contextlib.contextmanager
+    def recording(self, *tags: str) -> Iterator[None]:
+        """Name the deliveries that a command makes: if its reply is lost, they are requeued soon after."""
+        self._unread = tags
+        yield
+        self._unread = ()
 
     def _ask(self, *command: str | bytes | float) -> Any:
         """Send a command once: a client would repeat it if the reply is lost, and so take a second message."""

@@ -446,9 +446,8 @@ def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
     if found >= AGREE:
         return Finding("ok", subject, f"its vectors agree with {named}: {measured}")
     if unrelated(own, rows.vectors):
-        return Finding(
-            "problem", subject, f"jobs can't search it by text: {foreign(embedder, rows.vectors)} ({measured})"
-        )
+        reason = foreign(embedder, rows.vectors)
+        return Finding("problem", subject, f"jobs can't search it by text: {reason} ({measured})")
     cure = "if other text was embedded, such as titles, name its columns in embed_with"
     return Finding("advice", subject, f"{unknown}, which does not agree with them ({measured}): {cure}")
 

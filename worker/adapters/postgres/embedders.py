@@ -94,7 +94,7 @@ def _sample_of(corpus: CorpusSettings) -> sql.Composed:
         embedding=sql.Identifier(corpus.columns.embedding),
         columns=sql.Composed([sql.SQL(", ") + sql.Identifier(column) for column in corpus.embed_with]),
         table=identifier(corpus.table),
-        chunk_id=sql.Identifier(corpus.columns.chunk_id),
+        chunk_id=sql.Identifier(corpus.columns.id),
         rows=SAMPLED,
     )
 

@@ -80,7 +80,8 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     resemble each other are near in any case. Between two models neither holds. Three rows or fewer can't be told
     apart, so all of them must be far. Shapes (rows, dimensions), with the same rows.
 
-    >>> unrelated(np.eye(4, dtype="f4"), np.eye(4, dtype="f4")), unrelated(np.eye(4, dtype="f4"), -np.eye(4, dtype="f4"))
+    >>> own = np.eye(4, dtype="f4")
+    >>> unrelated(own, own), unrelated(own, -own)
     (False, True)
     """
     near = cosines(own, stored)

@@ -48,7 +48,8 @@ class QueryEmbeddings:
     ) -> tuple[Sequence[Vector], Mapping[str, Sequence[Vector] | RetrievalError]]:
         """Embed the needed texts for these corpora, and each optional group; return a group's vectors or its error.
 
-        A corpus may first be compared by rows of the caller. All calls run in parallel. No group shares a call, or its time, with another.
+        A corpus may first be compared by rows of the caller. All calls run in parallel. No group shares a call, or its
+        time, with another.
 
         Raises:
             SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget; or another

@@ -23,6 +23,7 @@ from benchmarks.hybrid_corpora import queries, two_corpora
 from benchmarks.recall import show
 
 from synthetic.progress import steps
+from worker.adapters.postgres.embedders import StoredSample
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.contract.base import parse_job
 from worker.contract.jobs import RetrieveHybrid
@@ -136,7 +137,9 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
 def _hybrid(engine: Engine, embedder: Embedder) -> HybridRetrieval:
     """The engine's own, with another embedder."""
     hybrid = copy.copy(engine.hybrid)
-    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls, CorpusEmbedders(embedder, {}))  # noqa: SLF001 -- settings know no such embedder
+    nothing = StoredSample([], np.empty((0, 0), dtype=np.float32))
+    filled = CorpusEmbedders(embedder, dict, lambda *_: nothing)
+    hybrid._embeddings = QueryEmbeddings(embedder, engine._side_calls, filled)  # noqa: SLF001 -- settings know no such embedder
     return hybrid
 
 

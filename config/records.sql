@@ -122,7 +122,7 @@ CREATE TABLE IF NOT EXISTS retrieval.run_checks (
 );
 CREATE INDEX IF NOT EXISTS run_checks_checked_at_idx ON retrieval.run_checks (checked_at, run);
 
--- Which embedder filled a table of chunks: written by `retrieval-worker load`, compared when a worker starts.
+-- Which embedder filled a table of chunks: written by `retrieval-worker load`, compared by workers.
 CREATE TABLE IF NOT EXISTS retrieval.embedders (
   relation    text COLLATE "C" PRIMARY KEY,  -- the table, as SQL
   name        text NOT NULL,

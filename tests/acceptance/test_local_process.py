@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.loader import load
 from worker.cli.sample_vectors import known
 from worker.client import Client, Hybrid, RetrieveHybrid
+from worker.contract.jobs import HybridSearch
 from worker.core.text.words import STOP_WORDS, WORD, folded
 from worker.errors import SettingsError
+from worker.jobs.corpus_embedders import RECORDS_SECONDS
 from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
@@ -47,3 +51,22 @@ def test_a_query_finds_a_chunk_with_which_it_shares_no_word(
         pytest.raises(SettingsError, match=r"all-MiniLM-L6-v2-int8.*lexical 1"),
     ):
         client.call(job, timeout=60)
+
+
+def test_a_running_worker_sees_who_filled_a_table(
+    admin: psycopg.Connection[Any], client: Client, worker_environment: Callable[..., Any], worker_log: Path
+) -> None:
+    """Without a record by its vectors, and after `load` by the new record: it refuses, and searches again."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    docs, model = read(SAMPLES["docs"]), known(LocalEmbedder(EmbedderSettings(kind="local")))
+    job = RetrieveHybrid(query=QUERY, searches=[HybridSearch(corpus="docs", top_k=5)])
+    with devstack.celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=1"):
+        with pytest.raises(SettingsError, match=r"not recorded.*all-MiniLM-L6-v2-int8"):
+            client.call(job, timeout=60)
+        load(admin, docs, model)
+        time.sleep(RECORDS_SECONDS)
+        assert client.call(job, timeout=60)
+        load(admin, docs, LexicalEmbedder())
+        time.sleep(RECORDS_SECONDS)
+        with pytest.raises(SettingsError, match=r"lexical 1.*all-MiniLM-L6-v2-int8"):
+            client.call(job, timeout=60)

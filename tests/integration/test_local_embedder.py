@@ -29,6 +29,7 @@ from worker.core.text.fingerprint import agree, cosines
 from worker.errors import SettingsError, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
+from worker.model import Principal
 from worker.settings import EmbedderSettings
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def test_the_embedder_that_filled_it_searches_it(open_engine: Any) -> None:
 
 
 def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any, admin: Any, provider: Any) -> None:
-    """Compared by three fixed texts; a corpus of which nothing is recorded is searched by any embedder."""
+    """Compared by three fixed texts; without a record, by texts of the corpus."""
     settings = {"kind": "openai", "base_url": provider.url, "api_key": "k", "max_retries": 0}
     assert hybrid(open_engine(embedder=settings))["results"]["docs"]["status"] == "ok"
     provider.embed = lambda texts: lexical.embed([text[::-1] for text in texts]).tolist()
@@ -219,7 +220,60 @@ def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any,
     with pytest.raises(SettingsError, match=r"lexical 1.*text-embedding-3-small 1"):
         hybrid(other)
     admin.execute("TRUNCATE retrieval.embedders")
+    unrecorded = open_engine(embedder=settings)
+    with pytest.raises(SettingsError, match=r"not recorded, of 768 dimensions.*text-embedding-3-small 1"):
+        hybrid(unrecorded)
+    provider.embed = lambda texts: lexical.embed(texts).tolist()
     assert hybrid(open_engine(embedder=settings))["results"]["docs"]["status"] == "ok"
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_without_a_record_another_model_is_refused_and_the_same_one_searches(open_engine: Any, admin: Any) -> None:
+    """Whatever was embedded with the texts; a corpus without vectors is searched by any embedder."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    with pytest.raises(SettingsError, match=r"corpus docs: .*not recorded, of 384 dimensions.* lexical 1"):
+        hybrid(open_engine())
+    assert hybrid(open_engine(embedder={"kind": "local"}))["results"]["docs"]["status"] == "ok"
+    admin.execute("UPDATE doc_embeddings SET content = 'search_document: Manual > ' || left(content, 120)")
+    assert hybrid(open_engine(embedder={"kind": "local"}))["results"]["docs"]["status"] == "ok"
+    admin.execute("UPDATE doc_embeddings SET embedding = NULL")
+    searches = [{"corpus": "docs", "top_k": 5}]
+    assert hybrid(open_engine(), searches=searches)["results"]["docs"]["status"] == "empty"
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_a_sample_is_compared_once(open_engine: Any, admin: Any, provider: Any) -> None:
+    """In one call for a corpus; the jobs after it pay nothing, and an embedder that is away is no other one."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    asked: list[int] = []
+    model = LocalEmbedder(LOCAL)
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        asked.append(len(texts))
+        return model.embed(texts).tolist()
+
+    provider.embed = embed
+    url = {"kind": "openai", "base_url": provider.url, "api_key": "k", "max_retries": 0}
+    searches = [{"corpus": "docs", "top_k": 5}]
+    engine = open_engine(embedder=url)
+    for _ in range(3):
+        hybrid(engine, searches=searches)
+    assert asked == [8, 1, 1, 1]
+    away = open_engine(embedder=url | {"base_url": "http://127.0.0.1:9"})
+    with pytest.raises(Unavailable):
+        hybrid(away, searches=searches)
+
+
+def test_a_sample_holds_only_what_its_caller_may_see(open_engine: Any, admin: Any) -> None:
+    """So one caller's rows decide nothing by rows of others."""
+    engine = open_engine()
+    sample = engine.hybrid._embeddings._filled._sample
+    callers = {name: Principal(settings=(("app.user_id", name),)) for name in ("alice", "")}
+    rows = {name: len(sample("documents", caller, 5.0).texts) for name, caller in callers.items()}
+    admin.execute("UPDATE documents SET visibility = 'private'")
+    rows["hidden"] = len(sample("documents", callers[""], 5.0).texts)
+    assert rows["alice"] == 8
+    assert rows["hidden"] == 0
 
 
 def test_a_view_is_as_the_table_below_it(
@@ -277,8 +331,9 @@ def test_the_doctor_compares_stored_texts_where_nothing_is_recorded(
     by_words = said(settings)
     assert {level for level, _ in by_words.values()} == {"ok"}
     local = said(make_settings(database, embedder={"kind": "local"}))
-    assert local["corpus docs"][0] == "advice"
-    assert "does not agree" in local["corpus docs"][1]
+    assert local["corpus docs"][0] == "problem"
+    assert "not recorded, of 768 dimensions" in local["corpus docs"][1]
+    assert "all-MiniLM-L6-v2-int8" in local["corpus docs"][1]
     admin.execute("UPDATE documents SET visibility = 'private'")
     assert "no row is visible" in said(settings)["corpus documents"][1]
     admin.execute("UPDATE doc_embeddings SET content = left(content, length(content) / 2)")

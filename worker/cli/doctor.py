@@ -19,7 +19,7 @@ from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.database import check, connected, translated_errors
-from worker.adapters.postgres.embedders import difference, identity, sample, stored
+from worker.adapters.postgres.embedders import difference, foreign, identity, sample, stored
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.replication import LAG, check_standby
@@ -30,7 +30,7 @@ from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.reranker import rerankers
-from worker.core.text.fingerprint import AGREE, agree, cosines
+from worker.core.text.fingerprint import AGREE, agree, cosines, unrelated
 from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
@@ -424,20 +424,13 @@ def _embedders(settings: Settings) -> Iterator[Finding]:
                 if name in recorded:
                     yield _compared(subject, embedder, recorded[name])
                 else:
-                    yield _sampled(subject, embedder, sample(connection, corpus, _SAMPLED))
+                    yield _sampled(subject, embedder, sample(connection, corpus))
 
 
 def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> Finding:
     if agree(identity(embedder, recorded.dimensions).fingerprint, recorded.fingerprint):
         return Finding("ok", subject, f"its vectors were made by {recorded}, with which the settings' embedder agrees")
     return Finding("problem", subject, f"jobs can't search it by text: {difference(embedder, recorded)}")
-
-
-_SAMPLED = 8
-"""Rows whose texts are embedded again."""
-
-_ANOTHER = 0.5
-"""Cosine below which a stored vector is of another model: joined titles and prefixes of one model leave more."""
 
 
 def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
@@ -447,15 +440,15 @@ def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
     if not rows.texts:
         return Finding("advice", subject, f"{unknown}: no row is visible without a caller to compare them by")
     width = rows.vectors.shape[1]
-    found = float(np.median(cosines(embedder.embed(rows.texts, dimensions=width), rows.vectors)))
+    own = embedder.embed(rows.texts, dimensions=width)
+    found = float(np.median(cosines(own, rows.vectors)))
     measured = f"median cosine {found:.2f} over {len(rows.texts)} stored texts"
     if found >= AGREE:
         return Finding("ok", subject, f"its vectors agree with {named}: {measured}")
-    cure = (
-        "jobs that search it by text get meaningless answers. Set the embedder that filled it"
-        if found < _ANOTHER
-        else "if other text was embedded, such as titles, name its columns in embed_with"
-    )
+    if unrelated(own, rows.vectors):
+        reason = foreign(embedder, rows.vectors)
+        return Finding("problem", subject, f"jobs can't search it by text: {reason} ({measured})")
+    cure = "if other text was embedded, such as titles, name its columns in embed_with"
     return Finding("advice", subject, f"{unknown}, which does not agree with them ({measured}): {cure}")
 
 

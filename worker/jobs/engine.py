@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.embedders import recorded_embedders
+from worker.adapters.postgres.embedders import recorded_embedders, sample_for
 from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.runs import Runs
@@ -117,7 +117,9 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
-        filled = CorpusEmbedders(embedder, recorded_embedders(settings))
+        filled = CorpusEmbedders(
+            embedder, partial(recorded_embedders, settings), partial(sample_for, self._database, settings)
+        )
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from worker.errors import RetrievalError
     from worker.jobs.corpus_embedders import CorpusEmbedders
     from worker.jobs.side_calls import SideCalls
+    from worker.model import Principal
 
 
 class QueryEmbeddings:
@@ -38,6 +39,7 @@ class QueryEmbeddings:
     def of(
         self,
         corpora: Sequence[str],
+        caller: Principal,
         needed: Sequence[str],
         optional: Mapping[str, Sequence[str]],
         budget: TimeBudget,
@@ -46,26 +48,33 @@ class QueryEmbeddings:
     ) -> tuple[Sequence[Vector], Mapping[str, Sequence[Vector] | RetrievalError]]:
         """Embed the needed texts for these corpora, and each optional group; return a group's vectors or its error.
 
-        All calls run in parallel. No group shares a call, or its time, with another.
+        A corpus may first be compared by rows of the caller. All calls run in parallel. No group shares a call, or its
+        time, with another.
 
         Raises:
             SettingsError, Unavailable: the call for the needed texts failed, or took all of the budget; or another
                 embedder filled one of the corpora.
         """
         if needed:
-            self._filled.check(corpora, paid, budget.left())
+            self._filled.check(corpora, caller, paid, budget.left())
         seconds = budget.share()
         calls = {
-            name: self._side_calls.start(partial(self._embed, corpora, texts, seconds, dimensions))
+            name: self._side_calls.start(partial(self._embed, corpora, caller, texts, seconds, dimensions))
             for name, texts in optional.items()
             if texts
         }
-        vectors = self._embed(corpora, needed, budget.left(), dimensions, paid) if needed else []
+        vectors = self._embed(corpora, caller, needed, budget.left(), dimensions, paid) if needed else []
         waited = budget.left() - seconds
         return vectors, {name: call.outcome(paid, max(0.0, waited)) for name, call in calls.items()}
 
     def _embed(
-        self, corpora: Sequence[str], texts: Sequence[str], seconds: float, dimensions: int, paid: Paid
+        self,
+        corpora: Sequence[str],
+        caller: Principal,
+        texts: Sequence[str],
+        seconds: float,
+        dimensions: int,
+        paid: Paid,
     ) -> Sequence[Vector]:
-        self._filled.check(corpora, paid, seconds)
+        self._filled.check(corpora, caller, paid, seconds)
         return [*self._embedder.embed(texts, paid, seconds, dimensions)]

@@ -16,14 +16,17 @@ from worker.adapters.postgres.privileges import oid_of, sources
 from worker.core.prompting.costs import unbilled
 from worker.core.text.embedded_text import under_headings
 from worker.core.text.fingerprint import TEXTS, EmbedderIdentity, agree
+from worker.errors import InternalError, SettingsError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from worker.adapters.postgres.database import Database
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
+    from worker.model import Principal
     from worker.settings import CorpusSettings, Settings
 
 _IS_THERE = "SELECT to_regclass('retrieval.embedders') IS NOT NULL"
@@ -40,8 +43,14 @@ ON CONFLICT (relation) DO UPDATE SET name = excluded.name, version = excluded.ve
 
 _SAMPLE = """
 SELECT {text}::text, {embedding}::real[]{columns} FROM {table}
- WHERE {embedding} IS NOT NULL AND {text} IS NOT NULL LIMIT {rows}
+ WHERE {embedding} IS NOT NULL AND {text} IS NOT NULL ORDER BY {chunk_id} LIMIT {rows}
 """
+
+SAMPLED = 8
+"""Rows of a sample: the first in the order of their ids."""
+
+_CHARACTERS = 2000
+_SAMPLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +66,44 @@ class StoredSample:
     vectors: NDArray[np.float32]
 
 
-def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings, rows: int) -> StoredSample:
+def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> StoredSample:
     """Return rows that are visible without a caller; none where the policies show none, or fail."""
-    columns = [sql.SQL(", ") + sql.Identifier(column) for column in corpus.embed_with]
-    query = sql.SQL(_SAMPLE).format(
-        text=sql.Identifier(corpus.columns.text),
-        embedding=sql.Identifier(corpus.columns.embedding),
-        columns=sql.Composed(columns),
-        table=identifier(corpus.table),
-        rows=rows,
-    )
     found: list[tuple[Any, ...]] = []
     with contextlib.suppress(psycopg.Error):
-        found = connection.execute(query).fetchall()
-    texts = [under_headings(text, values) for text, _, *values in found]
-    vectors = np.array([vector for _, vector, *_ in found], dtype=np.float32)
-    return StoredSample(texts, vectors)
+        found = connection.execute(_sample_of(corpus)).fetchall()
+    return _sampled(found)
+
+
+def sample_for(database: Database, settings: Settings, name: str, caller: Principal, seconds: float) -> StoredSample:
+    """Return rows of a corpus that a caller may see; none where they can't be read in time.
+
+    Raises:
+        Unavailable: Postgres does not answer.
+    """
+    statement = _sample_of(settings.corpora[name]).as_bytes(None)
+    try:
+        (found,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
+    except (TimedOut, SettingsError, InternalError):  # the search itself reports it
+        found = []
+    return _sampled(found)
+
+
+def _sample_of(corpus: CorpusSettings) -> sql.Composed:
+    return sql.SQL(_SAMPLE).format(
+        text=sql.Identifier(corpus.columns.text),
+        embedding=sql.Identifier(corpus.columns.embedding),
+        columns=sql.Composed([sql.SQL(", ") + sql.Identifier(column) for column in corpus.embed_with]),
+        table=identifier(corpus.table),
+        chunk_id=sql.Identifier(corpus.columns.id),
+        rows=SAMPLED,
+    )
+
+
+def _sampled(rows: Sequence[tuple[Any, ...]]) -> StoredSample:
+    """Return the rows whose text and vector are not empty; long texts are cut, which bounds what embedding costs."""
+    kept = [row for row in rows if row[0].strip() and any(row[1]) and len(row[1]) == len(rows[0][1])]
+    texts = [under_headings(text[:_CHARACTERS], values) for text, _, *values in kept]
+    return StoredSample(texts, np.array([vector for _, vector, *_ in kept], dtype=np.float32))
 
 
 def identity(
@@ -149,6 +180,15 @@ def difference(embedder: Embedder, recorded: EmbedderIdentity) -> str:
     return (
         f"its vectors were made by the embedder {recorded}, and those of {embedder.name} {embedder.version}, which the "
         "settings name, are others: set that one, or load the corpus again"
+    )
+
+
+def foreign(embedder: Embedder, stored_vectors: NDArray[np.float32]) -> str:
+    """Return the sentence for a table whose vectors the embedder of the settings did not make."""
+    used = int(np.flatnonzero(stored_vectors.any(axis=0))[-1]) + 1
+    return (
+        f"its vectors were made by an embedder that is not recorded, of {used} dimensions, and those of "
+        f"{embedder.name} {embedder.version}, which the settings name, are others: set the one that filled the table"
     )
 
 

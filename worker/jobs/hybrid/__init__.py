@@ -197,7 +197,7 @@ class HybridRetrieval:
             counts |= {"texts": len(needed) + len(optional)}
             names = [query.name for query in request.corpora]
             own, others = self._embeddings.of(
-                names, needed, optional, wording.budget, bill.of("embed"), request.dimensions
+                names, request.caller, needed, optional, wording.budget, bill.of("embed"), request.dimensions
             )
         primary = given if given is not None else own[0]
         contextual = others.get("contextual", wording.error)

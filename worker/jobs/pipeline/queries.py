@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from worker.jobs.query_embeddings import QueryEmbeddings
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
+    from worker.model import Principal
     from worker.settings import HybridSettings, LegSettings, ProfileSettings
 
 LONGEST_LINE = 1000
@@ -89,7 +90,9 @@ class QueryMaker:
         self._settings = settings
         self._clock = clock
 
-    def make(self, plan: SearchPlan, corpora: Sequence[str], dimensions: int, stages: Stages) -> Queries:
+    def make(
+        self, plan: SearchPlan, corpora: Sequence[str], caller: Principal, dimensions: int, stages: Stages
+    ) -> Queries:
         """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
@@ -111,7 +114,7 @@ class QueryMaker:
             "hyde": list(stages.hyde),
             "variants": variants,
         }
-        question, vectors = self._vectors(embedded, texts, budget, corpora, dimensions, stages)
+        question, vectors = self._vectors(embedded, texts, budget, corpora, caller, dimensions, stages)
         wanted = self._legs(plan.profile.legs, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
@@ -159,12 +162,13 @@ class QueryMaker:
         texts: Mapping[str, Sequence[str]],
         budget: TimeBudget,
         corpora: Sequence[str],
+        caller: Principal,
         dimensions: int,
         stages: Stages,
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
         """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
         paid = stages.bill.of("embed")
-        (own,), others = self._embeddings.of(corpora, [question], texts, budget, paid, dimensions)
+        (own,), others = self._embeddings.of(corpora, caller, [question], texts, budget, paid, dimensions)
         vectors: dict[str, Sequence[Vector]] = {}
         for kind, found in others.items():
             if isinstance(found, RetrievalError):

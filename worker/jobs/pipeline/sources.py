@@ -140,7 +140,7 @@ class SourceBuilder:
         with stages.stage("query") as counts:
             searched = [self._corpora.get(search.corpus, "searches") for search in plan.searches]
             dimensions, names = self._corpora.dimensions_of(searched), [corpus.name for corpus in searched]
-            queries = self._queries.make(plan, names, dimensions, stages)
+            queries = self._queries.make(plan, names, caller, dimensions, stages)
             counts |= {"legs": len(queries.wanted)}
         with stages.stage("search") as counts:
             merged = self._search(plan, queries, caller, stages)

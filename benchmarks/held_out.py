@@ -1,4 +1,4 @@
-"""What was tried beside the shipped settings, each chosen on two sets and judged on the third.
+"""Rules tried beside the shipped settings, each chosen on two sets and judged on the third.
 
 Signs that a question has no answer, and weights of the lexical reranker.
 """

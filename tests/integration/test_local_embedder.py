@@ -68,8 +68,9 @@ def of(folder: Path) -> LocalEmbedder:
     return LocalEmbedder(EmbedderSettings(kind="local", folder=str(folder)))
 
 
-def hybrid(engine: Engine, **job: Any) -> dict[str, Any]:
-    return engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": SILENCE, **job}), JobContext(lambda: None))
+def hybrid(engine: Engine, user: str = "", **job: Any) -> dict[str, Any]:
+    caller = Principal(settings=(("app.user_id", user),)) if user else None
+    return engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": SILENCE, **job}), JobContext(lambda: caller))
 
 
 # --- vectors --------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any,
 
 @pytest.mark.usefixtures("by_meaning")
 def test_without_a_record_another_model_is_refused_and_the_same_one_searches(open_engine: Any, admin: Any) -> None:
-    """Whatever was embedded with the texts; a corpus without vectors is searched by any embedder."""
+    """The same one searches with any text embedded beside; a corpus without vectors is searched by any embedder."""
     admin.execute("TRUNCATE retrieval.embedders")
     with pytest.raises(SettingsError, match=r"corpus docs: .*not recorded, of 384 dimensions.* lexical 1"):
         hybrid(open_engine())
@@ -239,6 +240,28 @@ def test_without_a_record_another_model_is_refused_and_the_same_one_searches(ope
     admin.execute("UPDATE doc_embeddings SET embedding = NULL")
     searches = [{"corpus": "docs", "top_k": 5}]
     assert hybrid(open_engine(), searches=searches)["results"]["docs"]["status"] == "empty"
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_a_corpus_that_is_not_compared_is_searched_by_any_embedder(
+    open_engine: Any, settings: Settings, admin: Any
+) -> None:
+    """With a record of another embedder, and without one."""
+    corpora = {name: one.model_copy(update={"compare_embedder": False}) for name, one in settings.corpora.items()}
+    assert hybrid(open_engine(corpora=corpora))["results"]["docs"]["status"] == "ok"
+    admin.execute("TRUNCATE retrieval.embedders")
+    assert hybrid(open_engine(corpora=corpora))["results"]["docs"]["status"] == "ok"
+
+
+def test_a_caller_who_sees_nothing_puts_no_comparison_off(open_engine: Any, admin: Any) -> None:
+    """The next caller's rows are compared at once."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'alice'")
+    engine = open_engine(embedder={"kind": "local"})
+    job: Any = {"searches": [{"corpus": "documents", "top_k": 5}]}
+    assert hybrid(engine, "nobody", **job)["results"]["documents"]["status"] == "empty"
+    with pytest.raises(SettingsError, match=r"corpus documents: .*not recorded"):
+        hybrid(engine, "alice", **job)
 
 
 @pytest.mark.usefixtures("by_meaning")

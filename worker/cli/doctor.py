@@ -421,7 +421,9 @@ def _embedders(settings: Settings) -> Iterator[Finding]:
             recorded = stored(connection, settings.corpora)
             for name, corpus in settings.corpora.items():
                 subject = f"corpus {name}"
-                if name in recorded:
+                if not corpus.compare_embedder:
+                    yield Finding("advice", subject, "compare_embedder is off: another embedder may have filled it")
+                elif name in recorded:
                     yield _compared(subject, embedder, recorded[name])
                 else:
                     yield _sampled(subject, embedder, sample(connection, corpus))

@@ -14,7 +14,7 @@ from worker.core.text.fingerprint import agree, unrelated
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from worker.adapters.postgres.embedders import StoredSample
     from worker.adapters.providers.embedder import Embedder
@@ -44,6 +44,7 @@ class CorpusEmbedders:
         embedder: the embedder of the queries.
         records: reads, by corpus, the embedder that filled it.
         sample: reads stored rows of a corpus that a caller may see, within seconds.
+        trusted: corpora that are not compared.
         clock: monotonic seconds.
     """
 
@@ -52,11 +53,13 @@ class CorpusEmbedders:
         embedder: Embedder,
         records: Callable[[], Mapping[str, EmbedderIdentity]],
         sample: Callable[[str, Principal, float], StoredSample],
+        trusted: Container[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._embedder = embedder
         self._records = records
         self._sample = sample
+        self._trusted = trusted
         self._clock = clock
         self._lock = threading.Lock()
         self._identities: dict[int, EmbedderIdentity] = {}
@@ -65,7 +68,8 @@ class CorpusEmbedders:
         self._recorded, self._read_at = records(), clock()
         with contextlib.suppress(RetrievalError):  # a server that is away now: the first job that embeds compares
             for corpus in self._recorded:
-                self._compare(corpus, unbilled, START_SECONDS)
+                if corpus not in trusted:
+                    self._compare(corpus, unbilled, START_SECONDS)
 
     def check(self, corpora: Iterable[str], caller: Principal, paid: Paid, seconds: float) -> None:
         """Check that texts may be compared with these corpora.
@@ -79,6 +83,8 @@ class CorpusEmbedders:
         with self._lock:
             self._renew()
             for corpus in corpora:
+                if corpus in self._trusted:
+                    continue
                 if corpus not in self._recorded:
                     self._compare_sample(corpus, caller, paid, seconds)
                 elif corpus not in self._reasons:
@@ -111,23 +117,20 @@ class CorpusEmbedders:
         """Compare stored rows with what the embedder makes of their texts, unless that was done."""
         if self._clock() < self._sampled.get(corpus, float("-inf")):
             return
-        rows = self._sample(corpus, caller, seconds)
-        self._sampled[corpus] = self._clock() + SAMPLE_SECONDS
-        if not rows.texts:  # another caller may see some
-            return
         try:
+            rows = self._sample(corpus, caller, seconds)
+            if not rows.texts:  # the next caller may see some
+                return
             own = self._embedder.embed(rows.texts, paid, seconds, rows.vectors.shape[1])
         except Unavailable:
-            del self._sampled[corpus]
             raise
-        except RetrievalError as error:  # refuses these texts: no verdict on the query's
+        except RetrievalError as error:  # no verdict: the search, or the query's own embedding, reports what is wrong
             log.warning("embedder not compared", corpus=corpus, reason=error.message)
+            self._sampled[corpus] = self._clock() + SAMPLE_SECONDS
             return
-        if unrelated(own, rows.vectors):
-            self._decide(corpus, foreign(self._embedder, rows.vectors))
-        else:
-            self._decide(corpus, None)
-            self._sampled[corpus] = float("inf")
+        differs = unrelated(own, rows.vectors)
+        self._sampled[corpus] = self._clock() + SAMPLE_SECONDS if differs else float("inf")
+        self._decide(corpus, foreign(self._embedder, rows.vectors) if differs else None)
 
     def _decide(self, corpus: str, reason: str | None) -> None:
         self._reasons[corpus] = reason

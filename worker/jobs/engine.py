@@ -118,7 +118,10 @@ class Engine:
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
         filled = CorpusEmbedders(
-            embedder, partial(recorded_embedders, settings), partial(sample_for, self._database, settings)
+            embedder,
+            partial(recorded_embedders, settings),
+            partial(sample_for, self._database, settings),
+            {name for name, corpus in settings.corpora.items() if not corpus.compare_embedder},
         )
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()

@@ -157,6 +157,8 @@ class CorpusSettings(Section):
         public: Require neither row-level security nor a principal.
         embed_with: Columns, such as page and section titles, that are joined to a text when it is embedded: by `load`,
             and by `doctor` when it compares.
+        compare_embedder: Refuse text queries if another embedder filled the table. Comparing a table without a record
+            sends eight of its texts to the embedder.
         index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
@@ -176,6 +178,7 @@ class CorpusSettings(Section):
     dimensions: int = Field(DIMENSIONS, ge=1, le=16_000)
     public: bool = False
     embed_with: list[Identifier] = []
+    compare_embedder: bool = True
     index: Literal["vector", "halfvec"] = "vector"
     language: TextSearchConfiguration = "english"
     tenant_column: Identifier | None = None

@@ -16,7 +16,6 @@ from worker.adapters.postgres.privileges import oid_of, sources
 from worker.core.prompting.costs import unbilled
 from worker.core.text.embedded_text import under_headings
 from worker.core.text.fingerprint import TEXTS, EmbedderIdentity, agree
-from worker.errors import InternalError, SettingsError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,16 +74,15 @@ def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Store
 
 
 def sample_for(database: Database, settings: Settings, name: str, caller: Principal, seconds: float) -> StoredSample:
-    """Return rows of a corpus that a caller may see; none where they can't be read in time.
+    """Return rows of a corpus that a caller may see.
 
     Raises:
         Unavailable: Postgres does not answer.
+        TimedOut: they can't be read in a second.
+        SettingsError, InternalError: the table can't be read.
     """
     statement = _sample_of(settings.corpora[name]).as_bytes(None)
-    try:
-        (found,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
-    except (TimedOut, SettingsError, InternalError):  # the search itself reports it
-        found = []
+    (found,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
     return _sampled(found)
 
 

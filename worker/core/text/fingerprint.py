@@ -25,7 +25,6 @@ UNLIKE = 0.5
 """Median cosine below which a text and its stored vector may be of two models: titles and prefixes leave more."""
 
 _ENOUGH = 4
-_UNRELATED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,8 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     """Return whether stored vectors are of another model than one's own embeddings of the same texts.
 
     One model leaves a text nearer to its own row than to the others, even if more than the text was embedded; rows that
-    resemble each other are near in any case. Between two models neither holds. Three rows or fewer can't be told
-    apart, so all of them must be far. Shapes (rows, dimensions), with the same rows.
+    resemble each other are near in any case. Between two models neither holds. Three rows or fewer tell nothing.
+    Shapes (rows, dimensions), with the same rows.
 
     >>> own = np.eye(4, dtype="f4")
     >>> unrelated(own, own), unrelated(own, -own)
@@ -86,7 +85,7 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     """
     near = cosines(own, stored)
     if len(near) < _ENOUGH:
-        return len(near) > 0 and bool((near < _UNRELATED).all())
+        return False
     every = np.array([cosines(np.broadcast_to(row, stored.shape), stored) for row in own])
     nearest = int((every.argmax(axis=1) == np.arange(len(near))).sum())
     return bool(np.median(near) < UNLIKE) and nearest <= len(near) // 2

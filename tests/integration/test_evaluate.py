@@ -107,6 +107,7 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
         ({}, ("--profile", "nothing"), 2, "whole: profile: expected one of dense, "),
         ({}, ("--fusion", "nothing"), 2, "whole: fusion: expected 'similarity'"),
         ({}, ("--legs", "contextual"), 2, "whole: legs: expected primary or sparse beside contextual"),
+        ({"relevant": []}, (), 2, "expected a query with a relevant id, of grade 1 or more, got none"),
         ({"caller": {"user_id": {}}}, (), 2, "line 1: caller.user_id: expected a string"),
         ({}, ("--run", "run.txt"), 2, "--run: nothing is searched"),
         ({}, ("--k", "5,51"), 2, "--k: expected at most the 50 chunks"),
@@ -122,6 +123,6 @@ def test_what_can_not_be_asked_is_one_sentence(
     said: str,
 ) -> None:
     """By the line and its field, or by the option."""
-    done = evaluate(asked({"question": "hum", "relevant": [], "caller": "alice", **query}), "--here", *options)
+    done = evaluate(asked({"question": "hum", "relevant": ["c"], "caller": "alice", **query}), "--here", *options)
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr.splitlines()[-1]

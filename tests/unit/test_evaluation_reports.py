@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
 from worker.cli.evaluation.asking import Asked
 from worker.cli.evaluation.figures import Evaluation, RankedQuery, ranked
@@ -14,7 +17,7 @@ from worker.cli.evaluation.files import read_rankings
 from worker.cli.evaluation.plan import Choice, plan_of
 from worker.cli.evaluation.plot import svg
 from worker.cli.evaluation.queries import LabelledQuery
-from worker.cli.evaluation.report import document, notes, sentence
+from worker.cli.evaluation.report import document, notes, sentence, table
 from worker.cli.evaluation.systems import Hit, fusions
 from worker.cli.usage import WrongUsage
 
@@ -68,10 +71,45 @@ def test_a_comparison_is_a_sentence(a: str, b: str, said: str) -> None:
     assert sentence(found.comparisons[0], found.main_measure).startswith(said)
 
 
-def test_what_is_not_shown_is_not_said() -> None:
+def test_a_difference_that_is_not_shown_is_not_said() -> None:
     """One question better is no difference."""
     found = evaluation({"q1": {"a": "yx", "b": "x"}, "q2": {"a": "x", "b": "x"}})
     assert sentence(found.comparisons[0], "mrr").startswith("No difference between b and a can be shown: +0.250 MRR")
+
+
+def test_ids_that_nothing_found_are_said() -> None:
+    """They may be wrong, or hidden from the caller."""
+    found = evaluation({f"q{i}": {"a": "y", "b": "z"} for i in range(10)} | {"found": {"a": "y", "b": "x"}})
+    (note,) = notes(found)
+    assert note.startswith("10 questions with none of the relevant ids in any answer, first q0: check that the ids ")
+    assert document(found, {}, {}, {})["not_found"] == [f"q{i}" for i in range(10)]
+
+
+def test_few_questions_are_said_to_show_little() -> None:
+    """One has no interval."""
+    found = evaluation({"q1": {"a": "yx", "b": "x"}})
+    assert notes(found) == ["1 question can't tell systems apart: label 10 or more"]
+    assert sentence(found.comparisons[0], "mrr").startswith(
+        "No difference between b and a can be shown: +0.500 MRR (no interval of one question, p = 1.000)"
+    )
+    assert _cells(found) == {"0.500 (–)", "1.000 (–)", "0.631 (–)", "0.000 (–)"}
+
+
+def test_chunks_and_documents_at_once_are_said() -> None:
+    """The documents would count as missed, silently."""
+    hits = {"a": [Hit("c1", "d1", 0.9), Hit("c2", "d2", 0.8)]}
+    for grades, is_mixed in (({"c1": 1, "d2": 1}, True), ({"c1": 1}, False), ({"d2": 1, "d9": 1}, False)):
+        one = ranked(Asked(LabelledQuery("q", 1, "hum", grades), hits, frozenset()), None)
+        assert one.is_mixed is is_mixed
+        assert (
+            any("chunks and documents at once" in note for note in notes(Evaluation([one], ["a"], [], [5]))) is is_mixed
+        )
+
+
+def _cells(found: Evaluation) -> set[str]:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(table("one", found))
+    return set(re.findall(r"\d\.\d{3} \(.*?\)", console.export_text()))
 
 
 @pytest.mark.parametrize(

@@ -284,3 +284,19 @@ def test_the_sentence_names_what_was_typed_and_what_is_expected(
     del place
     assert main.run(COMMAND, arguments) == 2
     assert capfd.readouterr().err.splitlines()[-1] == f"retrieval-worker: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fusion", "nope"], "fusion: expected 'similarity', 'rrf' or 'weighted'"),
+        (["--leg", "nope"], "legs[0]: expected 'primary', 'contextual' or 'sparse'"),
+        (["-refund"], "No such option: -r. A text that begins with - goes after --"),
+    ],
+)
+def test_a_wrong_option_of_a_job_is_wrong_usage(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """Exit code 2, as for any wrong option."""
+    assert main.run(COMMAND, ["search", "hum", "--broker", f"redis://{NOWHERE}/0", *arguments]) == 2
+    assert said in capfd.readouterr().err

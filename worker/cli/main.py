@@ -110,9 +110,15 @@ def _out_of_range(error: Any) -> str:
     return ""
 
 
+def _hint(error: Any) -> str:
+    """Return how to give a text that looks like an option; empty for other errors."""
+    takes_text = error.ctx is not None and any(one.param_type_name == "argument" for one in error.ctx.command.params)
+    return ". A text that begins with - goes after --" if hasattr(error, "option_name") and takes_text else ""
+
+
 def _explain_usage(error: Any) -> int:
     """Print the error of the arguments, which may contain untrusted text."""
-    sentence = _out_of_range(error) or error.format_message()
+    sentence = (_out_of_range(error) or error.format_message()) + _hint(error)
     if sentence and error.ctx is not None:
         screen.print(error.ctx.get_usage(), soft_wrap=True)
         screen.print(f"Try '{error.ctx.command_path} --help'.", soft_wrap=True)

@@ -14,6 +14,7 @@ import typer
 from worker.cli.commands.jobs import Backend, JsonDocument, Timeout, answer_to, claims_of, client_of, json_claims
 from worker.cli.commands.runs import opened_engine
 from worker.cli.terminal import console, progress, screen, write_json
+from worker.cli.usage import WrongUsage
 from worker.errors import RetrievalError
 
 if TYPE_CHECKING:
@@ -93,7 +94,9 @@ def evaluate(
     outputs = Outputs(write_run, write_qrels, plot, report)
     outputs.check()
     ks, unit, everybody = _cut_offs(cut_offs), _unit(by), _claims(caller, claims)
+    source = str(queries or qrels)
     judged = _judged(queries, qrels, of_files=bool(runs))
+    _check_relevant(judged, relevant_from, source)
     settings: dict[str, Any] = {"k": ks, "relevant_from": relevant_from}
     systems: Mapping[str, System] = {}
     if runs:
@@ -109,9 +112,8 @@ def evaluate(
         evaluation = Evaluation((), [*systems], plan.pairs, ks, relevant_from)
         with _answering(here=here, broker=broker, backend=backend, timeout=timeout) as (answering, first_corpus):
             every = [*systems.values()]
-            questioner = Questioner(answering, every, corpus or first_corpus, deep, everybody, str(queries))
+            questioner = Questioner(answering, every, corpus or first_corpus, deep, everybody, source)
             evaluation = _measured(questioner, judged, evaluation, unit)
-    source = str(queries or qrels)
     title = f"{source.rpartition('/')[2]}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
     whole = document(evaluation, systems, settings, _about(source))
     outputs.write(evaluation, main, title, whole)
@@ -179,6 +181,16 @@ def _judged(queries: Path | None, qrels: Path | None, *, of_files: bool) -> list
             _say(f"{queries}: {line}" for line in error.lines[:_SHOWN_LINES])
         raise
     return [as_in_runs(query) for query in judged] if of_files else judged
+
+
+def _check_relevant(judged: Sequence[LabelledQuery], relevant_from: int, source: str) -> None:
+    """Check that something is relevant to one query at least: without that no measure is defined.
+
+    Raises:
+        WrongUsage: nothing is.
+    """
+    if not any(grade >= relevant_from for query in judged for grade in query.grades.values()):
+        raise WrongUsage(f"{source}: expected a query with a relevant id, of grade {relevant_from} or more, got none")
 
 
 # --- measuring ----------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import typer
 
 from worker.cli.terminal import console, write_json_text
-from worker.errors import DeadLettered, InternalError, SettingsError
+from worker.cli.usage import WrongUsage
+from worker.errors import DeadLettered, InternalError, InvalidJob, SettingsError
 
 if TYPE_CHECKING:
     from worker.client import Client, TaskId
-    from worker.contract.base import AnsweredBy, AnswerT
+    from worker.contract.base import AnsweredBy, AnswerT, JobT
 
 LONGEST_WAIT = 7 * 86_400
 
@@ -172,7 +173,6 @@ def query(
     from worker.adapters.providers import embedder
     from worker.cli.demo import as_table
     from worker.client import RetrieveTopK, TopK, encode_embedding
-    from worker.contract.base import parse_job
     from worker.model import DIMENSIONS
 
     loaded = settings.load_unconnected()
@@ -184,7 +184,7 @@ def query(
         wanted["corpus"] = corpus
     if record:
         wanted["run"] = run_name(*record)
-    job = parse_job(RetrieveTopK, wanted)
+    job = wanted_job(RetrieveTopK, wanted)
     start = time.perf_counter()
     answer = send(client_of(broker, backend), job, timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
@@ -216,7 +216,6 @@ def search(
     """
     from worker.cli.reports import answers
     from worker.client import Hybrid, RetrieveHybrid
-    from worker.contract.base import parse_job
 
     wanted: dict[str, Any] = {"query": question, "context": context, "transform": transform}
     if fusion:
@@ -229,7 +228,7 @@ def search(
         wanted["legs"] = leg
     if record:
         wanted["run"] = run_name(*record)
-    answer = send(client_of(broker, backend), parse_job(RetrieveHybrid, wanted), timeout)
+    answer = send(client_of(broker, backend), wanted_job(RetrieveHybrid, wanted), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -237,6 +236,20 @@ def search(
     console.print(answers.hybrid_header(answer))
     for name, result in answer.results.items():
         console.print(answers.hybrid_table(name, result, answer.metrics[name]))
+
+
+def wanted_job(kind: type[JobT], fields: dict[str, Any]) -> JobT:
+    """Return the job that the options of a command describe.
+
+    Raises:
+        WrongUsage: a value isn't one that the job may have.
+    """
+    from worker.contract.base import parse_job
+
+    try:
+        return parse_job(kind, fields)
+    except InvalidJob as error:
+        raise WrongUsage(error.message) from None
 
 
 def _search(text: str) -> dict[str, Any]:
@@ -273,11 +286,10 @@ def cite(
     """
     from worker.cli.reports import answers
     from worker.client import BuildCitations, Citations
-    from worker.contract.base import parse_job
     from worker.core.citations.document import CONFLICTS
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
-    job = parse_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
+    job = wanted_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
     answer = send(client_of(broker, backend), job, timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
@@ -309,11 +321,10 @@ def replay(
     """
     from worker.cli.reports import answers
     from worker.client import PinnedReplay, Replay
-    from worker.contract.base import parse_job
 
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
     client, principal = client_of(broker, backend), claims_of(caller)
-    job = parse_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
+    job = wanted_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
     answer = send(client, job, timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:

@@ -19,6 +19,7 @@ from worker.cli.commands.jobs import (
     claims_of,
     client_of,
     run_name,
+    wanted_job,
 )
 from worker.cli.commands.runs import Claims, Run, Subject, name_of, opened_engine, principal_of
 from worker.cli.terminal import console, screen, styled, write_json, write_json_text
@@ -60,7 +61,6 @@ def ask(
     """
     from worker.cli.reports.pipeline_answer import answer_report
     from worker.client import RunPipeline
-    from worker.contract.base import parse_job
 
     wanted: dict[str, Any] = {"question": question, "mode": mode}
     given = {"profile": profile, "context": context, "prior_response_id": after, "conversation_id": conversation}
@@ -74,7 +74,7 @@ def ask(
     if record:
         wanted["run"] = run_name(*record)
     client = client_of(broker, backend)
-    answer = _answered(client, parse_job(RunPipeline, wanted), timeout)
+    answer = _answered(client, wanted_job(RunPipeline, wanted), timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:

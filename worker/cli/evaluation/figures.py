@@ -32,12 +32,14 @@ class RankedQuery:
         rankings: system → its ranking, in the unit of the query's judgements; without those that do not apply.
         unit: what the ids are of.
         degraded: codes of what answers were made without.
+        is_mixed: True if the judgements name both chunks and documents that were found; documents then count for none.
     """
 
     query: LabelledQuery
     rankings: Mapping[str, Ranking]
     unit: Unit = "chunk"
     degraded: frozenset[str] = frozenset()
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,11 @@ class Evaluation:
         """Ids of queries that have nothing relevant: no measure is defined for them."""
         return [one.query.id for one in self.ranked if not self._relevant(one.query)]
 
+    @property
+    def not_found(self) -> list[str]:
+        """Ids of queries whose relevant items no system ranked."""
+        return [one.query.id for one in self.ranked if self._relevant(one.query) and not self._found(one)]
+
     @cached_property
     def figures(self) -> dict[str, dict[str, Estimate]]:
         """System → measure → its mean over the queries that the system answers; without systems that answer none."""
@@ -129,6 +136,10 @@ class Evaluation:
     def _measured(self, one: RankedQuery, ranking: Ranking) -> dict[str, float] | None:
         return measured([item for item, _ in ranking], one.query.grades, self.cut_offs, self.relevant_from)
 
+    def _found(self, one: RankedQuery) -> bool:
+        relevant = {item for item, grade in one.query.grades.items() if grade >= self.relevant_from}
+        return any(item in relevant for ranking in one.rankings.values() for item, _ in ranking)
+
     def _relevant(self, query: LabelledQuery) -> bool:
         return any(grade >= self.relevant_from for grade in query.grades.values())
 
@@ -143,10 +154,10 @@ def ranked(asked: Asked, by: Unit | None) -> RankedQuery:
     """
     found = [hit for hits in asked.hits.values() for hit in hits]
     judged = asked.query.grades.keys()
-    of_documents = judged & {hit.document_id for hit in found} and not judged & {hit.chunk_id for hit in found}
-    unit: Unit = by or ("document" if of_documents else "chunk")
+    chunks, documents = judged & {hit.chunk_id for hit in found}, judged & {hit.document_id for hit in found}
+    unit: Unit = by or ("document" if documents and not chunks else "chunk")
     rankings = {system: ranking_of(hits, unit) for system, hits in asked.hits.items()}
-    return RankedQuery(asked.query, rankings, unit, asked.degraded)
+    return RankedQuery(asked.query, rankings, unit, asked.degraded, bool(chunks and documents - chunks and not by))
 
 
 def ranking_of(hits: Iterable[Hit], unit: Unit) -> Ranking:

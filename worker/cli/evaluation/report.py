@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from worker.core.ranking.significance import Difference, Estimate
 
 REPORT_VERSION = 1
+FEW = 10
+"""Number of queries below which a report says that it shows little."""
+
+_LONGEST_ID = 64
 _NAMES = {"ndcg": "nDCG", "mrr": "MRR"}
 
 
@@ -29,6 +33,11 @@ def shown(measure: str) -> str:
     """
     name, at, k = measure.partition("@")
     return f"{_NAMES.get(name, name)}{at}{k}"
+
+
+def shown_id(query: str) -> str:
+    """Return a query's id, cut if it is long."""
+    return query if len(query) <= _LONGEST_ID else f"{query[:_LONGEST_ID]}…"
 
 
 def table(title: str, evaluation: Evaluation) -> Table:
@@ -74,6 +83,19 @@ def notes(evaluation: Evaluation) -> list[str]:
     said = []
     if without := evaluation.without_relevant:
         said.append(f"{_count(len(without))} without anything relevant: left out of the figures")
+    if missed := evaluation.not_found:
+        said.append(
+            f"{_count(len(missed))} with none of the relevant ids in any answer, first {shown_id(missed[0])}: check "
+            "that the ids exist and that the caller may see them"
+        )
+    if mixed := [one.query.id for one in evaluation.ranked if one.is_mixed]:
+        said.append(
+            f"{_count(len(mixed))} judged by chunks and documents at once, first {shown_id(mixed[0])}: the documents "
+            "count for nothing; name one or the other"
+        )
+    measured = max((next(iter(one.values())).queries for one in evaluation.figures.values()), default=FEW)
+    if measured < FEW:
+        said.append(f"{_count(measured)} can't tell systems apart: label {FEW} or more")
     documents = sum(one.unit == "document" for one in evaluation.ranked)
     if documents:
         said.append(f"{_count(documents)} judged by documents: a document has the rank of its best chunk")
@@ -103,6 +125,7 @@ def document(
         "systems": [_system(name, systems.get(name), evaluation) for name in evaluation.systems],
         "comparisons": [_comparison(one, evaluation.main_measure) for one in evaluation.comparisons],
         "without_relevant": evaluation.without_relevant,
+        "not_found": evaluation.not_found,
         "degraded": _degraded(evaluation),
         "queries": [_query(one, evaluation) for one in evaluation.ranked],
     }
@@ -161,10 +184,14 @@ def _count(queries: int) -> str:
 
 
 def _cell(found: Estimate) -> str:
+    if found.queries == 1:
+        return f"{found.mean:.3f} (–)"
     return f"{found.mean:.3f} ({found.low:.2f}–{found.high:.2f})"
 
 
 def _range(found: Estimate) -> str:
+    if found.queries == 1:
+        return "no interval of one question"
     return f"{found.low:+.3f} to {found.high:+.3f}"
 
 

@@ -20,7 +20,7 @@ from synthetic.stage import server_settings, settings_for
 from synthetic.vectors import Dataset, chunk_id
 from worker.cli import devstack
 from worker.cli.loader import migrate
-from worker.settings import config_folder
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
 from worker.model import Candidate, Chunk, Principal
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from worker.cli import corpus_files, demo, devstack
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.client import Client, RetrieveHybrid
 from worker.core.text.fingerprint import cosines
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

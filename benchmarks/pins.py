@@ -35,7 +35,8 @@ from worker.jobs.context import JobContext
 from worker.jobs.corpora import Corpora
 from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal
-from worker.settings import Settings, config_folder, from_values
+from worker.settings import Settings, from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

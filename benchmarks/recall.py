@@ -25,7 +25,7 @@ from synthetic.stage import changed_search, stage
 from synthetic.vectors import VISIBLE_PERCENT, Dataset
 from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
-from worker.settings import SearchSettings
+from worker.settings.serving import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,8 @@ import time
 
 from worker.queue.metrics import show_shared
 from worker.queue.transport.dead_letters import watcher
-from worker.settings import QUEUES, load
+from worker.settings import load
+from worker.settings.serving import QUEUES
 
 address = os.environ.get("FLOWER_ADDRESS", "127.0.0.1")
 port = int(os.environ.get("FLOWER_PORT", "5555"))

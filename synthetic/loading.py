@@ -27,7 +27,7 @@ from synthetic.vectors import (
     chunk_id,
 )
 from worker.cli.loader import migrate
-from worker.settings import config_folder
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

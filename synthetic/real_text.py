@@ -29,7 +29,7 @@ from synthetic.vectors import BLOCK, Dataset
 from worker.adapters.providers.embedder import make
 from worker.errors import SettingsError
 from worker.model import DIMENSIONS
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

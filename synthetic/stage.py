@@ -19,7 +19,9 @@ from worker.adapters.postgres.search import Corpus
 from worker.cli import devstack
 from worker.errors import SettingsError
 from worker.model import Principal
-from worker.settings import SearchSettings, Settings, config_folder, from_values, read_values
+from worker.settings import Settings, from_values, read_values
+from worker.settings.base import config_folder
+from worker.settings.serving import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

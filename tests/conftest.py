@@ -22,7 +22,8 @@ from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.devstack.redis import find_redis, version
 from worker.cli.loader import count_words, load, migrate
-from worker.settings import Settings, config_folder, from_values, load_unconnected, read_values
+from worker.settings import Settings, from_values, load_unconnected, read_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ from worker.queue.metrics import Metrics
 from worker.queue.transport import SECURE_TRANSPORT, TRANSPORT
 from worker.queue.transport.dead_letters import watcher
 from worker.queue.transport.inspection import Rules
-from worker.settings import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
+from worker.settings.serving import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

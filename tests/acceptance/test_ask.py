@@ -9,7 +9,7 @@ from tests.command_line import command_line
 
 from worker.cli.devstack import celery_worker
 from worker.queue.transport import dead_letters
-from worker.settings import QUEUES
+from worker.settings.serving import QUEUES
 
 if TYPE_CHECKING:
     from pathlib import Path

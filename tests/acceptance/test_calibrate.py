@@ -18,7 +18,8 @@ from tests.command_line import command_line
 from synthetic.loading import Index
 from synthetic.stage import Stage, stage
 from synthetic.vectors import Dataset
-from worker.settings import CONFIG_VARIABLE, config_folder
+from worker.settings import CONFIG_VARIABLE
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -36,7 +36,7 @@ from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH
 from worker.jobs.principal import as_principal
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

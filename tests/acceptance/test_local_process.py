@@ -18,7 +18,7 @@ from worker.contract.jobs import HybridSearch
 from worker.core.text.words import STOP_WORDS, WORD, folded
 from worker.errors import SettingsError
 from worker.jobs.corpus_embedders import RECORDS_SECONDS
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

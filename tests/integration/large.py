@@ -19,7 +19,8 @@ from worker.adapters.postgres.search import Corpus
 from worker.cli import devstack
 from worker.cli.loader import migrate
 from worker.model import Principal
-from worker.settings import Settings, config_folder, from_values
+from worker.settings import Settings, from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from worker.adapters.providers.embedder import OpenAIEmbedder
 from worker.adapters.providers.language_model import OpenAIModel, Prompt
 from worker.adapters.providers.reranker import HttpReranker
 from worker.errors import RetrievalError, SettingsError, Unavailable
-from worker.settings import EmbedderSettings, LanguageModelSettings, RerankerSettings
+from worker.settings.providers import EmbedderSettings, LanguageModelSettings, RerankerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

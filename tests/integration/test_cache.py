@@ -30,7 +30,8 @@ from worker.jobs.cache import REST_SECONDS
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
-from worker.settings import config_folder, from_values
+from worker.settings import from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,8 @@ from worker.core.text import lexical
 from worker.jobs.engine import Engine
 from worker.queue import codec, results, tasks
 from worker.queue.metrics import Metrics
-from worker.settings import Settings, config_folder, from_values
+from worker.settings import Settings, from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from tests.integration.asking import HUM, ask
 from worker.adapters.providers.reranker import CrossEncoderReranker
 from worker.errors import SettingsError
 from worker.jobs.engine import Engine
-from worker.settings import RerankerSettings
+from worker.settings.providers import RerankerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

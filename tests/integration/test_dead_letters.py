@@ -19,7 +19,7 @@ from worker.queue.metrics import Metrics
 from worker.queue.transport import dead_letters, keys
 from worker.queue.transport.dead_letters import watcher
 from worker.queue.transport.inspection import Rules
-from worker.settings import QUEUES
+from worker.settings.serving import QUEUES
 
 from .claims import QUEUE, RULES, Worker, envelope, ids, places
 

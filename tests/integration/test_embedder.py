@@ -12,7 +12,7 @@ from tests.integration.provider import Fault
 from worker.adapters.providers.embedder import LexicalEmbedder, OpenAIEmbedder, make
 from worker.core.prompting.costs import Tokens
 from worker.errors import SettingsError, Unavailable
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from tests.integration.provider import Provider

@@ -14,7 +14,7 @@ from worker.adapters.providers.language_model import Completion, OpenAIModel, Pr
 from worker.adapters.providers.openai_api import UnknownAnswer
 from worker.core.prompting.costs import Tokens
 from worker.errors import SettingsError, Unavailable
-from worker.settings import LanguageModelSettings
+from worker.settings.providers import LanguageModelSettings
 
 if TYPE_CHECKING:
     from tests.integration.provider import Provider

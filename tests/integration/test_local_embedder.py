@@ -30,7 +30,7 @@ from worker.errors import SettingsError, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from tests.integration.site import drips, drips_headers, leads, says, serving, s
 from worker.adapters.providers.addresses import resolve
 from worker.adapters.providers.remote_sources import LONGEST, RemoteResults, RemoteSources
 from worker.model import RemoteSource
-from worker.settings import RemoteSettings
+from worker.settings.providers import RemoteSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -23,7 +23,8 @@ from worker.adapters.providers.reranker import (
 from worker.core.prompting.costs import Tokens
 from worker.core.ranking import bm25
 from worker.errors import RetrievalError, SettingsError, Unavailable
-from worker.settings import LanguageModelSettings, RerankerSettings, from_values
+from worker.settings import from_values
+from worker.settings.providers import LanguageModelSettings, RerankerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Goal
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS, FilterSet
-from worker.settings import CalibratedWidth, Calibration
+from worker.settings.serving import CalibratedWidth, Calibration
 
 from .large import executed
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.settings import PREFIX, Settings, config_folder, from_values
+from worker.settings import PREFIX, Settings, from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -38,7 +38,8 @@ from worker.jobs.principal import as_principal
 from worker.jobs.recording import job_digest
 from worker.jobs.run_files import run_path
 from worker.queue import codec
-from worker.settings import config_folder, from_values
+from worker.settings import from_values
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

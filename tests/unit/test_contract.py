@@ -14,7 +14,7 @@ from worker.contract.results import TopK, TopKBatch
 from worker.contract.run_jobs import PinnedReplay
 from worker.core.shape import check_shape
 from worker.errors import InvalidJob
-from worker.settings import Limits
+from worker.settings.serving import Limits
 
 QUERY = [0.5] * 768
 CANARY = "canary-4711"

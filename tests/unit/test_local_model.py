@@ -15,7 +15,8 @@ from worker.adapters.providers.embedder import make_started
 from worker.adapters.providers.local_model import MINILM_SHA256, read
 from worker.cli.corpus_files import EMBED_WITH
 from worker.errors import SettingsError
-from worker.settings import EmbedderSettings, load_unconnected
+from worker.settings import load_unconnected
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

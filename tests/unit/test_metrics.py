@@ -16,7 +16,7 @@ from worker.core.observations import of_job
 from worker.errors import InvalidJob, RetrievalError, SettingsError
 from worker.queue.metrics import DEFINITIONS, Metrics, _Files
 from worker.queue.tasks import RetrievalTask, run_counted
-from worker.settings import MetricsSettings
+from worker.settings.serving import MetricsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from worker.adapters import logs
-from worker.settings import LogSettings
+from worker.settings.serving import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from worker.core.pins.hashing import hash_chunk
 from worker.core.ranking import vectors
 from worker.errors import InvalidJob
 from worker.jobs.principal import identify
-from worker.settings import config_folder, from_values
+from worker.settings import from_values
+from worker.settings.base import config_folder
 
 SCHEMAS = objects.schemas()
 EXAMPLES = examples.examples()

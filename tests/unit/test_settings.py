@@ -7,16 +7,8 @@ import pytest
 
 from worker.cli.calibration import write
 from worker.errors import SettingsError
-from worker.settings import (
-    CONFIG_VARIABLE,
-    PREFIX,
-    calibration_file,
-    calibrations,
-    config_folder,
-    from_values,
-    load,
-    read_glossary,
-)
+from worker.settings import CONFIG_VARIABLE, PREFIX, calibration_file, calibrations, from_values, load, read_glossary
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

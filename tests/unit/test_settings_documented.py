@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 import worker.settings
 from reference_pages import settings
-from worker.settings import Section, Settings, config_folder
+from worker.settings import Settings
+from worker.settings.base import Section, config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

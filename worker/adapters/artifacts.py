@@ -16,7 +16,7 @@ from worker.errors import SettingsError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.settings import ArtifactSettings
+    from worker.settings.serving import ArtifactSettings
 
 _PROBE = "retrieval-worker-doctor"
 _VERSION = re.compile(r"\.v\d+\.[^.]*$")

@@ -12,7 +12,7 @@ import structlog
 from worker.core.text.visible import printable_json, visible_line
 
 if TYPE_CHECKING:
-    from worker.settings import LogSettings
+    from worker.settings.serving import LogSettings
 
 # Third-party loggers that print arguments, URLs or headers, or repeat at INFO what `job done` says.
 _LEAST_LEVELS = {

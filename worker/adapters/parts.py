@@ -13,12 +13,15 @@ from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.local_model import read as read_local_model
 from worker.adapters.providers.tokenizer import token_counter
 from worker.errors import SettingsError
-from worker.settings import PIPELINE_QUEUE, PREFIX, QUEUES, read_glossary
+from worker.settings import PREFIX, read_glossary
+from worker.settings.serving import PIPELINE_QUEUE, QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from worker.settings import EmbedderSettings, LanguageModelSettings, ProfileSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.providers import EmbedderSettings, LanguageModelSettings
+    from worker.settings.searching import ProfileSettings
 
 
 class MissingPart(NamedTuple):

@@ -11,7 +11,8 @@ from redis.retry import Retry
 from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
-    from worker.settings import CacheSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.searching import CacheSettings
 
 PREFIX = "retrieval-cache"
 LARGEST = 1 << 20

@@ -20,7 +20,7 @@ from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Quality, quality, questions, recall_against
 from worker.errors import SettingsError
 from worker.model import NO_FILTERS, Principal
-from worker.settings import CalibratedWidth, Calibration
+from worker.settings.serving import CalibratedWidth, Calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

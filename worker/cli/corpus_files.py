@@ -21,7 +21,7 @@ from worker.contract.base import first_problem
 from worker.core.shape import check_shape, join_path
 from worker.core.text.embedded_text import under_headings
 from worker.errors import InvalidJob
-from worker.settings import Limits
+from worker.settings.serving import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

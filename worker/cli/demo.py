@@ -23,7 +23,8 @@ from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
 from worker.contract.base import parse_job
 from worker.contract.jobs import RunPipeline
-from worker.settings import EmbedderSettings, load_unconnected
+from worker.settings import load_unconnected
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

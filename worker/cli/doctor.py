@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.embedders import StoredSample
     from worker.adapters.providers.embedder import Embedder
     from worker.core.text.fingerprint import EmbedderIdentity
-    from worker.settings import CorpusSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.serving import CorpusSettings
 
 
 _INDEX = """

@@ -14,7 +14,7 @@ from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
 from worker.model import DIMENSIONS
-from worker.settings import config_folder
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, DocSection, Example
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
     Vector = NDArray[np.float32]
 

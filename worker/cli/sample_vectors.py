@@ -21,7 +21,7 @@ from worker.core.prompting.costs import unbilled
 from worker.core.text.fingerprint import TEXTS
 from worker.core.text.pooling import fitted
 from worker.model import DIMENSIONS
-from worker.settings import EmbedderSettings
+from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

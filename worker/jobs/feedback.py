@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.settings import HybridSettings
+    from worker.settings.searching import HybridSettings
 
 ENOUGH = 20
 """Fewest retrievals with feedback for a proposal: some of the many weights tried fit a few retrievals by chance."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from worker.contract.jobs import Job
-    from worker.settings import Limits, Settings, TokenSettings
+    from worker.settings import Settings
+    from worker.settings.serving import Limits, TokenSettings
 
 _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from worker.settings import MetricsSettings
+    from worker.settings.serving import MetricsSettings
 
 log = logs.logger("worker.metrics")
 

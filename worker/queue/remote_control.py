@@ -15,7 +15,7 @@ from celery.worker.control import Panel
 from kombu import pidbox
 
 from worker.adapters import logs
-from worker.settings import QUEUES
+from worker.settings.serving import QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,35 +20,24 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from worker.contract.ranges import expected_range, field_names
 from worker.core.prompting.costs import Price
 from worker.errors import SettingsError
-from worker.settings.base import Identifier, Section, config_folder
+from worker.settings.base import Identifier, config_folder
 from worker.settings.providers import (
     EmbedderSettings,
     LanguageModelSettings,
     PriceSettings,
-    RemoteFields,
     RemoteSettings,
     RerankerSettings,
 )
 from worker.settings.searching import (
     CacheSettings,
-    DefaultSearch,
-    DiversitySettings,
     HybridSettings,
-    LegSettings,
     ModeSettings,
     ProfileSettings,
-    TemporalSettings,
 )
 from worker.settings.serving import (
-    PIPELINE_QUEUE,
-    QUEUES,
-    RETRIEVAL_QUEUE,
     ArtifactSettings,
-    CalibratedWidth,
     Calibration,
-    Columns,
     CorpusSettings,
-    DocumentsTable,
     Limits,
     LogSettings,
     MetricsSettings,
@@ -56,7 +45,6 @@ from worker.settings.serving import (
     PrincipalSettings,
     SearchSettings,
     StandbySettings,
-    TokenSettings,
     VerifySettings,
     WorkerSettings,
     is_showable,
@@ -64,55 +52,6 @@ from worker.settings.serving import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-__all__ = [
-    "CONFIG_VARIABLE",
-    "PIPELINE_QUEUE",
-    "PREFIX",
-    "QUEUES",
-    "RETRIEVAL_QUEUE",
-    "ArtifactSettings",
-    "CacheSettings",
-    "CalibratedWidth",
-    "Calibration",
-    "Columns",
-    "CorpusSettings",
-    "DefaultSearch",
-    "DiversitySettings",
-    "DocumentsTable",
-    "EmbedderSettings",
-    "HybridSettings",
-    "LanguageModelSettings",
-    "LegSettings",
-    "Limits",
-    "LogSettings",
-    "MetricsSettings",
-    "ModeSettings",
-    "PoolSettings",
-    "PriceSettings",
-    "PrincipalSettings",
-    "ProfileSettings",
-    "RemoteFields",
-    "RemoteSettings",
-    "RerankerSettings",
-    "SearchSettings",
-    "Section",
-    "Settings",
-    "StandbySettings",
-    "TemporalSettings",
-    "TokenSettings",
-    "VerifySettings",
-    "WorkerSettings",
-    "calibration_file",
-    "calibrations",
-    "config_folder",
-    "from_values",
-    "load",
-    "load_embedder",
-    "load_unconnected",
-    "read_glossary",
-    "read_values",
-]
 
 PREFIX = "RETRIEVAL_WORKER_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"

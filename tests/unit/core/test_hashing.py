@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
-from worker.settings import config_folder
+from worker.settings.base import config_folder
 
 WHITE_SPACE = [
     *range(0x09, 0x0E),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
 
 @dataclass(frozen=True, slots=True)

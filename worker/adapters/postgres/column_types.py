@@ -9,7 +9,7 @@ from worker.core.ranking.total_order import INTEGER_TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
 TEXTS = ("text", "character varying", "bpchar", "name")
 """Types that the driver reads as strings and Postgres orders by a collation (`bpchar` is ``char(n)``)."""

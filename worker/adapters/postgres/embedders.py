@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
     from worker.model import Principal
-    from worker.settings import CorpusSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.serving import CorpusSettings
 
 _IS_THERE = "SELECT to_regclass('retrieval.embedders') IS NOT NULL"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.catalog import CorpusTypes
     from worker.model import FilterSet
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
 NAMES = ("document_ids", "sections", "pages", "path_contains", "ext_allow", "ext_deny")
 """The filters that are lists; `metadata` is the other one."""

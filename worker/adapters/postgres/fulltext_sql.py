@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.postgres.statements import Statements
     from worker.model import FilterSet
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from worker.adapters.postgres.catalog import CorpusTypes
-    from worker.settings import CorpusSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.serving import CorpusSettings
 
 M, EF_CONSTRUCTION = 32, 200
 """Recommended build parameters of an index."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.database import Database, Reader, Row, Statement
     from worker.core.ranking.vectors import Vector
     from worker.model import FilterSet, Principal
-    from worker.settings import Calibration, CorpusSettings, SearchSettings
+    from worker.settings.serving import Calibration, CorpusSettings, SearchSettings
 
 _INDEX, _EXACT = "index", "exact"
 _BLUR = 0.002

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.catalog import CorpusTypes
     from worker.core.ranking.vectors import Vector
     from worker.model import FilterSet
-    from worker.settings import Calibration, CorpusSettings, SearchSettings
+    from worker.settings.serving import Calibration, CorpusSettings, SearchSettings
 
 
 FEW_ROWS_SETTING = "retrieval.few_rows"

@@ -19,7 +19,7 @@ from worker.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from worker.settings import CorpusSettings
+    from worker.settings.serving import CorpusSettings
 
 WHOLE = ""
 """The tenant whose statistics are of the whole corpus."""

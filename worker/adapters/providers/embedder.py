@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from worker.core.prompting.costs import Paid
-    from worker.settings import EmbedderSettings
+    from worker.settings.providers import EmbedderSettings
 
 
 class Embedder(Protocol):

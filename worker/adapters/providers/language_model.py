@@ -12,7 +12,7 @@ from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from worker.core.prompting.costs import Paid
-    from worker.settings import LanguageModelSettings
+    from worker.settings.providers import LanguageModelSettings
 
 _SERVER = "the language model's server"
 

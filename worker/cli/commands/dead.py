@@ -47,15 +47,16 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
     from worker import settings as settings_module
     from worker.adapters.redis_refusals import refusal
     from worker.queue.transport import keys
+    from worker.settings.serving import QUEUES
 
     url = settings_module.load().broker_url.get_secret_value()
     check_url(url, "CELERY_BROKER_URL")
     try:
         with redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30) as client:
             # A worker may serve a queue of another name (-Q).
-            if queue and queue not in settings_module.QUEUES and not client.exists(keys.dead(queue)):
-                raise typer.BadParameter(f"expected {' or '.join(settings_module.QUEUES)}", param_hint="--queue")
-            yield client, (queue,) if queue else settings_module.QUEUES
+            if queue and queue not in QUEUES and not client.exists(keys.dead(queue)):
+                raise typer.BadParameter(f"expected {' or '.join(QUEUES)}", param_hint="--queue")
+            yield client, (queue,) if queue else QUEUES
     except redis.exceptions.NoPermissionError:
         # Not transient: a later retry, as for an unavailable broker, does not help.
         user = client.get_connection_kwargs().get("username") or "default"

@@ -19,7 +19,7 @@ import redis
 
 from worker.cli.devstack.processes import free_port, spawn, stop, wait_until
 from worker.errors import SettingsError
-from worker.settings import config_folder
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,8 @@ from celery import Celery
 
 from worker.cli.devstack.processes import Program, free_port, listens, running, spawn_python, stop
 from worker.errors import SettingsError
-from worker.settings import PREFIX, config_folder
+from worker.settings import PREFIX
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     import subprocess

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
 from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.pins.hashing import NORMALISERS, WRITTEN
-from worker.settings import Limits, PrincipalSettings
+from worker.settings.serving import Limits, PrincipalSettings
 
 if TYPE_CHECKING:
     from worker.contract.base import Part

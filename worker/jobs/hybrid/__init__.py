@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from worker.jobs.recording import RecordedAnswer, Recording
     from worker.jobs.transforms import Transforms
     from worker.model import Principal
-    from worker.settings import HybridSettings
+    from worker.settings.searching import HybridSettings
 
 TASK = "retrieve_hybrid"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from worker.errors import RetrievalError
     from worker.jobs.corpora import Corpora
     from worker.model import FilterSet, Principal
-    from worker.settings import HybridSettings
+    from worker.settings.searching import HybridSettings
 
 DEFAULT_EXTRA = 2
 

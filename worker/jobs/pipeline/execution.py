@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import PriceTable
     from worker.errors import RetrievalError
     from worker.jobs.pipeline.types import ContextPackage, RemoteSource
-    from worker.settings import ModeSettings
+    from worker.settings.searching import ModeSettings
 
 log = logs.logger("worker.pipeline")
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.jobs.pipeline.types import QueryRequest
-    from worker.settings import ModeSettings, ProfileSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.searching import ModeSettings, ProfileSettings
 
 MAX_K = 50
 

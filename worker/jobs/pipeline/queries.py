@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
     from worker.model import Principal
-    from worker.settings import HybridSettings, LegSettings, ProfileSettings
+    from worker.settings.searching import HybridSettings, LegSettings, ProfileSettings
 
 LONGEST_LINE = 1000
 DENSE = "dense"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from worker.jobs.pipeline.sources import SourceBuilder
     from worker.jobs.pipeline.stages import Report
     from worker.model import Principal
-    from worker.settings import ModeSettings
+    from worker.settings.searching import ModeSettings
 
 BUILD, SYNTHESIZE, EXECUTE = "build_sources", "synthesize_context", "execute"
 ALL_STAGES = (BUILD, SYNTHESIZE, EXECUTE)

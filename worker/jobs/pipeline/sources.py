@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from worker.jobs.pipeline.types import QueryRequest
     from worker.jobs.replay import Replay
     from worker.model import Principal
-    from worker.settings import DiversitySettings, ProfileSettings, Settings
+    from worker.settings import Settings
+    from worker.settings.searching import DiversitySettings, ProfileSettings
 
 REUSE = "cache"
 STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")

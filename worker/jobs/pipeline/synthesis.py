@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from worker.core.prompting import prompts
     from worker.core.prompting.context import TokenCounter
     from worker.jobs.pipeline.types import ContextPackage, RemoteSource, Turn
-    from worker.settings import ModeSettings
+    from worker.settings.searching import ModeSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
     [
         ({"corpus": "nowhere"}, (), 2, "line 1: corpus: expected one of documents, docs, examples"),
         ({}, ("--profile", "nothing"), 2, "whole: profile: expected one of dense, "),
+        ({}, ("--compare", "rrf", "nothing"), 2, "; or a fusion: similarity, rrf, weighted"),
         ({}, ("--fusion", "nothing"), 2, "whole: fusion: expected 'similarity'"),
         ({}, ("--legs", "contextual"), 2, "whole: legs: expected primary or sparse beside contextual"),
         ({"relevant": []}, (), 2, "expected a query with a relevant id, of grade 1 or more, got none"),

@@ -57,6 +57,11 @@ def test_lambda_is_a_word_of_python_and_of_the_wire() -> None:
         ({"searches": [{**SEARCH, "k": 3}]}, "searches[0].k: this field is not known"),
         ({"searches": [{**SEARCH, "filters": {"page": [1]}}]}, "searches[0].filters.page: this field is not known"),
         ({"legs": []}, "legs: expected at least 1 item"),
+        ({"weights": {"primary": 0, "contextual": 0.0}}, "weights: expected more than 0 for one of the legs at least"),
+        (
+            {"legs": ["primary", "sparse"], "weights": {"primary": 0, "sparse": 0, "contextual": 1}},
+            "weights: expected more than 0 for one of the legs at least",
+        ),
         ({"legs": ["contextual"]}, "legs: expected primary or sparse beside contextual, which only widens them"),
         ({"legs": ["primary", "primary"]}, "legs: expected each one once"),
         ({"legs": ["pinned"]}, "legs[0]: expected 'primary', 'contextual' or 'sparse'"),

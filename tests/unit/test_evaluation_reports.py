@@ -81,7 +81,7 @@ def test_ids_that_nothing_found_are_said() -> None:
     """They may be wrong, or hidden from the caller."""
     found = evaluation({f"q{i}": {"a": "y", "b": "z"} for i in range(10)} | {"found": {"a": "y", "b": "x"}})
     (note,) = notes(found)
-    assert note.startswith("10 questions with none of the relevant ids in any answer, first q0: check that the ids ")
+    assert note.startswith("10 questions with none of the relevant ids in any answer, first q0 with x: check that ")
     assert document(found, {}, {}, {})["not_found"] == [f"q{i}" for i in range(10)]
 
 
@@ -93,6 +93,15 @@ def test_few_questions_are_said_to_show_little() -> None:
         "No difference between b and a can be shown: +0.500 MRR (no interval of one question, p = 1.000)"
     )
     assert _cells(found) == {"0.500 (–)", "1.000 (–)", "0.631 (–)", "0.000 (–)"}
+
+
+@pytest.mark.parametrize(("queries", "verdict"), [(1, "undecided"), (9, "undecided"), (10, "better")])
+def test_fewer_than_ten_questions_show_nothing(queries: int, verdict: str) -> None:
+    """Though the test may say so; the sentence tells why, and the document has the same verdict."""
+    found = evaluation({f"q{i}": {"a": "yx", "b": "xy"} for i in range(queries)})
+    (compared,) = document(found, {}, {}, {})["comparisons"]
+    assert compared["differences"]["mrr"]["verdict"] == verdict
+    assert compared["sentence"].endswith("; so few questions show nothing.") is (verdict == "undecided")
 
 
 def test_chunks_and_documents_at_once_are_said() -> None:

@@ -23,7 +23,14 @@ from worker.cli import terminal
 from worker.cli.commands.dead import letters_table
 from worker.cli.demo import as_table
 from worker.cli.main import run
-from worker.cli.reports.answers import citations_table, conflicts_table, hybrid_header, hybrid_table, replay_table
+from worker.cli.reports.answers import (
+    citations_table,
+    conflicts_table,
+    hybrid_header,
+    hybrid_table,
+    nothing_found,
+    replay_table,
+)
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.examples import examples
@@ -320,3 +327,26 @@ def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
         assert isinstance(console.file, io.StringIO)
         assert any(identifier in line for line in console.file.getvalue().splitlines())
         assert console.width == width
+
+
+def test_a_long_question_is_cut() -> None:
+    """Its beginning is enough to know it by; the JSON has all of it."""
+    _, example = {**examples(), **hybrid_examples()}["retrieve_hybrid.result"]
+    answer = Hybrid.model_validate({**example, "transformed_query": "hum " * 2500})
+    said = str(hybrid_header(answer)).splitlines()[0]
+    assert (said.startswith("searched for: hum hum"), said[-1], len(said) < 250) == (True, "…", True)
+
+
+@pytest.mark.parametrize(
+    ("methods", "reason"),
+    [
+        (["no_words"], ": the question has no word for the full-text search, only stop words or signs"),
+        (["all_words"], ""),
+    ],
+)
+def test_an_answer_without_chunks_says_so(methods: list[str], reason: str) -> None:
+    """With the reason where the full-text search had nothing to look for."""
+    _, example = {**examples(), **hybrid_examples()}["retrieve_hybrid.result"]
+    legs = [{"leg": "primary", "methods": ["exact"]}, {"leg": "sparse", "methods": methods}]
+    answer = Hybrid.model_validate({**example, "trace": {**example["trace"], "search": {"legs": legs}}})
+    assert nothing_found("docs", answer) == f"docs: nothing found{reason}"

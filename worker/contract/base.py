@@ -163,6 +163,7 @@ _OF_FIELDS = {
     "absent": "expected this field, or {others} instead",
     "blank": "expected more than white space",
     "repeated": "expected each one once",
+    "weightless": "expected more than 0 for one of the legs at least",
     "alone": "expected primary or sparse beside contextual, which only widens them",
 }
 """Error type of our own validators → sentence; their message is the field."""

@@ -23,6 +23,7 @@ MAX_CHARACTERS = 2000
 Ranking compares each of its words with each chunk, and Postgres fails at some ten thousand words."""
 
 _ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "rare_words", "common_words"
+_NO_WORDS = "no_words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,11 @@ def _method(words: int, searched: int, loosely: bool | None) -> str:
 
     >>> _method(3, 3, False), _method(3, 3, True), _method(3, 2, True), _method(3, 3, None), _method(3, 0, None)
     ('all_words', 'any_word', 'rare_words', 'all_words', 'common_words')
+    >>> _method(0, 0, None)
+    'no_words'
     """
+    if not words:
+        return _NO_WORDS
     if loosely is False or (loosely is None and searched == words):
         return _ALL_WORDS
     if searched == words:

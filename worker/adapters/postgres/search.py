@@ -58,7 +58,7 @@ class SearchResult:
     Attributes:
         candidates: the best ``k``, in total order.
         method: ``index`` or ``exact``; of full text, ``all_words``, ``any_word``, ``rare_words`` (any of the rarer
-            ones) or ``common_words`` (none: each word is too common to be searched).
+            ones), ``common_words`` (none: each word is too common to be searched) or ``no_words`` (it has none).
         fetched: number of candidates compared for the exact order.
         corpus_rows: rows of the corpus as Postgres estimates them; 0 if not asked.
         ef_search: HNSW's search width; 0 where no index was used.

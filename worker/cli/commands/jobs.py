@@ -172,6 +172,7 @@ def query(
     from worker import settings
     from worker.adapters.providers import embedder
     from worker.cli.demo import as_table
+    from worker.cli.reports.answers import QUESTION_WIDTH, short
     from worker.client import RetrieveTopK, TopK, encode_embedding
     from worker.model import DIMENSIONS
 
@@ -191,7 +192,8 @@ def query(
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(as_table(question, answer, (time.perf_counter() - start) * 1000, shown=answer.k))
+        milliseconds = (time.perf_counter() - start) * 1000
+        console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, shown=answer.k))
 
 
 def search(
@@ -235,7 +237,10 @@ def search(
         return
     console.print(answers.hybrid_header(answer))
     for name, result in answer.results.items():
-        console.print(answers.hybrid_table(name, result, answer.metrics[name]))
+        if result.chunks:
+            console.print(answers.hybrid_table(name, result, answer.metrics[name]))
+        else:
+            console.print(answers.nothing_found(name, answer), soft_wrap=True)
 
 
 def wanted_job(kind: type[JobT], fields: dict[str, Any]) -> JobT:

@@ -189,5 +189,5 @@ class Questioner:
             return NotAuthorised(place + error.message)
         path, colon, expected = error.message.partition(": ")  # an error from the wire is a sentence alone
         if path.partition(".")[0] in system.fields:
-            return WrongUsage(f"{system.name}: {error.message}")
+            return WrongUsage(f"{system.name}: {error.message}{system.other_names(path)}")
         return WrongUsage(f"{place}{of_line(path)}{colon}{expected}")

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from worker.cli.evaluation.asking import Asked
     from worker.cli.evaluation.queries import LabelledQuery
     from worker.cli.evaluation.systems import Hit
-    from worker.core.ranking.significance import Difference, Estimate
+    from worker.core.ranking.significance import Difference, Estimate, Verdict
 
     # Ids with what they were ranked by, best first, each once.
     Ranking = Sequence[tuple[str, float | None]]
 
 Unit = Literal["chunk", "document"]
+
+FEW = 10
+"""Number of queries below which a comparison shows nothing, whatever its interval and its test say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,16 @@ class Comparison:
     second: str
     queries: int
     differences: Mapping[str, Difference]
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether there are too few queries to show anything."""
+        return self.queries < FEW
+
+    def verdict(self, measure: str) -> Verdict:
+        """Return the conclusion by a measure: that of `Difference.verdict`, unless queries are too few."""
+        verdict = self.differences[measure].verdict
+        return "undecided" if self.is_of_few and verdict != "same" else verdict
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,12 @@ class Evaluation:
     @property
     def not_found(self) -> list[str]:
         """Ids of queries whose relevant items no system ranked."""
-        return [one.query.id for one in self.ranked if self._relevant(one.query) and not self._found(one)]
+        return [query.id for query in self.queries_not_found]
+
+    @property
+    def queries_not_found(self) -> list[LabelledQuery]:
+        """The queries whose relevant items no system ranked."""
+        return [one.query for one in self.ranked if self._relevant(one.query) and not self._found(one)]
 
     @cached_property
     def figures(self) -> dict[str, dict[str, Estimate]]:

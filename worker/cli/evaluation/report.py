@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from worker.cli.evaluation.figures import FEW
 from worker.core.ranking.significance import CONFIDENCE, RESAMPLES, SEED
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from worker.core.ranking.significance import Difference, Estimate
 
 REPORT_VERSION = 1
-FEW = 10
-"""Number of queries below which a report says that it shows little."""
-
 _LONGEST_ID = 64
 _NAMES = {"ndcg": "nDCG", "mrr": "MRR"}
 
@@ -35,9 +33,9 @@ def shown(measure: str) -> str:
     return f"{_NAMES.get(name, name)}{at}{k}"
 
 
-def shown_id(query: str) -> str:
-    """Return a query's id, cut if it is long."""
-    return query if len(query) <= _LONGEST_ID else f"{query[:_LONGEST_ID]}…"
+def shown_id(text: str) -> str:
+    """Return an id, cut if it is long."""
+    return text if len(text) <= _LONGEST_ID else f"{text[:_LONGEST_ID]}…"
 
 
 def table(title: str, evaluation: Evaluation) -> Table:
@@ -67,15 +65,16 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def sentence(comparison: Comparison, measure: str) -> str:
     """Return in plain words what a comparison means, by one measure."""
-    found, name = comparison.differences[measure], shown(measure)
+    found, name, verdict = comparison.differences[measure], shown(measure), comparison.verdict(measure)
     first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
-    if found.verdict == "same":
-        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}."
+    few = "; so few questions show nothing" if comparison.is_of_few else ""
+    if verdict == "same":
+        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}{few}."
     figures = f"{found.estimate.mean:+.3f} {name} ({_range(found.estimate)}, p {_sign(found)})"
     counts = f"on {found.better} {of} better, on {found.worse} worse"
-    if found.verdict == "undecided":
-        return f"No difference between {second} and {first} can be shown: {figures}; {second} is {counts}."
-    return f"{second} finds {'more' if found.verdict == 'better' else 'less'} than {first}: {figures}; {counts}."
+    if verdict == "undecided":
+        return f"No difference between {second} and {first} can be shown: {figures}; {second} is {counts}{few}."
+    return f"{second} finds {'more' if verdict == 'better' else 'less'} than {first}: {figures}; {counts}."
 
 
 def notes(evaluation: Evaluation) -> list[str]:
@@ -83,10 +82,14 @@ def notes(evaluation: Evaluation) -> list[str]:
     said = []
     if without := evaluation.without_relevant:
         said.append(f"{_count(len(without))} without anything relevant: left out of the figures")
-    if missed := evaluation.not_found:
+    if missed := evaluation.queries_not_found:
+        first, item = (
+            missed[0],
+            next(item for item, grade in missed[0].grades.items() if grade >= evaluation.relevant_from),
+        )
         said.append(
-            f"{_count(len(missed))} with none of the relevant ids in any answer, first {shown_id(missed[0])}: check "
-            "that the ids exist and that the caller may see them"
+            f"{_count(len(missed))} with none of the relevant ids in any answer, first {shown_id(first.id)} with "
+            f"{shown_id(item)}: check that the ids exist and that the caller may see them"
         )
     if mixed := [one.query.id for one in evaluation.ranked if one.is_mixed]:
         said.append(
@@ -149,7 +152,7 @@ def _comparison(one: Comparison, measure: str) -> dict[str, Any]:
                 "p": found.p,
                 "better": found.better,
                 "worse": found.worse,
-                "verdict": found.verdict,
+                "verdict": one.verdict(name),
             }
             for name, found in one.differences.items()
         },

@@ -58,6 +58,11 @@ class System:
         """Whether it is the contextual leg alone, which takes a second job; see `contextual_job`."""
         return self.kind == "leg" and self.name == CONTEXTUAL
 
+    def other_names(self, wrong: str) -> str:
+        """Return what else a wrong field could have named: of `--compare`, a profile or a fusion; else nothing."""
+        is_compared = wrong == "profile" and self.name == self.fields["profile"]
+        return f"; or a fusion: {', '.join(fusions())}" if is_compared else ""
+
 
 def leg(name: str, transform: str = "none") -> System:
     """Return the system of one leg alone.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SECTION_WIDTH = 40
 
+QUESTION_WIDTH = 200
+"""Characters of a question that are repeated."""
+
 HASH_WIDTH = 20
 """Characters of a hash that identify it."""
 
@@ -145,7 +148,16 @@ def hybrid_header(answer: Hybrid) -> Text:
     """Return the query that was searched and the state of the second search."""
     keywords = " ".join(answer.context_keywords) or "none"
     (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
-    return styled(f"searched for: {answer.transformed_query}\ncontext: {keywords} ({state}), fused by {answer.fusion}")
+    query = short(answer.transformed_query, QUESTION_WIDTH)
+    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}")
+
+
+def nothing_found(corpus: str, answer: Hybrid) -> str:
+    """Return the sentence for a corpus without a chunk, with the reason where the full-text search had no word."""
+    legs = answer.trace.search.get("legs", [])  # an answer from the cache has none
+    methods = {method for leg in legs if leg["leg"] == "sparse" for method in leg["methods"]}
+    reason = ": the question has no word for the full-text search, only stop words or signs"
+    return f"{corpus}: nothing found{reason if methods == {'no_words'} else ''}"
 
 
 def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:

@@ -417,7 +417,9 @@ def test_a_query_of_stop_words_leaves_the_other_legs_alone(engine: Engine) -> No
     answer = ask(engine, query="the", legs=["primary", "sparse"], fusion="rrf")
     assert answer["metrics"]["documents"]["sparse_count"] == 0
     assert len(chunks(answer)) == 3
-    assert ask(engine, query="the", legs=["sparse"])["results"]["documents"]["status"] == "empty"
+    alone = ask(engine, query="the", legs=["sparse"])
+    assert alone["results"]["documents"]["status"] == "empty"
+    assert alone["trace"]["search"]["legs"][0]["methods"] == ["no_words"]
 
 
 def test_diversity_takes_chunks_without_a_vector(engine: Engine) -> None:

@@ -83,10 +83,8 @@ def notes(evaluation: Evaluation) -> list[str]:
     if without := evaluation.without_relevant:
         said.append(f"{_count(len(without))} without anything relevant: left out of the figures")
     if missed := evaluation.queries_not_found:
-        first, item = (
-            missed[0],
-            next(item for item, grade in missed[0].grades.items() if grade >= evaluation.relevant_from),
-        )
+        first = missed[0]
+        item = next(item for item, grade in first.grades.items() if grade >= evaluation.relevant_from)
         said.append(
             f"{_count(len(missed))} with none of the relevant ids in any answer, first {shown_id(first.id)} with "
             f"{shown_id(item)}: check that the ids exist and that the caller may see them"

@@ -63,6 +63,11 @@ class LabelledSet:
         """Queries without an answer in the corpora."""
         return read_queries(self.folder / "unanswerable.jsonl")
 
+    @cached_property
+    def contexts(self) -> list[LabelledQuery]:
+        """The further queries that all have an editor's state."""
+        return read_queries(self.folder / "contexts.jsonl")
+
 
 SAMPLES = LabelledSet("samples", FOLDER, tuple(corpus_files.SAMPLES.values()))
 SETS = (

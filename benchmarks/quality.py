@@ -12,6 +12,8 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from benchmarks.contexts import RULES, halves
+from benchmarks.copies import as_one, copies
 from benchmarks.fusions import SCALES, Candidate, cross_validated, quality
 from benchmarks.held_out import SIGNS, by_rerank_weight, chosen_elsewhere, refusing
 from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, retrieved, sourced
@@ -45,6 +47,7 @@ JOBS: Mapping[str, dict[str, object]] = {
     BY_RANKS: {"legs": BOTH, "fusion": "rrf"},
     SIMILAR: {"legs": BOTH, "fusion": "similarity"},
 }
+IN_CONTEXT: Sequence[Mapping[str, object]] = ({"legs": ["primary"]}, {}, {"weights": {"contextual": 0.4}})
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,9 @@ class Judged:
         found: what each leg finds for each query with an answer.
         nowhere: the same for the queries without.
         systems: system → nDCG@5 of each query, in their order.
-        context: nDCG@5 of the default legs, without and with the context.
+        once: system → the same with copies of a text as one item.
+        contexts: what each leg finds for each query with an editor's state.
+        context: for these, nDCG@5 of `primary` alone, of the default legs, and of those with the whole weight.
         glossary: system → nDCG@5 without and with the glossary, over the queries that it changes.
         answered: whether the extractive answer quotes a source, of each query with an answer, and of each without.
     """
@@ -65,7 +70,9 @@ class Judged:
     found: Sequence[Found]
     nowhere: Sequence[Found]
     systems: Mapping[str, Sequence[float]]
-    context: tuple[Sequence[float], Sequence[float]]
+    once: Mapping[str, Sequence[float]]
+    contexts: Sequence[Found]
+    context: tuple[Sequence[float], ...]
     glossary: Mapping[str, tuple[Sequence[float], Sequence[float]]]
     answered: tuple[Sequence[bool], Sequence[bool]]
 
@@ -76,11 +83,19 @@ def judge(labelled: LabelledSet) -> Judged:
     with loaded(labelled) as settings:
         legs = found(settings, labelled, queries)
         nowhere = found(settings, labelled, labelled.unanswerable)
+        more = found(settings, labelled, labelled.contexts)
+        contexts = [one for one in (*legs, *more) if "contextual" in one.legs]
         reworded = [one.query for one in legs if one.reworded]
         with opened(settings) as engine:
-            systems = {name: _judged(engine, queries, job) for name, job in JOBS.items()}
+            rankings = {name: _ranked(engine, queries, job) for name, job in JOBS.items()}
             for name, profile in PROFILES.items():
-                systems[name] = [quality(sourced(engine, query, profile), query) for query in queries]
+                rankings[name] = [sourced(engine, query, profile) for query in queries]
+            systems = {name: [*map(quality, ranked, queries)] for name, ranked in rankings.items()}
+            first = copies(legs)
+            once = {
+                name: [as_one(one, query, first) for one, query in zip(ranked, queries, strict=True)]
+                for name, ranked in rankings.items()
+            }
             glossary = {
                 name: (
                     _judged(engine, reworded, JOBS[name]),
@@ -88,20 +103,23 @@ def judge(labelled: LabelledSet) -> Judged:
                 )
                 for name in (DENSE, WORDS, DEFAULT)
             }
-            with_keywords = [one.query for one in legs if "contextual" in one.legs]
-            context = (
-                _judged(engine, with_keywords, {}),
+            context = tuple(
                 [
-                    quality(ids(retrieved(engine, query, context=query.context), query), query)
-                    for query in with_keywords
-                ],
+                    quality(ids(retrieved(engine, one.query, context=one.query.context, **job), one.query), one.query)
+                    for one in contexts
+                ]
+                for job in IN_CONTEXT
             )
             answered = ([_answers(engine, q) for q in queries], [_answers(engine, q) for q in labelled.unanswerable])
-    return Judged(labelled, legs, nowhere, systems, context, glossary, answered)
+    return Judged(labelled, legs, nowhere, systems, once, contexts, context, glossary, answered)
 
 
-def _judged(engine: Engine, queries: Iterable[LabelledQuery], job: Mapping[str, object]) -> list[float]:
-    return [quality(ids(retrieved(engine, query, **job), query), query) for query in queries]
+def _judged(engine: Engine, queries: Sequence[LabelledQuery], job: Mapping[str, object]) -> list[float]:
+    return [*map(quality, _ranked(engine, queries, job), queries)]
+
+
+def _ranked(engine: Engine, queries: Iterable[LabelledQuery], job: Mapping[str, object]) -> list[list[str]]:
+    return [ids(retrieved(engine, query, **job), query) for query in queries]
 
 
 def _answers(engine: Engine, query: LabelledQuery) -> bool:
@@ -195,19 +213,55 @@ def _against(part: Judged, system: str, values: Mapping[str, float]) -> str:
     return changed(part.systems[system], [values[one.query.id] for one in part.found])
 
 
+def copies_as_one(judged: Sequence[Judged]) -> str:
+    """Every system on every set, where a copy of a better placed text counts nothing and is not missed."""
+    rows = [[name, *(cell(estimate(one.once[name])) for one in judged)] for name in (*JOBS, *PROFILES)]
+    return markdown(["nDCG@5", *names(judged)], rows)
+
+
 def by_kind(judged: Sequence[Judged]) -> str:
-    """Effect of the context by kind of query, of the first set, whose queries have one."""
-    first = judged[0]
-    queries = [one.query for one in first.found if "contextual" in one.legs]
+    """Effect of the context by set and kind of query: as shipped, and with its whole weight always."""
     rows = []
-    for kind in (*sorted({query.kind for query in queries}), ""):
-        before, after = (
-            [value for value, query in zip(values, queries, strict=True) if kind in {query.kind, ""}]
-            for values in first.context
-        )
-        name = f"{kind or 'all'} ({len(before)})"
-        rows.append([name, cell(estimate(before)), cell(estimate(after)), changed(before, after)])
-    return markdown(["kind", "`primary`", CONTEXT, "difference"], rows)
+    for part, kind in [(part, kind) for part in (*judged, None) for kind in ("context", "misleading", "others")]:
+        before, after, whole = _of_kind([part] if part else judged, kind)
+        if not before:
+            continue
+        name = f"{kind}, {part.labelled.name if part else 'all sets'} ({len(before)})"
+        rows.append([name, cell(estimate(before)), changed(before, after), changed(before, whole)])
+    return markdown(["kind", "`primary`", CONTEXT, "the same, always 0.4"], rows)
+
+
+def _of_kind(judged: Sequence[Judged], kind: str) -> tuple[list[float], ...]:
+    """Return the three columns of the queries of a kind, or of all kinds without a row."""
+    named = {"context", "misleading"}
+    return tuple(
+        [
+            value
+            for part in judged
+            for one, value in zip(part.contexts, part.context[i], strict=True)
+            if one.query.kind == kind or (kind == "others" and one.query.kind not in named)
+        ]
+        for i in range(len(IN_CONTEXT))
+    )
+
+
+def of_rules(judged: Sequence[Judged]) -> str:
+    """Rules for the contextual leg, less the primary alone, on the half that did not choose their numbers."""
+    found = [one for part in judged for one in part.contexts]
+    values = [value for part in judged for value in part.context[0]]
+    before = {one.query.id: value for one, value in zip(found, values, strict=True)}
+    rows = []
+    for rule in RULES:
+        one = halves(found, rule, before)
+        cells = [_change_of(found, before, one.by_query, kind) for kind in ("context", "misleading")]
+        numbers = "; ".join(" and ".join(f"{number:g}" for number in chosen if number) for chosen in one.chosen)
+        rows.append([rule.name, numbers, *cells])
+    return markdown(["rule", "chosen", "context", "misleading"], rows)
+
+
+def _change_of(found: Sequence[Found], before: Mapping[str, float], after: Mapping[str, float], kind: str) -> str:
+    queries = [one.query.id for one in found if one.query.kind == kind]
+    return changed([before[query] for query in queries], [after[query] for query in queries])
 
 
 def of_glossary(judged: Sequence[Judged]) -> str:
@@ -263,11 +317,13 @@ def shares(parts: Sequence[Sequence[bool]]) -> list[str]:
 def report(judged: Sequence[Judged]) -> str:
     """All tables as Markdown."""
     parts = ["### Every system on every set", every_system(judged)]
+    parts += ["### The same, copies of a text as one item", copies_as_one(judged)]
     parts += ["### Fusions against the best leg", against_best_leg(judged)]
     parts += ["### Candidates, cross-validated", candidates(judged)]
     parts += ["### Weight of the vectors, min-max, 15 deep", by_weight(judged)]
     parts += ["### Weight of the lexical reranker, less profile `hybrid`", of_reranker(judged)]
     parts += ["### What the context changes", by_kind(judged)]
+    parts += ["### Rules for the contextual leg, chosen on the other half", of_rules(judged)]
     parts += ["### What the glossary changes", of_glossary(judged)]
     parts += ["### Questions with and without an answer", abstention(judged)]
     parts += ["### Other signs of no answer, chosen on the other two sets", signs(judged)]

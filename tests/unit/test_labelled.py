@@ -70,6 +70,25 @@ def test_the_further_sets_name_chunks_of_their_own_corpora(name: str) -> None:
     assert len({query.question for query in queries}) == len({query.id for query in queries}) == len(queries)
 
 
+def test_the_further_queries_with_a_context_are_whole() -> None:
+    """Forty of each kind at least, each with a context, a full answer, and chunks that are there."""
+    queries = [query for file in sorted(FOLDER.rglob("contexts.jsonl")) for query in read_queries(file)]
+    kinds = Counter(query.kind for query in queries)
+    there = {id_ for corpus in SAMPLES for id_ in visible(corpus)}
+    for name in ("stdlib", "almanac"):
+        there |= {id_ for item in read(FOLDER / name / "corpus.json").items for id_, _ in item.to_embed()}
+    assert kinds.keys() == {"context", "misleading"}
+    assert min(kinds.values()) >= 40
+    text = " ".join((FOLDER / "README.md").read_text(encoding="utf-8").split())
+    assert f"{len(queries)} queries, {kinds['context']} of the kind `context` and {kinds['misleading']}" in text
+    for query in queries:
+        assert query.context
+        assert query.grades.keys() <= there, query.id
+        assert 3 in query.grades.values(), query.id
+    asked = {(query.question, query.context) for query in queries}
+    assert len(asked) == len({query.id for query in queries}) == len(queries)
+
+
 def test_questions_without_an_answer_have_none() -> None:
     """Thirty at least, of each set, no chunk of which is graded."""
     queries = [query for file in sorted(FOLDER.rglob("unanswerable.jsonl")) for query in read_queries(file)]

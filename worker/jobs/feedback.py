@@ -163,7 +163,8 @@ class Feedback:
         current = _current(judged, weights, method)
         if retrievals < ENOUGH:
             return Tuning(method, retrievals, len(judged), current, None, None)
-        proposal = tune([_example(one) for one in judged], current, method=method, k=k)
+        fitted = current.keys() - weights.keys() if method == "weighted" else ()
+        proposal = tune([_example(one) for one in judged], current, method=method, k=k, fitted=fitted)
         return Tuning(method, retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
 
 

@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from worker.core.ranking.fusion import OTHER_WEIGHT, PRIMARY_WEIGHT, SPARSE_WEIGHT
+from worker.core.ranking.fusion import PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
 from worker.model import LegName
 from worker.settings.base import Seconds, Section
@@ -46,7 +46,8 @@ class HybridSettings(Section):
         fusion: How the legs of a job without `fusion` are combined: `similarity`, `rrf` or `weighted`
             (docs/hybrid.md#fusion).
         weights: Weights of the legs for `fusion: weighted`. `retrieval-worker tune` proposes others from feedback
-            (docs/runs.md#feedback). The shipped ones were measured (docs/quality.md).
+            (docs/runs.md#feedback). `contextual` without one: 0.4 or less, by how well the context fits the query
+            (docs/hybrid.md#fusion). The shipped ones were measured (docs/quality.md).
         rrf_weights: Weights of the legs for `fusion: rrf`. Default: all equal.
     """
 
@@ -57,7 +58,7 @@ class HybridSettings(Section):
     glossary: str = "glossary.toml"
     deadline_seconds: Seconds = 10.0
     fusion: FusionName = "weighted"
-    weights: Weights = {"primary": PRIMARY_WEIGHT, "contextual": OTHER_WEIGHT, "sparse": SPARSE_WEIGHT}
+    weights: Weights = {"primary": PRIMARY_WEIGHT, "sparse": SPARSE_WEIGHT}
     rrf_weights: Weights = {}
 
     def weights_of(self, fusion: str) -> dict[str, float]:
@@ -80,7 +81,7 @@ class LegSettings(Section):
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
         weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.8 for the question's own embedding, 0.2 for
-            full text, 0.4 for others.
+            full text, 0.4 for others, for `context` less where it does not fit the question.
     """
 
     kind: Literal["dense", "sparse"] = "dense"

@@ -97,9 +97,38 @@ def test_rrf_takes_another_constant() -> None:
     assert fused(merged)[ids(merged)[0]] == pytest.approx(1 / 2, rel=1e-15)
 
 
+@pytest.mark.parametrize("name", ["contextual", "context"])
+@pytest.mark.parametrize(("best", "share"), [(0.45, 0.0), (0.5, 0.0), (0.55, 0.5), (0.6, 1.0), (0.9, 1.0)])
+def test_a_context_counts_by_how_much_nearer_it_brings_the_query(name: str, best: float, share: float) -> None:
+    """The leg has the whole default weight from 0.1 of similarity on, and none where nothing is nearer than before."""
+    merged = weighted([leg("dense", {"1": 0.5, "2": 0.25}), leg(name, {"3": best, "4": 0.125})])
+    assert fused(merged) == pytest.approx({"1": 0.8, "2": 0.0, "3": 0.4 * share, "4": 0.0})
+
+
+def test_a_weight_that_is_named_counts_in_full() -> None:
+    """A context that brings nothing near is ranked as the caller wants it."""
+    merged = weighted(
+        [leg("primary", {"1": 0.5, "2": 0.25}), leg("contextual", {"3": 0.3, "4": 0.2})], {"contextual": 1}
+    )
+    assert fused(merged)["3"] == 1.0
+
+
+@pytest.mark.parametrize("others", [[], [leg("primary", {})], [leg("sparse", {"1": 0.9})]])
+def test_a_context_has_its_whole_weight_where_no_vector_leg_can_be_compared(others: list[RankedLeg]) -> None:
+    """Words have scores of another unit."""
+    merged = weighted([*others, leg("contextual", {"3": 0.3, "4": 0.2})])
+    assert fused(merged)["3"] == 0.4
+
+
+def test_a_context_is_compared_over_all_corpora() -> None:
+    """A corpus in which nothing is near does not decide for the others."""
+    lists = [leg("dense", {"1": 0.5}, "a"), leg("dense", {"1": 0.1}, "b"), leg("context", {"2": 0.1}, "a")]
+    assert fused(weighted([*lists, leg("context", {"3": 0.55, "4": 0.2}, "b")]))["3"] == pytest.approx(0.2)
+
+
 def test_weighted_normalises_each_leg() -> None:
     """(score - lowest) / (highest - lowest) per leg, 0.8 of the primary and 0.4 of the contextual."""
-    merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)])
+    merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)], {"contextual": 0.4})
     expected = {
         "2": 0.8 * 0.5 + 0.4 * 1.0,
         "1": 0.8 * 1.0,

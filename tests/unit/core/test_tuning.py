@@ -56,6 +56,15 @@ def test_no_rounding_error_chooses_between_equally_near_weights() -> None:
     assert _distance((0.5, 0.5), (0.6, 0.4)) == _distance((0.7, 0.3), (0.6, 0.4))
 
 
+def test_a_default_weight_is_judged_as_each_search_used_it() -> None:
+    """The contextual leg, no nearer than the primary, had no weight: what looks best with it was not so before."""
+    one, current = example("abc", "xyz", "x"), {"primary": 0.8, "contextual": 1.0}
+    assert tune([one], current, k=1).before == Quality(1.0, 1.0)
+    fitted = tune([one], current, k=1, fitted={"contextual"})
+    assert fitted.before == Quality(0.0, 0.0)
+    assert fitted.after == Quality(1.0, 1.0)
+
+
 def test_recall_decides_between_equal_ndcg() -> None:
     """Either leg first is right in one of two; the primary's one is all of what was used, the other's a half."""
     found = [example("abc", "xyz", "a"), example("abc", "xyz", "xy")]

@@ -35,6 +35,10 @@ Measured on three labelled sets: `benchmarks/results/quality.md`."""
 _PLACES = 12
 """Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
 
+_OF_QUESTION, _OF_CONTEXT = frozenset({"primary", "dense"}), frozenset({"contextual", "context"})
+FULL_FIT = 0.1
+"""Similarity by which a context has to bring the query nearer to a chunk for its leg's whole default weight."""
+
 Key = TypeVar("Key", bound="Hashable")
 _NO_WEIGHTS: Mapping[str, float] = {}
 
@@ -129,10 +133,10 @@ def weighted(
 
     Args:
         legs: in order of precedence.
-        weights: by leg name, 0 or more; where none is given, see `weight_of`.
+        weights: by leg name, 0 or more; where none is given, see `weight_of` and, for a leg of the context, `fit_of`.
         rrf_k: has no effect.
     """
-    return _by_sum("weighted", legs, weights, _scaled_by_leg(legs))
+    return _by_sum("weighted", legs, {**_fitted(legs, weights), **weights}, _scaled_by_leg(legs))
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
@@ -199,7 +203,39 @@ def default_weight(leg: str) -> float:
     """
     if leg.startswith("sparse"):
         return SPARSE_WEIGHT
-    return PRIMARY_WEIGHT if leg in {"primary", "dense"} else OTHER_WEIGHT
+    return PRIMARY_WEIGHT if leg in _OF_QUESTION else OTHER_WEIGHT
+
+
+def fit_of(leg: str, legs: Iterable[tuple[str, Sequence[float]]]) -> float:
+    """Return the share of its default weight that a leg has, 0-1; only a leg of the context can have less than 1.
+
+    Its vector is the query's and the context's together. Where the context belongs to the query, some chunk is nearer
+    to both than any is to the query alone; where the editor holds something else, none is. Measured beside other rules:
+    `benchmarks/results/quality.md`.
+
+    >>> similarities = [("primary", [0.5, 0.25]), ("contextual", [0.55, 0.125])]
+    >>> fit_of("contextual", similarities), fit_of("primary", similarities)
+    (0.5, 1.0)
+
+    Args:
+        leg: its name.
+        legs: name and scores of each list; those of vectors are cosine similarities by one embedder.
+    """
+    if leg not in _OF_CONTEXT:
+        return 1.0
+    lists = [*legs]
+    nearest = max((max(scores) for name, scores in lists if name in _OF_QUESTION and scores), default=None)
+    best = max((max(scores) for name, scores in lists if name == leg and scores), default=None)
+    if nearest is None or best is None:
+        return 1.0
+    return round(min(1.0, max(0.0, (best - nearest) / FULL_FIT)), _PLACES)
+
+
+def _fitted(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of the context's legs that have none."""
+    lists = [(leg.name, leg.scores) for leg in legs]
+    missing = {leg.name for leg in legs} & (_OF_CONTEXT - weights.keys())
+    return {name: default_weight(name) * fit_of(name, lists) for name in missing}
 
 
 def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]]) -> list[tuple[Key, float]]:

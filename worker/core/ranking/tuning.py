@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
-from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of, weighted_sums
+from worker.core.ranking.fusion import CONTRIBUTIONS, fit_of, weight_of, weighted_sums
 from worker.core.ranking.measures import mean, ndcg, recall
 from worker.core.ranking.total_order import descending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,13 @@ class Proposal:
 
 
 def tune(
-    examples: Sequence[Example], current: Mapping[str, float], *, method: str = "weighted", k: int = 5, steps: int = 20
+    examples: Sequence[Example],
+    current: Mapping[str, float],
+    *,
+    method: str = "weighted",
+    k: int = 5,
+    steps: int = 20,
+    fitted: Collection[str] = (),
 ) -> Proposal:
     """Find the weights with the highest mean nDCG at ``k``; ties by the highest recall.
 
@@ -90,13 +96,16 @@ def tune(
         method: a weighted sum: ``weighted`` or ``rrf``.
         k: number of results a user looks at, 1 or more.
         steps: resolution of the grid, 1 or more.
+        fitted: legs whose current weight is a default of ``weighted``, of which each search used its `fit_of`.
     """
     names = sorted({leg.name for example in examples for leg in example.legs})
     now = tuple(weight_of(method, name, current) for name in names)
     cases = [_Case.of(example, names, method) for example in examples]
 
     # The current weights first, then the grid in ascending order: `min` takes the first of equal ones.
-    options = {weights: _quality(cases, weights, k) for weights in (now, *_grid(len(names), steps))}
+    options = {weights: _quality(cases, weights, k) for weights in _grid(len(names), steps)}
+    used = _quality([case.fitted({names.index(leg) for leg in fitted if leg in names}) for case in cases], now, k)
+    options = {now: used} | {weights: quality for weights, quality in options.items() if weights != now}
 
     def order(weights: tuple[float, ...]) -> tuple[float, float, float]:
         return descending(options[weights].ndcg), descending(options[weights].recall), _distance(weights, now)
@@ -111,11 +120,25 @@ class _Case:
 
     legs: tuple[tuple[int, tuple[str, ...], list[float]], ...]
     used: frozenset[str]
+    fits: tuple[float, ...]
 
     @classmethod
     def of(cls, example: Example, names: Sequence[str], method: str) -> _Case:
         add = CONTRIBUTIONS[method]
-        return cls(tuple((names.index(leg.name), leg.chunk_ids, add(leg.scores)) for leg in example.legs), example.used)
+        lists = [(leg.name, leg.scores) for leg in example.legs]
+        return cls(
+            tuple((names.index(leg.name), leg.chunk_ids, add(leg.scores)) for leg in example.legs),
+            example.used,
+            tuple(fit_of(leg.name, lists) for leg in example.legs),
+        )
+
+    def fitted(self, indices: Collection[int]) -> _Case:
+        """Return the case with contributions as the legs of these indices had them."""
+        fits = [fit if i in indices else 1.0 for (i, _, _), fit in zip(self.legs, self.fits, strict=True)]
+        scaled = [
+            (i, ids, [fit * value for value in added]) for (i, ids, added), fit in zip(self.legs, fits, strict=True)
+        ]
+        return _Case(tuple(scaled), self.used, self.fits)
 
     def ranked(self, weights: Sequence[float]) -> list[str]:
         return [chunk_id for chunk_id, _ in weighted_sums((weights[i], ids, added) for i, ids, added in self.legs)]

@@ -1,0 +1,47 @@
+"""Copies of a text, judged as one item: a second copy says nothing new, and one that was left out is not missed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.labelled_sets import K
+
+from worker.core.ranking.measures import ndcg
+from worker.core.ranking.near_duplicates import NearDuplicates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.labelled_sets import Found
+
+    from worker.cli.evaluation.queries import LabelledQuery
+
+
+def copies(found: Sequence[Found]) -> dict[str, str]:
+    """Chunk → the first chunk, by id, whose text is nearly the same; of all chunks that any leg found."""
+    texts = {one.chunk.id: one.chunk.text for part in found for leg in part.legs.values() for one in leg.candidates}
+    first = dict[str, str]()
+    seen = NearDuplicates()
+    for chunk in sorted(texts):
+        first[chunk] = chunk if seen.is_new(texts[chunk]) else _twin(texts[chunk], first, texts)
+    return first
+
+
+def _twin(text: str, first: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    return next(one for one in first if first[one] == one and _alike(texts[one], text))
+
+
+def _alike(one: str, other: str) -> bool:
+    seen = NearDuplicates()
+    return seen.is_new(one) and not seen.is_new(other)
+
+
+def as_one(ranked: Sequence[str], query: LabelledQuery, first: Mapping[str, str]) -> float:
+    """nDCG@5 of a ranking, 0-1, with copies as one item: with their highest grade, and nothing when repeated."""
+    grades = dict[str, float]()
+    for chunk, grade in query.grades.items():
+        item = first.get(chunk, chunk)
+        grades[item] = max(grade, grades.get(item, 0.0))
+    items = [first.get(chunk, chunk) for chunk in ranked]
+    gains = [item if item not in items[:i] else f"{item} again" for i, item in enumerate(items)]
+    return ndcg(gains, grades, K) or 0.0

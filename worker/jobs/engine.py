@@ -51,6 +51,7 @@ from worker.jobs.transforms import Transforms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from worker.adapters.providers.embedder import Embedder
     from worker.contract.jobs import RunPipeline
     from worker.jobs.answer import Handler
     from worker.jobs.context import JobContext
@@ -117,12 +118,7 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
-        filled = CorpusEmbedders(
-            embedder,
-            partial(recorded_embedders, settings),
-            partial(sample_for, self._database, settings),
-            {name for name, corpus in settings.corpora.items() if not corpus.compare_embedder},
-        )
+        filled = _corpus_embedders(embedder, settings, self._database)
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
@@ -203,3 +199,9 @@ class Engine:
         if self._standby is not None:
             self._standby.close()
         self._database.close()
+
+
+def _corpus_embedders(embedder: Embedder, settings: Settings, database: Database) -> CorpusEmbedders:
+    trusted = {name for name, corpus in settings.corpora.items() if not corpus.compare_embedder}
+    records, sample = partial(recorded_embedders, settings), partial(sample_for, database, settings)
+    return CorpusEmbedders(embedder, records, sample, trusted)

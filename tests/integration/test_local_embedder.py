@@ -253,13 +253,23 @@ def test_a_corpus_that_is_not_compared_is_searched_by_any_embedder(
     assert hybrid(open_engine(corpora=corpora))["results"]["docs"]["status"] == "ok"
 
 
-def test_a_caller_who_sees_nothing_puts_no_comparison_off(open_engine: Any, admin: Any) -> None:
+def test_a_caller_who_sees_few_rows_decides_nothing(open_engine: Any, admin: Any) -> None:
     """The next caller's rows are compared at once."""
     admin.execute("TRUNCATE retrieval.embedders")
     admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'alice'")
+    (document,) = admin.execute(
+        "SELECT document_id FROM document_chunks GROUP BY 1 ORDER BY count(*), 1 LIMIT 1"
+    ).fetchone()
+    admin.execute("UPDATE documents SET owner_id = 'newcomer' WHERE id = %s", [document])
+    admin.execute(
+        "DELETE FROM document_chunks WHERE document_id = %(one)s AND id NOT IN"
+        " (SELECT id FROM document_chunks WHERE document_id = %(one)s ORDER BY id LIMIT 3)",
+        {"one": document},
+    )
     engine = open_engine(embedder={"kind": "local"})
     job: Any = {"searches": [{"corpus": "documents", "top_k": 5}]}
     assert hybrid(engine, "nobody", **job)["results"]["documents"]["status"] == "empty"
+    assert len(hybrid(engine, "newcomer", **job)["results"]["documents"]["chunks"]) == 3
     with pytest.raises(SettingsError, match=r"corpus documents: .*not recorded"):
         hybrid(engine, "alice", **job)
 

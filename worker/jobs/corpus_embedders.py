@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from worker.adapters import logs
 from worker.adapters.postgres.embedders import difference, foreign, identity, is_named
 from worker.core.prompting.costs import unbilled
-from worker.core.text.fingerprint import agree, unrelated
+from worker.core.text.fingerprint import ENOUGH, agree, unrelated
 from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class CorpusEmbedders:
             return
         try:
             rows = self._sample(corpus, caller, seconds)
-            if not rows.texts:  # the next caller may see some
+            if len(rows.texts) < ENOUGH:  # the next caller may see more
                 return
             own = self._embedder.embed(rows.texts, paid, seconds, rows.vectors.shape[1])
         except Unavailable:

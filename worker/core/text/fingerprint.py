@@ -24,7 +24,8 @@ AGREE = 0.95
 UNLIKE = 0.5
 """Median cosine below which a text and its stored vector may be of two models: titles and prefixes leave more."""
 
-_ENOUGH = 4
+ENOUGH = 4
+"""Rows from which vectors of two models can be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     """Return whether stored vectors are of another model than one's own embeddings of the same texts.
 
     One model leaves a text nearer to its own row than to the others, even if more than the text was embedded; rows that
-    resemble each other are near in any case. Between two models neither holds. Three rows or fewer tell nothing.
+    resemble each other are near in any case. Between two models neither holds. Fewer than `ENOUGH` tell nothing.
     Shapes (rows, dimensions), with the same rows.
 
     >>> own = np.eye(4, dtype="f4")
@@ -84,7 +85,7 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     (False, True)
     """
     near = cosines(own, stored)
-    if len(near) < _ENOUGH:
+    if len(near) < ENOUGH:
         return False
     every = np.array([cosines(np.broadcast_to(row, stored.shape), stored) for row in own])
     nearest = int((every.argmax(axis=1) == np.arange(len(near))).sum())

@@ -253,6 +253,17 @@ def test_a_corpus_that_is_not_compared_is_searched_by_any_embedder(
     assert hybrid(open_engine(corpora=corpora))["results"]["docs"]["status"] == "ok"
 
 
+@pytest.mark.usefixtures("by_meaning")
+def test_rows_without_text_do_not_stand_for_those_with_text(open_engine: Any, admin: Any) -> None:
+    """Were they sampled, they would leave nothing to compare."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    admin.execute(
+        "UPDATE doc_embeddings SET content = E' \\n' WHERE id IN (SELECT id FROM doc_embeddings ORDER BY id LIMIT 8)"
+    )
+    with pytest.raises(SettingsError, match=r"corpus docs: .*not recorded, of 384 dimensions"):
+        hybrid(open_engine(), searches=[{"corpus": "docs", "top_k": 5}])
+
+
 def test_a_caller_who_sees_few_rows_decides_nothing(open_engine: Any, admin: Any) -> None:
     """The next caller's rows are compared at once."""
     admin.execute("TRUNCATE retrieval.embedders")
@@ -368,7 +379,7 @@ def test_the_doctor_compares_stored_texts_where_nothing_is_recorded(
     assert "not recorded, of 768 dimensions" in local["corpus docs"][1]
     assert "all-MiniLM-L6-v2-int8" in local["corpus docs"][1]
     admin.execute("UPDATE documents SET visibility = 'private'")
-    assert "no row is visible" in said(settings)["corpus documents"][1]
+    assert "no row with text and vector is visible" in said(settings)["corpus documents"][1]
     admin.execute("UPDATE doc_embeddings SET content = left(content, length(content) / 2)")
     assert "name its columns in embed_with" in said(settings)["corpus docs"][1]
 

@@ -81,7 +81,7 @@ def test_ids_that_nothing_found_are_said() -> None:
     """They may be wrong, or hidden from the caller."""
     found = evaluation({f"q{i}": {"a": "y", "b": "z"} for i in range(10)} | {"found": {"a": "y", "b": "x"}})
     (note,) = notes(found)
-    assert note.startswith("10 questions with none of the relevant ids in any answer, first q0 with x: check that ")
+    assert note.startswith("10 questions with none of the relevant ids in any answer, as x of query q0: if they exist ")
     assert document(found, {}, {}, {})["not_found"] == [f"q{i}" for i in range(10)]
 
 

@@ -441,7 +441,7 @@ def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
     named = f"{embedder.name} {embedder.version}"
     unknown = f"it is not recorded which embedder made its vectors, and {named} embeds queries"
     if not rows.texts:
-        return Finding("advice", subject, f"{unknown}: no row is visible without a caller to compare them by")
+        return Finding("advice", subject, f"{unknown}: no row with text and vector is visible without a caller")
     width = rows.vectors.shape[1]
     own = embedder.embed(rows.texts, dimensions=width)
     found = float(np.median(cosines(own, rows.vectors)))

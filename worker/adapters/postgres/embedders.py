@@ -41,9 +41,9 @@ ON CONFLICT (relation) DO UPDATE SET name = excluded.name, version = excluded.ve
 """
 
 
-_SAMPLE = """
+_SAMPLE = r"""
 SELECT {text}::text, {embedding}::real[]{columns} FROM {table}
- WHERE {embedding} IS NOT NULL AND {text} IS NOT NULL ORDER BY {chunk_id} LIMIT {rows}
+ WHERE {embedding} IS NOT NULL AND {text}::text ~ '\S' ORDER BY {chunk_id} LIMIT {rows}
 """
 
 SAMPLED = 8
@@ -99,8 +99,8 @@ def _sample_of(corpus: CorpusSettings) -> sql.Composed:
 
 
 def _sampled(rows: Sequence[tuple[Any, ...]]) -> StoredSample:
-    """Return the rows whose text and vector are not empty; long texts are cut, which bounds what embedding costs."""
-    kept = [row for row in rows if row[0].strip() and any(row[1]) and len(row[1]) == len(rows[0][1])]
+    """Return the rows whose vector is not zero; long texts are cut, which bounds what embedding costs."""
+    kept = [row for row in rows if any(row[1]) and len(row[1]) == len(rows[0][1])]
     texts = [under_headings(text[:_CHARACTERS], values) for text, _, *values in kept]
     return StoredSample(texts, np.array([vector for _, vector, *_ in kept], dtype=np.float32))
 
@@ -187,7 +187,8 @@ def foreign(embedder: Embedder, stored_vectors: NDArray[np.float32]) -> str:
     used = int(np.flatnonzero(stored_vectors.any(axis=0))[-1]) + 1
     return (
         f"its vectors were made by an embedder that is not recorded, of {used} dimensions, and those of "
-        f"{embedder.name} {embedder.version}, which the settings name, are others: set the one that filled the table"
+        f"{embedder.name} {embedder.version}, which the settings name, are others: set the one that filled the table, "
+        "or compare_embedder = false if you know that they agree"
     )
 
 

@@ -86,13 +86,13 @@ def notes(evaluation: Evaluation) -> list[str]:
         first = missed[0]
         item = next(item for item, grade in first.grades.items() if grade >= evaluation.relevant_from)
         said.append(
-            f"{_count(len(missed))} with none of the relevant ids in any answer, first {shown_id(first.id)} with "
-            f"{shown_id(item)}: check that the ids exist and that the caller may see them"
+            f"{_count(len(missed))} with none of the relevant ids in any answer, as {shown_id(item)} of query "
+            f"{shown_id(first.id)}: if they exist and the caller may see them, nothing relevant was found"
         )
     if mixed := [one.query.id for one in evaluation.ranked if one.is_mixed]:
         said.append(
-            f"{_count(len(mixed))} judged by chunks and documents at once, first {shown_id(mixed[0])}: the documents "
-            "count for nothing; name one or the other"
+            f"{_count(len(mixed))} judged by chunks and documents at once, as query {shown_id(mixed[0])}: the "
+            "documents count for nothing; name one or the other"
         )
     measured = max((next(iter(one.values())).queries for one in evaluation.figures.values()), default=FEW)
     if measured < FEW:

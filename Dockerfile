@@ -7,10 +7,11 @@ ENV PATH=/opt/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # First what seldom changes, each file as its hash says; then the project, which needs nothing more.
 COPY requirements-image.txt ./
 RUN pip install --require-hashes -r requirements-image.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY client client
 COPY config config
 COPY worker worker
-RUN pip install --no-deps --no-build-isolation .
+RUN pip install --no-deps --no-build-isolation ./client .
 
 FROM python:3.12-slim
 # The user owns none of the files below: a process that is taken over can't change its own code.

@@ -9,16 +9,23 @@ DOCS_INSTALLED := $(VENV)/.docs-installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs docs demo up test test-rest test-all test-fast guards mutants lint format contract lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-all test-fast guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-$(INSTALLED): pyproject.toml constraints.txt
+# The project with extras; its client from client/, where it can be changed.
+EXTRAS = embedded monitoring llm tokenizer semantic inspector dev
+PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+define INSTALL
+$(PIP) $(addprefix -e .,$(patsubst %,[%],$(1)))
+$(PIP) --no-deps -e client
+endef
+
+$(INSTALLED): pyproject.toml client/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found %d.%d: make demo PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
-	  -e '.[embedded,monitoring,llm,tokenizer,semantic,dev]'
+	$(call INSTALL,$(EXTRAS))
 	@touch $@
 
 install: $(INSTALLED)  ## make the environment (.venv)
@@ -28,7 +35,7 @@ install-docs: $(DOCS_INSTALLED)  ## and what `make docs` needs
 demo: $(INSTALLED)  ## the whole way of a job on this machine, as two callers; leaves nothing running
 	@$(BIN)/retrieval-worker demo
 
-up: $(INSTALLED)  ## keep Postgres, Redis, a worker and Flower running until Ctrl-C
+up: $(INSTALLED)  ## keep Postgres, Redis, a worker, the inspector and Flower running until Ctrl-C
 	@$(BIN)/retrieval-worker up
 
 # Each process has servers of its own. The slowest files come first, in the order of their names. What `make test` leaves
@@ -52,7 +59,7 @@ guards: $(INSTALLED)  ## remove each guard of rights, loss and secrets in turn, 
 MUTANTS ?=
 
 mutants: $(INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(call INSTALL,mutants)
 	$(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results
 
@@ -66,18 +73,24 @@ lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract matches the types
 	$(BIN)/retrieval-worker contract --check
 
 $(DOCS_INSTALLED): $(INSTALLED)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(call INSTALL,docs)
 	@touch $@
 
 docs: $(DOCS_INSTALLED)  ## the documentation as a site, in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q -d build/doctrees docs build/docs
 
+pictures: $(INSTALLED)  ## the pictures of the inspector, into docs/images, by the system's Chromium
+	PYTHONPATH=docs/_ext $(BIN)/python -m inspector_pictures
+
 format: $(INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-contract: $(INSTALLED)  ## write docs/contract from the types
+contract: $(INSTALLED)  ## write docs/contract, docs/reference and the examples of the client from the types
 	$(BIN)/retrieval-worker contract
+	$(BIN)/python -c 'from worker.cli import schemas; print(schemas.client_examples().decode(), end="")' \
+	  > client/retrieval_client/examples.json
+	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
 
 lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
@@ -92,18 +105,18 @@ lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, wi
 BENCH_ROWS ?= 100000
 
 bench: $(INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into benchmarks/results; BENCH_ROWS=300000
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.side_by_side --rows $(BENCH_ROWS) --write benchmarks/results
 
 bench-quick: $(INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.side_by_side --rows 10000 --queries 80 --count 160 --calls 20
 
 bench-recall: $(INSTALLED)  ## recall against exact search on 100,000 rows
 	$(BIN)/python -m benchmarks.recall --rows 100000
 
 bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into benchmarks/results
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.quality --write benchmarks/results
 
 bench-hybrid: $(INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
@@ -119,7 +132,7 @@ chaos-slice: $(INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) wi
 	$(BIN)/python -m chaos --seeds $(SEEDS)
 
 chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(call INSTALL,bench)
 	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
 	  --freezes 50 --others 10 --aimed 10 --report benchmarks/results/reliability.md
 

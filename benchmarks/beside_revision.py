@@ -22,7 +22,7 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
-from worker.cli.devstack import redis_server
+from worker.cli.devstack.redis import redis_server
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -33,12 +33,17 @@ from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
 try:
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import local_stack
+except ImportError:  # its name and its place before
+    try:
+        from worker.cli.devstack import stack as local_stack
+    except ImportError:
+        from worker.devstack import stack as local_stack
+try:
     from worker.adapters.providers.embedder import LexicalEmbedder
     from worker.cli.corpus_files import SAMPLES, read
     from worker.cli.loader import load, migrate
 except ImportError:  # where they stood before d07f303
-    from worker import devstack
     from worker.adapters.embedder import LexicalEmbedder
     from worker.corpus_files import SAMPLES, read
     from worker.loader import load, migrate
@@ -46,7 +51,7 @@ except ImportError:  # where they stood before d07f303
 figures = Figures()
 queue, results = sys.argv[2:]
 names = {"CELERY_BROKER_URL": queue, "CELERY_RESULT_BACKEND": results}
-with devstack.stack() as stack:
+with local_stack() as stack:
     stack.redis = SimpleNamespace(url=[queue, results].__getitem__, environment=lambda user: names)
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
         migrate(connection)

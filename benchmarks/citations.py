@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from retrieval_client.hashing import hash_chunk
 from worker.cli.corpus_files import SAMPLES
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
@@ -31,7 +32,6 @@ from worker.core.citations.document import (
     read_citations_json,
 )
 from worker.core.citations.labels import classify
-from worker.core.pins.hashing import hash_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,9 +16,9 @@ import typer
 from benchmarks.citations import make_records
 from benchmarks.pins import TENANT, load, settings_for
 
-from worker.cli import devstack
-from worker.contract.base import parse_job
-from worker.contract.run_jobs import BuildCitations
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.run_jobs import BuildCitations
+from worker.cli.devstack.postgres import postgres_server
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal
@@ -35,7 +35,7 @@ def main(
     cited = [{name: getattr(one, name) for name in fields} for one in make_records(records, twin_every=50)]
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder).resolve()) as server,
+        postgres_server(Path(folder).resolve()) as server,
         psycopg.connect(server.dsn(), autocommit=True) as admin,
     ):
         load(admin, rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import typer
 
-from worker.errors import RetrievalError, SettingsError
+from retrieval_client.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

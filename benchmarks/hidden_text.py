@@ -18,12 +18,12 @@ import psycopg
 import typer
 from benchmarks.command import as_command
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.run_jobs import PinnedReplay
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import load, migrate
-from worker.contract.base import parse_job
-from worker.contract.run_jobs import PinnedReplay
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
@@ -45,7 +45,7 @@ def run(
     """Time replays of hidden and of unknown texts, and compare."""
     with (
         tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder), version=postgres) as server,
+        postgres_server(Path(folder), version=postgres) as server,
     ):
         with psycopg.connect(server.dsn(), autocommit=True) as admin:
             migrate(admin)

@@ -18,7 +18,7 @@ from synthetic.loading import Index, build
 from synthetic.progress import steps
 from synthetic.stage import server_settings, settings_for
 from synthetic.vectors import Dataset, chunk_id
-from worker.cli import devstack
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import migrate
 from worker.settings.base import config_folder
 
@@ -92,7 +92,7 @@ def two_corpora(rows: int, *, postgres_version: int, keep: Path | None) -> Itera
             folder = tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True)
             keep = Path(exits.enter_context(folder))
         server = exits.enter_context(
-            devstack.postgres(keep.resolve(), version=postgres_version, settings=server_settings(2 * rows))
+            postgres_server(keep.resolve(), version=postgres_version, settings=server_settings(2 * rows))
         )
         with psycopg.connect(server.dsn(), autocommit=True) as admin, steps() as progress:
             for table in TABLES:

@@ -22,11 +22,11 @@ import typer
 from benchmarks.hybrid_corpora import queries, two_corpora
 from benchmarks.recall import show
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
 from synthetic.progress import steps
 from worker.adapters.postgres.embedders import StoredSample
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
 from worker.jobs.context import JobContext
 from worker.jobs.corpus_embedders import CorpusEmbedders
 from worker.jobs.engine import Engine

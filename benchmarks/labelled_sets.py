@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
 from synthetic.stage import settings_for
 from worker.adapters.postgres.text_statistics import refresh
 from worker.adapters.providers.embedder import make
-from worker.cli import corpus_files, devstack
+from worker.cli import corpus_files
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.evaluation.queries import read_queries
 from worker.cli.loader import load, migrate
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
 from worker.core.ranking.fusion import RankedLeg
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -82,7 +83,7 @@ def loaded(labelled: LabelledSet) -> Iterator[Settings]:
     embedder = EmbedderSettings(kind="local")
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder).resolve()) as server,
+        postgres_server(Path(folder).resolve()) as server,
     ):
         settings = settings_for(server.dsn(user="retrieval_worker")).model_copy(update={"embedder": embedder})
         with psycopg.connect(server.dsn(), autocommit=True) as admin:

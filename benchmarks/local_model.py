@@ -21,11 +21,13 @@ from benchmarks.labelled_sets import CALLER, SAMPLES
 from benchmarks.published_model import PublishedModel
 from rich.console import Console
 
+from retrieval_client import Client, RetrieveHybrid
 from worker.adapters.providers.local_embedder import LocalEmbedder, tokenizer_of
 from worker.adapters.providers.local_model import read as read_model
-from worker.cli import corpus_files, demo, devstack
+from worker.cli import corpus_files, demo
 from worker.cli.corpus_files import EMBED_WITH, Document
-from worker.client import Client, RetrieveHybrid
+from worker.cli.devstack.stack import local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.core.text.fingerprint import cosines
 from worker.settings.providers import EmbedderSettings
 
@@ -134,11 +136,11 @@ def memory() -> float:
     """Proportional set size of the larger of two pool processes that have answered by text."""
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.stack(Path(folder).resolve()) as stack,
+        local_stack(Path(folder).resolve()) as stack,
     ):
         kind = demo.install_sample(stack, console).kind
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND=kind)
-        with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2") as worker:
+        environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND=kind)
+        with celery_worker(environment, stack.root / "worker.log", "--concurrency=2") as worker:
             client = Client(*stack.redis.urls("producer"))
             for one in SAMPLES.queries:
                 client.call(RetrieveHybrid(query=one.question), timeout=60)

@@ -27,11 +27,12 @@ from benchmarks import labelled_sets
 from rich.console import Console
 from rich.table import Table
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
 from synthetic.loading import TENANT, Index, load
 from synthetic.vectors import Dataset
-from worker.cli import demo, devstack
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
+from worker.cli import demo
+from worker.cli.devstack.stack import local_stack
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import QueryRequest
@@ -59,7 +60,7 @@ def main(
     console = Console(width=150)
     caller, queries = labelled_sets.CALLER.owner, labelled_sets.SAMPLES.queries
     questions = [query.question for query in queries]
-    with devstack.stack() as stack:
+    with local_stack() as stack:
         demo.install_sample(stack, Console(stderr=True))
         if rows:
             _load(stack.postgres.dsn(), rows)

@@ -19,12 +19,12 @@ from benchmarks.measure import K, Result, calibrated, measure, over_halfvec
 from rich.console import Console
 from rich.table import Table
 
+from retrieval_client.errors import SettingsError
 from synthetic.loading import Index
 from synthetic.real_text import real_text
 from synthetic.stage import changed_search, stage
 from synthetic.vectors import VISIBLE_PERCENT, Dataset
 from worker.core.ranking.calibration import Goal
-from worker.errors import SettingsError
 from worker.settings.serving import SearchSettings
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def missed(result: Result) -> list[str]:
 
 _HEADINGS = (
     *("visible", "rows (min)", "recall@15 mean", "p1", "worst", "index / exact"),
-    *("ef_search", "median ms", "p99 ms", "× unfiltered", "exact median ms"),
+    *("ef_search", "median ms", "p99 ms", "Postgres' CPU ms", "× unfiltered", "exact median ms"),
 )
 
 
@@ -95,6 +95,7 @@ def cells(line: Mapping[str, Any], unfiltered_ms: float | None) -> list[str]:
         str(line["ef_search"]) if line["by_index"] else "–",
         f"{line['median_ms']:.1f}",
         f"{line['p99_ms']:.1f}",
+        f"{line['postgres_ms']:.1f}",
         f"{line['median_ms'] / unfiltered_ms:.1f}" if unfiltered_ms else "–",
         f"{line['exact_median_ms']:.0f}",
     ]

@@ -15,7 +15,7 @@ import typer
 from benchmarks.pins import TENANT, load, settings_for
 from rich.console import Console
 
-from worker.cli import devstack
+from worker.cli.devstack.postgres import postgres_server
 from worker.jobs.engine import Engine
 from worker.model import Principal
 
@@ -47,7 +47,7 @@ def main(
     )
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder).resolve()) as server,
+        postgres_server(Path(folder).resolve()) as server,
         psycopg.connect(server.dsn(), autocommit=True) as admin,
     ):
         load(admin, rows)

@@ -22,11 +22,12 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
+from retrieval_client import Client, RetrieveTopK, encode_embedding
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.stack import Stack, local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import load, migrate
-from worker.client import Client, RetrieveTopK, encode_embedding
 
 if TYPE_CHECKING:
     import subprocess
@@ -74,13 +75,13 @@ class Figures:
 
 
 @contextlib.contextmanager
-def running(stack: devstack.Stack, wanted: Arrangement) -> Iterator[list[subprocess.Popen[bytes]]]:
+def running(stack: Stack, wanted: Arrangement) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The workers of an arrangement, ready for jobs."""
-    environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__LEVEL="WARNING")
+    environment = stack_environment(stack, TRUST_QUEUE="true", LOG__LEVEL="WARNING")
     with contextlib.ExitStack() as exits:
         yield [
             exits.enter_context(
-                devstack.celery_worker(environment, stack.root / "workers.log", *wanted.options, queues="retrieval")
+                celery_worker(environment, stack.root / "workers.log", *wanted.options, queues="retrieval")
             )
             for _ in range(wanted.workers)
         ]
@@ -104,7 +105,7 @@ def send(client: Client, jobs: int) -> int:
     return failed
 
 
-def measure(stack: devstack.Stack, wanted: Arrangement, jobs: int, figures: Figures) -> None:
+def measure(stack: Stack, wanted: Arrangement, jobs: int, figures: Figures) -> None:
     """One round: from the first job that is sent to the last answer."""
     with (
         running(stack, wanted) as workers,
@@ -131,7 +132,7 @@ def run(
     wanted = arrangements()
     figures = {one: Figures() for one in wanted}
     progress = Console(stderr=True)
-    with devstack.stack() as stack:
+    with local_stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
             migrate(connection)
             load(connection, read(SAMPLES["documents"]), LexicalEmbedder())

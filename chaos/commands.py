@@ -20,7 +20,7 @@ from chaos.plan import Counts
 from chaos.run import chaos
 from chaos.servers import ForeignServerError
 from chaos.stage import RunOptions
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

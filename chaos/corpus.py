@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float32]
 PER_DOCUMENT = 10
-USERS = ("ada", "ben", "cleo", "dora")
-TENANTS = {"ada": "north", "ben": "north", "cleo": "south", "dora": None, "nobody-else": None}
-"""Callers and their tenants; the last one owns nothing and sees public documents."""
+USERS = tuple(f"user-{number:02d}" for number in range(63))
+_TENANTS = ("north", "south", "east", "west", None)
+TENANTS = {user: _TENANTS[number % len(_TENANTS)] for number, user in enumerate(USERS)} | {"nobody-else": None}
+"""64 callers and their tenants; the last one owns nothing and sees public documents."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def plot(outcome: Outcome, path: Path) -> None:
         canvas = Canvas(figsize=(11, 4.2), layout="constrained")
         upper, lower = canvas.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         upper.fill_between(edges[:-1], counts / width, step="post", color="#8c8c8c", linewidth=0)
+        upper.set_title("Jobs that end while processes, servers and links fail")
         upper.set_ylabel("jobs done per second")
         upper.set_ylim(bottom=0)
         for place, (name, colour) in enumerate(COLOURS.items()):

@@ -18,7 +18,7 @@ from chaos.recovery import WINDOW_SECONDS, measure, met_work, too_idle
 from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, RunOptions, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:

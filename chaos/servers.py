@@ -18,8 +18,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker.cli import devstack
+from worker.cli.devstack.postgres import Postgres, postgres_server
 from worker.cli.devstack.processes import free_port
+from worker.cli.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ class RedisServer:
         self.denied: set[str] = set()
         self.port = free_port()
         self._running = contextlib.ExitStack()
-        self._server: devstack.Redis | None = None
+        self._server: Redis | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -72,7 +73,7 @@ class RedisServer:
         self._running.close()
 
     @property
-    def server(self) -> devstack.Redis:
+    def server(self) -> Redis:
         """The running server."""
         assert self._server is not None  # noqa: S101 -- for the type checker: started
         return self._server
@@ -95,7 +96,7 @@ class RedisServer:
         self._running.close()
         settings = {"auto-aof-rewrite-min-size": "32mb"}  # its disk may be a small one
         self._server = self._running.enter_context(
-            devstack.redis_server(self.folder, durable=True, port=self.port, settings=settings)
+            redis_server(self.folder, durable=True, port=self.port, settings=settings)
         )
 
     def check_pid(self) -> int:
@@ -158,7 +159,7 @@ class PostgresServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._running = contextlib.ExitStack()
-        self._server: devstack.Postgres | None = None
+        self._server: Postgres | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -168,7 +169,7 @@ class PostgresServer:
         self._running.close()
 
     @property
-    def server(self) -> devstack.Postgres:
+    def server(self) -> Postgres:
         """The running server."""
         assert self._server is not None  # noqa: S101 -- for the type checker: started
         return self._server
@@ -183,7 +184,7 @@ class PostgresServer:
         self._running.close()
         # A commit is on file before it is confirmed, as in production; the disk itself survives all that is done here.
         settings = {"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300"}
-        self._server = self._running.enter_context(devstack.postgres(self.folder, settings=settings))
+        self._server = self._running.enter_context(postgres_server(self.folder, settings=settings))
 
     def check_pid(self) -> int:
         """Return its pid, from its pid file.

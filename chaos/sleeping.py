@@ -16,7 +16,7 @@ from chaos.jobs import DIARY, sleep_of
 from worker.jobs.top_k import Retrieval
 
 if TYPE_CHECKING:
-    from worker.contract.jobs import RetrieveTopK
+    from retrieval_client.contract.jobs import RetrieveTopK
     from worker.jobs.context import JobContext
 
 _top_k = Retrieval.top_k

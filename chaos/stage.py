@@ -13,7 +13,7 @@ from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.scene import Scene
 from chaos.servers import PostgresServer, RedisServer, folders
-from worker.cli.devstack import lacks
+from worker.cli.devstack.redis import lacks
 from worker.settings import PREFIX
 
 if TYPE_CHECKING:

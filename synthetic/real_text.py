@@ -8,6 +8,7 @@ model (extra `semantic`, its weights checked by SHA-256): twenty minutes of two 
 
 from __future__ import annotations
 
+import argparse
 import ast
 import hashlib
 import os
@@ -24,10 +25,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieval_client.errors import SettingsError
 from synthetic.progress import steps
 from synthetic.vectors import BLOCK, Dataset
 from worker.adapters.providers.embedder import make
-from worker.errors import SettingsError
 from worker.model import DIMENSIONS
 from worker.settings.providers import EmbedderSettings
 
@@ -104,6 +105,7 @@ def _padded(vectors: Vectors) -> Vectors:
 
 def main() -> None:
     """Make and keep the embeddings."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, "-r", PACKAGES]
         subprocess.run(command, check=True)  # noqa: S603 -- our own list

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from pydantic import SecretStr, ValidationError
 
+from retrieval_client.errors import SettingsError
 from synthetic.loading import TENANT, Index, load
 from synthetic.progress import steps
 from synthetic.vectors import Dataset, owner_of
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
-from worker.cli import devstack
-from worker.errors import SettingsError
+from worker.cli.devstack.postgres import postgres_server
 from worker.model import Principal
 from worker.settings import Settings, from_values, read_values
 from worker.settings.base import config_folder
@@ -98,7 +98,7 @@ def stage(
             )
         settings_of_server = server or server_settings(dataset.rows)
         postgres = exits.enter_context(
-            devstack.postgres(keep.resolve(), version=postgres_version, settings=settings_of_server)
+            postgres_server(keep.resolve(), version=postgres_version, settings=settings_of_server)
         )
         admin = exits.enter_context(psycopg.connect(postgres.dsn(), autocommit=True))
         with steps() as progress:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:

@@ -18,15 +18,18 @@ from tests.integration.provider import Provider, running
 from tests.lanes import has_quick_tests, is_full
 
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.redis import find_redis, version
+from worker.cli.devstack.redis import find_redis, lacks, redis_server, version
+from worker.cli.devstack.stack import Stack
+from worker.cli.devstack.workers import stack_environment
 from worker.cli.loader import count_words, load, migrate
 from worker.settings import Settings, from_values, load_unconnected, read_values
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from worker.cli.devstack.postgres import Postgres
 
 # The same examples in each run: a suite that fails by chance does not say what broke; random ones are for `make fuzz`.
 # No deadline: the machine is shared. `make test` takes the first profile, all else the second.
@@ -50,7 +53,7 @@ def pytest_report_header() -> list[str]:
     """Say which Redis the tests run on, and what of config/redis it can't do."""
     binary = find_redis()
     said = f"Redis: {'.'.join(map(str, version(binary)))} ({binary})"
-    return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := devstack.lacks(tls=tls)))]
+    return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := lacks(tls=tls)))]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -74,17 +77,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[devstack.Stack]:
+def servers() -> Iterator[Stack]:
     """PostgreSQL 18 and Redis for this test session; Postgres has the database `SAMPLE`."""
     with (
         tempfile.TemporaryDirectory(prefix="rw-", dir=prebuilt.fast_place(), ignore_cleanup_errors=True) as folder,
         prebuilt.postgres(Path(folder) / "postgres", SAMPLE, fill_sample) as server,
-        devstack.redis_server(Path(folder) / "redis") as broker,
+        redis_server(Path(folder) / "redis") as broker,
     ):
-        yield devstack.Stack(Path(folder), server, broker)
+        yield Stack(Path(folder), server, broker)
 
 
-def fill_sample(server: devstack.Postgres) -> None:
+def fill_sample(server: Postgres) -> None:
     """Make a database with the schema and the sample corpora."""
     with psycopg.connect(server.dsn(), autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {SAMPLE}")
@@ -97,20 +100,20 @@ def fill_sample(server: devstack.Postgres) -> None:
 
 
 @pytest.fixture(scope="session")
-def stack(servers: devstack.Stack) -> devstack.Stack:
+def stack(servers: Stack) -> Stack:
     """The servers that tests use; a module may put others in their place."""
     return servers
 
 
 @pytest.fixture(scope="session")
-def sample_template(servers: devstack.Stack) -> str:
+def sample_template(servers: Stack) -> str:
     """Name of a database with the schema and the sample corpora, to be cloned."""
     del servers  # which have it
     return SAMPLE
 
 
 @pytest.fixture
-def database(stack: devstack.Stack, sample_template: str) -> Iterator[str]:
+def database(stack: Stack, sample_template: str) -> Iterator[str]:
     """Name of a fresh database with the schema and the sample corpora."""
     name = f"test_{next(_numbers)}"
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
@@ -121,14 +124,14 @@ def database(stack: devstack.Stack, sample_template: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def admin(stack: devstack.Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
+def admin(stack: Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
     """A superuser's connection to the fresh database, in autocommit."""
     with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
-def broker(stack: devstack.Stack) -> Iterator[redis.Redis]:
+def broker(stack: Stack) -> Iterator[redis.Redis]:
     """An emptied Redis."""
     with redis.Redis.from_url(stack.redis.url(0)) as client:
         client.flushall()
@@ -136,7 +139,7 @@ def broker(stack: devstack.Stack) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def make_settings(stack: devstack.Stack) -> Callable[..., Settings]:
+def make_settings(stack: Stack) -> Callable[..., Settings]:
     """Makes settings as shipped, with the changes given, for a database of the stack."""
 
     def make(dbname: str = "postgres", user: str = "retrieval_worker", **changes: Any) -> Settings:
@@ -167,11 +170,11 @@ def settings(make_settings: Callable[..., Settings], database: str) -> Settings:
 
 
 @pytest.fixture
-def worker_environment(stack: devstack.Stack, database: str) -> Callable[..., dict[str, str]]:
+def worker_environment(stack: Stack, database: str) -> Callable[..., dict[str, str]]:
     """Makes the environment of a worker process on the fresh database."""
 
     def make(**changes: str) -> dict[str, str]:
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", **changes)
+        environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", **changes)
         return {**environment, "DATABASE_CONNECTION_STRING": stack.postgres.dsn(database, "retrieval_worker")}
 
     return make

@@ -13,6 +13,7 @@ FULL = (
     "acceptance/test_readme.py::test_those_of_the_client_type_check",
     "containers",
     "integration/test_access_control.py::test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection[3000]",
+    "integration/test_adopted_tables.py",
     "integration/test_chaos_fuzz.py",
     "integration/test_chaos_producer.py",
     "integration/test_chaos_proxy.py",
@@ -21,6 +22,8 @@ FULL = (
     "integration/test_delayed.py",
     "integration/test_evaluate_beside_ranx.py",
     "integration/test_fulltext_plans.py",
+    "integration/test_inspector_faces.py",
+    "integration/test_inspector_hostile.py",
     "integration/test_message_memory.py",
     "integration/test_owners.py",
     "integration/test_partitions.py",
@@ -37,11 +40,18 @@ FULL = (
     "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )
 
+_ADOPTED = "integration/test_adopted_tables.py::test_"
+
 # Of these, quick all the same.
 QUICK = (
     "acceptance/test_command_line.py::test_the_demo_answers_two_callers_and_leaves_nothing_running",
     "acceptance/test_each_task.py",
     "acceptance/test_readme.py",
+    f"{_ADOPTED}a_table_that_can_not_be_a_corpus",
+    f"{_ADOPTED}a_table_that_is_there_is_adopted[partitioned]",
+    f"{_ADOPTED}a_table_that_is_there_is_adopted[uuids with tenants]",
+    f"{_ADOPTED}adopt_changes_nothing",
+    f"{_ADOPTED}names_can_not_end_a_comment",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same[no-such-command]",
 )
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli import devstack
+from worker.cli.devstack.postgres import Postgres, postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,11 +48,11 @@ def share_folder(config: pytest.Config) -> None:
 def postgres(
     root: Path,
     name: str,
-    fill: Callable[[devstack.Postgres], None],
+    fill: Callable[[Postgres], None],
     *,
     version: int = 18,
     settings: Mapping[str, str] | None = None,
-) -> Iterator[devstack.Postgres]:
+) -> Iterator[Postgres]:
     """Run a server on a copy of a data folder.
 
     Args:
@@ -60,23 +60,23 @@ def postgres(
         name: names what the folder holds.
         fill: fills it, on a server that runs only for that; called once in a run for each version.
         version: 16 or 18.
-        settings: of the server, as for `devstack.postgres`.
+        settings: of the server, as for `postgres_server`.
     """
     data = f"data-{version}"
     root.mkdir(parents=True)
     subprocess.run(["cp", "-a", str(_filled(name, fill, version) / data), str(root / data)], check=True)
-    with devstack.postgres(root, version=version, settings=settings) as server:
+    with postgres_server(root, version=version, settings=settings) as server:
         yield server
 
 
-def _filled(name: str, fill: Callable[[devstack.Postgres], None], version: int) -> Path:
+def _filled(name: str, fill: Callable[[Postgres], None], version: int) -> Path:
     place = Path(os.environ[_VARIABLE]) / f"{name}-{version}"
     done = place / "filled"
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(place, ignore_errors=True)  # what a process left that failed
-            with devstack.postgres(place, version=version) as server:
+            with postgres_server(place, version=version) as server:
                 fill(server)
             done.touch()
     return place

@@ -13,14 +13,14 @@ from celery import Celery, signals
 from celery.concurrency import get_implementation, prefork
 from kombu.entity import Queue
 
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker import settings as settings_module
 from worker.adapters import logs
 from worker.adapters.durability import check_redis, warnings
 from worker.adapters.parts import check_parts
 from worker.adapters.postgres.database import check
 from worker.adapters.postgres.replication import check_standby
-from worker.contract.registry import TASKS
-from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys

@@ -1,63 +1,23 @@
-"""One tree of errors, classified by the remedy of the caller or the queue.
+"""The errors under the name that is on the wire (``exc_module``): a Celery app that reads results imports it."""
 
-The class names are on the wire: Celery publishes them as ``exc_type`` and the sentence as ``exc_message``. A message
-never repeats an embedding, a text, a token or a password.
-"""
+from retrieval_client.errors import (
+    DeadLettered,
+    InternalError,
+    InvalidJob,
+    NotAuthorised,
+    RetrievalError,
+    SettingsError,
+    TimedOut,
+    Unavailable,
+)
 
-from __future__ import annotations
-
-
-class RetrievalError(Exception):
-    """Base of all errors that this project raises; its single argument is one readable sentence."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class InvalidJob(RetrievalError, ValueError):
-    """The job is wrong and stays wrong: fix the job. Never retried.
-
-    ``path`` names the field (``filters.pages[0]``), the message gives the expectation. In Python, `worker.client`
-    raises it as a job is made from wrong fields; it is a `ValueError` too.
-    """
-
-    def __init__(self, message: str, path: str = "") -> None:
-        super().__init__(f"{path}: {message}" if path else message)
-        self.path = path
-        self.expected = message
-
-    def __reduce__(self) -> tuple[type[InvalidJob], tuple[str, str]]:
-        """Pickle by parts: prefork children hand exceptions to their parent."""
-        return type(self), (self.expected, self.path)
-
-
-class NotAuthorised(RetrievalError):
-    """The caller is not authorised, for the token is missing or invalid: get a principal. Never retried.
-
-    ``forged``: the token was never valid for this job; the message is dead-lettered then.
-    """
-
-    def __init__(self, message: str, *, forged: bool = False) -> None:
-        super().__init__(message)
-        self.forged = forged
-
-
-class Unavailable(RetrievalError):
-    """Postgres, Redis or a provider is unavailable: the queue retried up to its limit; send the job again later."""
-
-
-class TimedOut(RetrievalError):
-    """The job reached its time limit: ask for less, or raise the limit in the settings."""
-
-
-class DeadLettered(RetrievalError):
-    """The message can't be run (expired, unknown task, or too many deliveries that killed a worker): see the reason."""
-
-
-class SettingsError(RetrievalError):
-    """The worker is misconfigured: fix the settings, the role or the schema. Stops the start."""
-
-
-class InternalError(RetrievalError):
-    """A bug of this project: report it with the task id; the worker's log has the details."""
+__all__ = [
+    "DeadLettered",
+    "InternalError",
+    "InvalidJob",
+    "NotAuthorised",
+    "RetrievalError",
+    "SettingsError",
+    "TimedOut",
+    "Unavailable",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 -- the pipeline's JSON reads FilterSet's annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 768
 """Length of an embedding, where the settings of its corpus name no other."""
-
-LegName = Literal["primary", "contextual", "sparse"]
-LEGS: tuple[LegName, ...] = get_args(LegName)
-"""The legs in their order of precedence: if two rank a chunk alike, the earlier one's order counts."""
 
 
 class Chunk(NamedTuple):

@@ -12,8 +12,8 @@ from benchmarks.quotes.corpus import read_texts, texts_of
 from benchmarks.quotes.judging import measure
 from benchmarks.quotes.report import console, missed, show, write
 
+from retrieval_client.errors import RetrievalError
 from worker.cli.corpus_files import SAMPLES
-from worker.errors import RetrievalError
 
 _EXAMPLES = """
 Examples:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import SettingsError
 from worker.cli.corpus_files import read
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from benchmarks.quotes.passages import GeneratedQuote, Source, make
 from benchmarks.quotes.rulebook import ALTERED, HONEST
 from benchmarks.quotes.textures import CYRILLIC, GREEK
 
+from retrieval_client.hashing import hash_chunk
 from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.findings import QuotedChunk, QuoteFinding
-from worker.core.pins.hashing import hash_chunk
 
 FOUND = ("verbatim", "normalised", "elided")
 VERDICTS = (*FOUND, "misattributed", "not_found")

@@ -20,18 +20,18 @@ import orjson
 import psutil
 import typer
 from benchmarks.command import as_command
+from benchmarks.costs import Meter
 from benchmarks.side_by_side import figures, growth, peers, report, sides, wire
-from benchmarks.side_by_side.costs import Meter
 from benchmarks.side_by_side.rounds import measure
 from benchmarks.truth import brute_force
 from psycopg.conninfo import conninfo_to_dict
 
+from retrieval_client.errors import RetrievalError, SettingsError
 from synthetic.loading import Index
 from synthetic.progress import progress_console, steps
 from synthetic.stage import Stage, server_settings, stage
 from synthetic.vectors import Dataset
-from worker.cli.devstack import redis_server
-from worker.errors import RetrievalError, SettingsError
+from worker.cli.devstack.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -385,7 +385,7 @@ def run(
         from benchmarks.side_by_side.plots import plot  # noqa: PLC0415 -- matplotlib is of the extra `bench`
 
         report.write(write, rows, section)
-        plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows))
+        plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows), rows)
 
 
 run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"

@@ -85,8 +85,9 @@ def differences(sides: Mapping[str, Measured], k: int) -> list[str]:
     """Why these sides must not be compared; empty: they may.
 
     Each must have found ``k`` chunks for every query, at least `RECALL` of the nearest ones, and as many of them as
-    the others. Sides that read the same table with the same index must have found the same chunks in the same order;
-    peers have tables of their own, and an HNSW graph that is built again is another graph.
+    the others. Sides that read one table with one index must have found the same chunks in the same order; only
+    this worker, which searches again where an answer looks lost, may have found more.
+    Peers have tables of their own, and an HNSW graph that is built again is another graph.
     """
     problems = []
     means = {name: statistics.fmean(one.recalls) for name, one in sides.items()}
@@ -99,12 +100,19 @@ def differences(sides: Mapping[str, Measured], k: int) -> list[str]:
     if means and max(means.values()) - min(means.values()) > RECALL_APART:
         apart = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
         problems.append(f"recall differs by more than {RECALL_APART}: {apart}")
-    floor = sides.get(BARE)
     for name in (LISTS, ONE, SIXTEEN, NAIVE):
-        if floor is not None and name in sides and sides[name].ids != floor.ids:
-            other = sum(a != b for a, b in zip(sides[name].ids, floor.ids, strict=True))
-            problems.append(f"{name}: {other} of {len(floor.ids)} answers are not those of {BARE}")
+        other = (
+            _others(sides[name], sides[BARE], may_be_better=name in {ONE, SIXTEEN}) if {BARE, name} <= {*sides} else 0
+        )
+        if other:
+            problems.append(f"{name}: {other} of {len(sides[name].ids)} answers are not those of {BARE}")
     return problems
+
+
+def _others(side: Measured, floor: Measured, *, may_be_better: bool) -> int:
+    """How many of a side's answers are not the floor's."""
+    answers = zip(side.ids, floor.ids, side.recalls, floor.recalls, strict=True)
+    return sum(found != same and not (may_be_better and more > less) for found, same, more, less in answers)
 
 
 # --- goals --------------------------------------------------------------------------------------
@@ -162,13 +170,11 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
     if {ONE, BARE} <= sides.keys():
         waiting = percentile(sides[ONE].latencies, 0.5) - percentile(sides[BARE].latencies, 0.5)
     return [
-        Goal("one query per job ÷ LangChain in Celery", 4.5, True, " ×", times(ONE, LANGCHAIN)),
-        Goal("one query per job ÷ naive worker", 7.0, True, " ×", times(ONE, NAIVE)),
+        Goal("one query per job ÷ LangChain in Celery", 2.3, True, " ×", times(ONE, LANGCHAIN)),
         Goal("16 per job ÷ bare psycopg loop", 0.90, True, " ×", times(SIXTEEN, BARE)),
-        Goal("16 per job ÷ LangChain in Celery", 6.0, True, " ×", times(SIXTEEN, LANGCHAIN)),
-        Goal("one query per job ÷ bare psycopg loop", 0.65, True, " ×", times(ONE, BARE)),
+        Goal("one query per job ÷ bare psycopg loop", 0.80, True, " ×", times(ONE, BARE)),
         Goal("one query per job ÷ bare Redis worker", 0.85, True, " ×", times(ONE, LISTS)),
-        Goal("worker CPU above the bare loop, one per job", 1.2, False, " ms", above_the_loop(ONE)),
+        Goal("worker CPU above the bare loop, one per job", 0.5, False, " ms", above_the_loop(ONE)),
         Goal("worker CPU above the bare loop, 16 per job, per query", 0.4, False, " ms", above_the_loop(SIXTEEN)),
         Goal("enqueue → get, p50, less the query's own p50", 2.5, False, " ms", waiting),
         Goal("deterministic ties ÷ plain nearest-neighbour query", 1.10, False, " ×", further.get("ties")),
@@ -176,7 +182,7 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
         Goal("recall@15 as shipped, worst query", 0.80, True, "", further.get("recall_worst")),
         *(
             Goal(f"{percent} % visible: {what}", bound, at_least, unit, further.get(f"visible_{percent}_{name}"))
-            for percent, times_bound in ((1, 1.5), (10, 4.0), (50, 2.0))
+            for percent, times_bound in ((1, 1.5), (10, 2.0), (50, 2.0))
             for what, name, bound, at_least, unit in (
                 ("rows of 15", "rows", 15.0, True, ""),
                 ("recall", "recall", 0.99, True, ""),
@@ -184,8 +190,8 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
             )
         ),
         Goal("embedding decode and check, times faster than json + pydantic", 12.0, True, " ×", further.get("decode")),
-        Goal("`pinned_replay`, 1,000 hashes", 8.0, False, " ms", None, "python -m benchmarks.pins"),
-        Goal("`pinned_replay`, 15 hashes", 0.3, False, " ms", None, "python -m benchmarks.pins"),
+        Goal("`pinned_replay`, 1,000 hashes ÷ the statement", 1.4, False, " ×", None, "python -m benchmarks.pins"),
+        Goal("`pinned_replay`, 15 hashes ÷ a round trip", 1.5, False, " ×", None, "python -m benchmarks.pins"),
         Goal(
             "`build_citations`, times faster than plain json", 15.0, True, " ×", None, "python -m benchmarks.citations"
         ),

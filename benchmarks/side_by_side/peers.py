@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from retrieval_client.errors import SettingsError
 from synthetic.loading import build
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

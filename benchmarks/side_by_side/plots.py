@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
-from benchmarks.side_by_side.figures import BARE, LANGCHAIN, LISTS, LLAMAINDEX, NAIVE, ONE, SIXTEEN, spread
+from benchmarks.side_by_side.figures import BARE, LANGCHAIN, LISTS, LLAMAINDEX, NAIVE, ONE, SIXTEEN, percentile, spread
 from matplotlib.figure import Figure as Canvas
 
 if TYPE_CHECKING:
@@ -25,28 +25,38 @@ NAMES = {
     LLAMAINDEX: "LlamaIndex",
     NAIVE: "naive",
 }
-OURS, OTHERS, LINES = "#1f5f8b", "#b8b8b8", ("#1f5f8b", "#d9822b", "#5a9367")
+OURS, OTHERS = "#1f5f8b", "#9a9a9a"
+IN_A_JOB, VISIBLE = "queries in one job", "visible share, %"
+MARKS = ((0.5, "o"), (0.95, "|"), (0.99, "|"))
+"""Percentiles of a latency, and how each is marked."""
 
 
-def plot(sides: Mapping[str, Measured], growth: Growth, path: Path) -> None:
-    """Write the plot as SVG; equal figures give equal bytes.
+def plot(sides: Mapping[str, Measured], growth: Growth, path: Path, rows: int) -> None:
+    """Write the plot as SVG, on a ground of its own for dark pages; equal figures give equal bytes.
 
     Args:
         sides: what was measured side by side.
-        growth: curves; those that are missing leave no panel.
+        growth: curves; those that are missing leave their panel out.
         path: the file; its folder is made if there is none.
+        rows: rows of the corpus, for the title.
     """
-    panels = 3 + len(growth.curves)
-    columns = 3
-    rows = -(-panels // columns)
+    curves = [
+        (name, title, growth.curves[name])
+        for name, title in (
+            (IN_A_JOB, "Throughput by queries in a job"),
+            (VISIBLE, "A search by what its caller sees"),
+        )
+        if name in growth.curves
+    ]
     with mpl.rc_context({"svg.hashsalt": "side by side", "svg.fonttype": "none", "font.size": 9}):
-        canvas = Canvas(figsize=(12, 3.4 * rows), layout="constrained")
-        axes = iter(canvas.subplots(rows, columns, squeeze=False).flat)
+        canvas = Canvas(figsize=(10, 6.4 if curves else 3.6), layout="constrained", facecolor="white")
+        canvas.suptitle(f"This worker beside others, {rows:,} rows")
+        places = canvas.subplots(2 if curves else 1, 2, squeeze=False)
+        axes = iter(places.flat)
         _throughput(next(axes), sides)
         _latency(next(axes), sides)
-        _recall(next(axes), growth.ef)
-        for name, points in growth.curves.items():
-            _curve(next(axes), name, points)
+        for name, title, points in curves:
+            _curve(next(axes), name, title, points)
         for unused in axes:
             unused.set_visible(False)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,45 +76,40 @@ def _throughput(axes: Axes, sides: Mapping[str, Measured]) -> None:
         color=[_colour(name) for name in sides],
         error_kw={"linewidth": 1},
     )
-    axes.set_yticks(range(len(sides)), [NAMES[name] for name in sides])
-    axes.invert_yaxis()
-    axes.set_xlabel("queries a second (lowest to highest round)")
-    axes.grid(axis="x", linewidth=0.4)
+    _name_sides(axes, [*sides])
+    axes.set_title("Throughput while queries wait")
+    axes.set_xlabel("queries a second: median, lowest and highest round")
 
 
 def _latency(axes: Axes, sides: Mapping[str, Measured]) -> None:
     """Plot latencies of one query at a time; a job of sixteen is left out."""
-    for name, one in sides.items():
-        if name == SIXTEEN:
-            continue
-        ordered = sorted(one.latencies)
-        shares = [(i + 1) / len(ordered) for i in range(len(ordered))]
-        axes.plot(ordered, shares, label=NAMES[name], linewidth=1.8 if name == ONE else 1)
-    axes.set_xscale("log")
-    axes.set_xlabel("ms from asking to the answer, one at a time")
-    axes.set_ylabel("share of queries")
-    axes.legend(frameon=False, fontsize=7)
-    axes.grid(linewidth=0.4)
+    shown = [name for name in sides if name != SIXTEEN]
+    for place, name in enumerate(shown):
+        found = [percentile(sides[name].latencies, share) for share, _ in MARKS]
+        axes.plot([found[0], found[-1]], [place, place], color=_colour(name), linewidth=2, solid_capstyle="butt")
+        for value, (_, marker) in zip(found, MARKS, strict=True):
+            axes.plot(value, place, marker, color=_colour(name), markersize=7, markeredgewidth=2)
+    _name_sides(axes, shown)
+    axes.set_xlim(left=0)
+    axes.set_title("Latency of one query at a time")
+    axes.set_xlabel("ms: median, 95th and 99th percentile")
 
 
-def _recall(axes: Axes, tables: Mapping[str, Sequence[Point]]) -> None:
-    for (table, points), colour in zip(tables.items(), LINES, strict=False):
-        axes.plot([p.ms for p in points], [p.recall for p in points], "o-", markersize=3, label=table, color=colour)
-        for point in points:
-            axes.annotate(f"{point.x:g}", (point.ms, point.recall), fontsize=6)
-    axes.set_xlabel("ms of the plain query (marks: ef_search)")
-    axes.set_ylabel("recall@15")
-    axes.legend(frameon=False, fontsize=7)
-    axes.grid(linewidth=0.4)
+def _name_sides(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [NAMES[name] for name in names])
+    axes.invert_yaxis()
+    axes.grid(axis="x", linewidth=0.4)
+    axes.set_axisbelow(True)
 
 
-def _curve(axes: Axes, name: str, points: Sequence[Point]) -> None:
+def _curve(axes: Axes, name: str, title: str, points: Sequence[Point]) -> None:
     by_rate = any(point.rate for point in points)
-    axes.plot([p.x for p in points], [p.rate if by_rate else p.ms for p in points], "o-", markersize=3, color=OURS)
+    axes.plot([p.x for p in points], [p.rate if by_rate else p.ms for p in points], "o-", markersize=4, color=OURS)
     axes.set_xscale("log")
     axes.set_xticks([p.x for p in points], [f"{p.x:,g}" for p in points])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
+    axes.set_title(title)
     axes.set_xlabel(name)
     axes.set_ylabel("queries a second" if by_rate else "median ms")
     axes.grid(linewidth=0.4)

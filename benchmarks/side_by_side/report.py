@@ -49,7 +49,7 @@ def document(
     parts = [
         introduction(about),
         *(f"Left out: {reason}." for reason in left_out),
-        f"![Queries a second, latency and growth]({PLOT.format(rows=about['rows'])})",
+        f"![Throughput, latency, and how both grow]({PLOT.format(rows=about['rows'])})",
         table(*rates(sides)),
         table(*costs(sides)),
         "Goals, and what this run says of them:",

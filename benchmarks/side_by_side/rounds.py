@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks.side_by_side.costs import megabytes
+from benchmarks.costs import megabytes
 from benchmarks.side_by_side.figures import Measured
 from benchmarks.side_by_side.sides import Failed
 from benchmarks.truth import TIE, Distances
@@ -15,7 +15,7 @@ from synthetic.vectors import row_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.side_by_side.costs import Meter
+    from benchmarks.costs import Meter
     from benchmarks.side_by_side.sides import Side
 
     from synthetic.loading import Progress

@@ -21,10 +21,10 @@ import redis
 from benchmarks.side_by_side.peers import WORKERS
 from celery import Celery
 
+from retrieval_client.errors import RetrievalError
 from synthetic.loading import TENANT
 from worker.cli.devstack.processes import spawn_python, stop, wait_until
 from worker.cli.devstack.workers import celery_worker
-from worker.errors import RetrievalError
 from worker.settings import PREFIX
 
 if TYPE_CHECKING:

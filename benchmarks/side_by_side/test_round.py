@@ -12,8 +12,8 @@ from benchmarks.side_by_side.__main__ import Order, play
 from psycopg.types.json import Jsonb
 
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import load, migrate
 
 pytestmark = pytest.mark.full  # minutes
@@ -64,7 +64,7 @@ def admin():
     """A superuser's connection to the sample's documents."""
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder).resolve()) as server,
+        postgres_server(Path(folder).resolve()) as server,
         psycopg.connect(server.dsn(), autocommit=True) as connection,
     ):
         migrate(connection)

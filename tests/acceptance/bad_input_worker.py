@@ -16,12 +16,14 @@ import redis
 from celery import Celery
 from tests.waiting import PATIENCE
 
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
 EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 SILENCE_SECONDS = 60.0
@@ -116,7 +118,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def database(stack: devstack.Stack, template: str) -> Iterator[str]:
+def database(stack: Stack, template: str) -> Iterator[str]:
     """Name of a fresh copy of the sample corpus."""
     name = f"bad_input_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
@@ -128,9 +130,9 @@ def database(stack: devstack.Stack, template: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def connected(stack: devstack.Stack, name: str, log: Path) -> Iterator[Worker]:
+def connected(stack: Stack, name: str, log: Path) -> Iterator[Worker]:
     """A worker of two processes on a database, with emptied queues, at its most talkative."""
-    environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", LOG__LEVEL="DEBUG")
+    environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", LOG__LEVEL="DEBUG")
     environment["DATABASE_CONNECTION_STRING"] = stack.postgres.dsn(name, "retrieval_worker")
     app = Celery(broker=stack.redis.url(0), set_as_current=False)
     with (
@@ -139,7 +141,7 @@ def connected(stack: devstack.Stack, name: str, log: Path) -> Iterator[Worker]:
         contextlib.closing(app),
     ):
         broker.flushall()
-        with devstack.celery_worker(environment, log, "--concurrency=2") as process:
+        with celery_worker(environment, log, "--concurrency=2") as process:
             yield Worker(process, log, stack.postgres.dsn(name), broker, results, app)
 
 

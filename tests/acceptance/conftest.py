@@ -10,14 +10,16 @@ import pytest
 import redis
 from tests.acceptance.records import assert_as_the_contract_says
 
-from worker.cli import devstack
-from worker.client import Client
+from retrieval_client import Client
+from worker.cli.devstack.redis import Redis, lacks, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from worker.cli.devstack.stack import Stack
 
-def refusals(server: devstack.Redis) -> list[dict[str, Any]]:
+
+def refusals(server: Redis) -> list[dict[str, Any]]:
     """Return what Redis' ACL log says it refused to its users, except commands that may be refused."""
     if not server.passwords:
         return []
@@ -28,17 +30,17 @@ def refusals(server: devstack.Redis) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def tls_stack(servers: devstack.Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Stack]:
+def tls_stack(servers: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The servers with a Redis that speaks TLS only, where this machine's does: for a module's own `stack`."""
-    if devstack.lacks(tls=True):
+    if lacks(tls=True):
         yield servers
         return
-    with devstack.redis_server(tmp_path_factory.mktemp("redis"), tls=True) as secure:
+    with redis_server(tmp_path_factory.mktemp("redis"), tls=True) as secure:
         yield replace(servers, redis=secure)
 
 
 @pytest.fixture
-def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
+def client(stack: Stack, broker: redis.Redis) -> Iterator[Client]:
     """A backend, as the producer that is shipped; it goes past the links that a test may put before its worker."""
     del broker  # emptied
     made = Client(*stack.redis.urls("producer"))
@@ -49,7 +51,7 @@ def client(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Client]:
 
 
 @pytest.fixture
-def locked(admin: psycopg.Connection[Any], stack: devstack.Stack) -> Iterator[psycopg.Connection[Any]]:
+def locked(admin: psycopg.Connection[Any], stack: Stack) -> Iterator[psycopg.Connection[Any]]:
     """A transaction that keeps every search waiting until it is rolled back."""
     # Jobs may wait here for longer than the role's limits allow.
     admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '60s'")

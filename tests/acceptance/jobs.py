@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psutil
 from tests.waiting import wait_for
 
-from worker.client import RetrieveTopK, encode_embedding
+from retrieval_client import RetrieveTopK, encode_embedding
 from worker.core.text import lexical
 
 if TYPE_CHECKING:

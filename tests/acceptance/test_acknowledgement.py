@@ -19,8 +19,9 @@ from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from chaos.proxy import Proxy, network, proxy
-from worker.cli import devstack
-from worker.client import Client
+from retrieval_client import Client
+from worker.cli.devstack.redis import redis_server
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -77,7 +80,7 @@ class Place:
     def worker(self, *options: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
         """A worker with one process."""
         settings = {f"RETRIEVAL_WORKER_{name}": value for name, value in changes.items()}
-        with devstack.celery_worker({**self.environment, **settings}, self.log, "--concurrency=1", *options) as worker:
+        with celery_worker({**self.environment, **settings}, self.log, "--concurrency=1", *options) as worker:
             yield worker
 
     def expect_one_outcome(self, task_id: str, kind: str, said_before: int = 0) -> None:
@@ -95,7 +98,7 @@ class Place:
 
 @pytest.fixture
 def place(
-    stack: devstack.Stack,
+    stack: Stack,
     broker: redis.Redis,
     admin: psycopg.Connection[Any],
     worker_environment: Environment,
@@ -103,7 +106,7 @@ def place(
 ) -> Iterator[Place]:
     """Results on a Redis of their own, behind a link that can be cut."""
     with (
-        devstack.redis_server(worker_log.parent / "results") as kept,
+        redis_server(worker_log.parent / "results") as kept,
         network() as loop,
         proxy(loop, kept.port) as link,
         redis.Redis.from_url(kept.url()) as results,

@@ -17,7 +17,7 @@ from .bad_input_worker import Events, Worker, body, connected, database, message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import Stack
 
 CASES = cases()
 IDS = {case.name: str(uuid.uuid4()) for case in CASES}
@@ -40,7 +40,7 @@ class Row:
 
 
 @pytest.fixture(scope="module")
-def worker(stack: devstack.Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+def worker(stack: Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """One worker for the whole table."""
     log = tmp_path_factory.mktemp("bad-input") / "worker.log"
     with database(stack, sample_template) as name, connected(stack, name, log) as started:
@@ -165,7 +165,7 @@ def test_no_job_was_retried(outcome: Outcome) -> None:
     assert {event["type"] for event in outcome.events} & {"task-retried", "task-rejected", "task-revoked"} == set()
 
 
-def test_the_log_says_nothing_of_any_body(outcome: Outcome, worker: Worker, stack: devstack.Stack) -> None:
+def test_the_log_says_nothing_of_any_body(outcome: Outcome, worker: Worker, stack: Stack) -> None:
     """Neither the worker's log, at its most talkative, nor Postgres' holds a text, a number or SQL of a job."""
     assert outcome.events
     for log in (worker.log, stack.root / "postgres" / "postgres.log"):

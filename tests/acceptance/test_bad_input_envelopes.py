@@ -17,7 +17,7 @@ from .bad_input_worker import EMBED, Worker, body, connected, database, message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import Stack
 
 GOOD = body(job())
 SILENCE_SECONDS = 3.0
@@ -81,7 +81,7 @@ CASES = {**{name: ({}, raw) for name, raw in BODIES.items()}, **HEADERS}
 
 @pytest.fixture(scope="module")
 def living(
-    stack: devstack.Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory
+    stack: Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Worker]]:
     """Gives the running worker; one that the case before has killed is replaced, so that each is judged alone."""
     log = tmp_path_factory.mktemp("envelopes") / "worker.log"

@@ -10,9 +10,10 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
-from worker.client import Client, RetrieveTopK
-from worker.errors import InternalError, InvalidJob, Unavailable
+from retrieval_client import Client, RetrieveTopK, TaskId, TopK
+from retrieval_client.errors import InternalError, InvalidJob, Unavailable
+from worker.cli.devstack.redis import redis_server
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
 from .jobs import JOB, QUERY, pool_process
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -40,7 +43,7 @@ def seen(answer: Any) -> tuple[Any, ...]:
     return answer.status, tuple((chunk.chunk_id, chunk.chunk_hash, chunk.similarity_score) for chunk in answer.chunks)
 
 
-def written(stack: devstack.Stack) -> dict[str, int]:
+def written(stack: Stack) -> dict[str, int]:
     """The pool's count of jobs, and of messages in which it wrote them to processes."""
     with Celery(broker=stack.redis.url(0), set_as_current=False) as app:
         (stats,) = app.control.inspect(timeout=60, limit=1).stats().values()
@@ -58,23 +61,29 @@ def marked(broker: redis.Redis) -> bool:
     return any(name.endswith(b":alone") for name in broker.hkeys(keys.deliveries("retrieval")))
 
 
-def hold_a_bundle(admin: psycopg.Connection[Any], broker: redis.Redis) -> None:
-    """Lock the chunks while a bundle is searched, not a single job: that would end by its own time limit."""
+def hold_a_bundle(client: Client, admin: psycopg.Connection[Any], broker: redis.Redis) -> list[TaskId[TopK]]:
+    """Lock the chunks while a bundle is searched, not a single job: that would end by its own time limit.
+
+    Returns:
+        Ids of the jobs that were sent meanwhile: behind the lock, so that they can't be done before it is taken.
+    """
+    ids: list[TaskId[TopK]] = []
     while True:
         admin.execute("BEGIN; LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        ids += [client.enqueue(JOB) for _ in range(50)]
         wait_for(lambda: waiting_sessions(admin) == 1)
         if broker.hlen(keys.UNACKED) > 1:
-            return
+            return ids
         admin.execute("ROLLBACK")
 
 
 def test_each_caller_gets_its_own_rows(
-    stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Ninety jobs of three callers wait for one process: the answers are those that each gets alone."""
     jobs = [job_of(CALLERS[n % 3], k=10 + n % 6) for n in range(90)]
     ids = [client.enqueue(job) for job in jobs]
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         together = [seen(client.result(task_id, timeout=180)) for task_id in ids]
         counts = written(stack)
         alone = [seen(client.call(job, timeout=180)) for job in jobs[:18]]
@@ -88,10 +97,10 @@ def test_each_caller_gets_its_own_rows(
 
 
 def test_without_bundles_each_job_is_written_alone(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     ids = [client.enqueue(JOB) for _ in range(20)]
-    with devstack.celery_worker(worker_environment(WORKER__BUNDLE="1"), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(WORKER__BUNDLE="1"), worker_log, "--concurrency=1"):
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         assert written(stack) == {"written": 20, "writes": 20, "largest bundle": 1}
 
@@ -103,7 +112,7 @@ def test_wrong_jobs_fail_and_the_others_do_not(
     short = RetrieveTopK.model_construct(query_embedding=[0.5, 0.5], principal={"user_id": "alice"})
     unknown = job_of("alice", corpus="no-such-corpus")
     ids = [(n % 4, client.enqueue([JOB, short, JOB, unknown][n % 4])) for n in range(40)]
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         for kind, task_id in ids:
             if kind % 2 == 0:
                 assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
@@ -126,7 +135,7 @@ def test_a_job_that_is_slow_alone_holds_no_other_back(
         "CREATE POLICY waits ON document_chunks AS RESTRICTIVE FOR SELECT TO PUBLIC USING (waits())"
     )
     environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="60")
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         admin.execute("SELECT pg_advisory_lock(7)")
         first = [client.enqueue(job_of("alice")) for _ in range(12)]
         slow = client.enqueue(job_of("bob"))
@@ -144,11 +153,11 @@ def test_neighbours_of_a_killer_lose_nothing_and_are_not_counted(
 ) -> None:
     """With one delivery for each job: a death within a bundle is not counted for any of them, and they run alone."""
     environment = worker_environment(WORKER__MAX_DELIVERIES="1", **SLOW)
-    ids = [client.enqueue(JOB) for _ in range(500)]  # more than are done before the last lock is taken
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+    ids = [client.enqueue(JOB)]
+    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
         client.result(ids[0], timeout=180)
         for _ in range(3):
-            hold_a_bundle(admin, broker)
+            ids += hold_a_bundle(client, admin, broker)
             pool_process(worker).kill()
             wait_for(lambda: marked(broker))
             admin.execute("ROLLBACK")
@@ -171,7 +180,7 @@ def test_a_killer_among_others_runs_five_times(
     ids += [client.enqueue(JOB) for _ in range(12)]
     environment = {**worker_environment(), FOLDER: str(tmp_path)}
     options = ("--concurrency=1", "--include", "tests.acceptance.slow_killers")
-    with devstack.celery_worker(environment, worker_log, *options):
+    with celery_worker(environment, worker_log, *options):
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
         wait_for(lambda: clean(broker))
@@ -181,15 +190,15 @@ def test_a_killer_among_others_runs_five_times(
 
 
 def test_results_that_can_not_be_stored_requeue_the_bundle(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """A full Redis of results: no job is acknowledged before its result is there."""
-    with devstack.redis_server(worker_log.parent / "results") as kept, redis.Redis.from_url(kept.url()) as full:
+    with redis_server(worker_log.parent / "results") as kept, redis.Redis.from_url(kept.url()) as full:
         environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url(0, "worker")}
         sender = Client(stack.redis.url(0, "producer"), kept.url(0, "producer"))
         full.config_set("maxmemory", "1")
         ids = [sender.enqueue(JOB) for _ in range(12)]
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        with celery_worker(environment, worker_log, "--concurrency=1"):
             wait_for(lambda: worker_log.read_text().count("result not stored: the job is requeued") > len(ids))
             full.config_set("maxmemory", "0")
             assert {sender.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
@@ -205,7 +214,7 @@ def test_jobs_with_the_same_id_share_no_answer(
     for number in range(12):
         for job in pairs[number % 2]:
             client.enqueue(job, task_id=f"same-{number}")
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         wait_for(lambda: clean(broker))
         # The first of each two that ended is kept, as without bundles.
         answers = [seen(client.result(f"same-{number}", timeout=180)) for number in range(12)]
@@ -218,7 +227,7 @@ def test_a_row_that_can_not_be_read_ends_no_process(
     """The bundle is given up; each of its jobs has its own error."""
     admin.execute("""UPDATE document_chunks SET metadata = '{"level": 1e400}'""")
     ids = [client.enqueue(JOB) for _ in range(20)]
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         for task_id in ids:
             with pytest.raises(InternalError):
                 client.result(task_id, timeout=180)
@@ -234,7 +243,7 @@ def test_bundles_while_postgres_is_away_end_no_process(
     away = "postgresql://retrieval_worker@127.0.0.1:1/none"
     environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="3", WORKER__RETRY_BACKOFF_SECONDS="0.1")
     ids = [client.enqueue(JOB) for _ in range(20)]
-    with devstack.celery_worker({**environment, "DATABASE_CONNECTION_STRING": away}, worker_log, "--concurrency=1"):
+    with celery_worker({**environment, "DATABASE_CONNECTION_STRING": away}, worker_log, "--concurrency=1"):
         for task_id in ids:
             with pytest.raises(Unavailable):
                 client.result(task_id, timeout=180)
@@ -247,7 +256,7 @@ def test_processes_are_replaced_between_bundles(
     """After ten jobs each, whatever the size of their bundles: none is lost, run again or counted."""
     ids = [client.enqueue(JOB) for _ in range(90)]
     options = ("--concurrency=2", "--max-tasks-per-child=10")
-    with devstack.celery_worker(worker_environment(WORKER__MAX_DELIVERIES="1"), worker_log, *options):
+    with celery_worker(worker_environment(WORKER__MAX_DELIVERIES="1"), worker_log, *options):
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         wait_for(lambda: clean(broker))
     lines = [json.loads(line) for line in worker_log.read_text().splitlines() if '"job done"' in line]
@@ -259,7 +268,7 @@ def test_an_empty_message_after_bundles_is_a_dead_letter(
     client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """It is taken like any other, and not left where it was taken to."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         ids = [client.enqueue(JOB) for _ in range(20)]
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         broker.lpush("retrieval", b"")

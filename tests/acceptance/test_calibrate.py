@@ -136,7 +136,7 @@ def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        ((), 2, "--as or --claims"),
+        ((), 2, "--as, --claims or --token"),
         (("--as", "stranger"), 1, "stranger sees no chunk"),
         (("--as", "owner-1"), 0, "nothing to calibrate"),
         (("--claims", "no JSON"), 2, "JSON object"),

@@ -17,9 +17,9 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
-from worker.cli.devstack.redis import USERS, redis_server
-from worker.client import Signer, encode_embedding
+from retrieval_client import Signer, encode_embedding
+from worker.cli.devstack.redis import USERS, Redis, redis_server
+from worker.cli.devstack.workers import celery_worker, flower, stack_environment
 from worker.core.text import lexical
 
 from .bad_input_worker import Events, body, database, message
@@ -27,6 +27,8 @@ from .bad_input_worker import Events, body, database, message
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
 VECTOR = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0]
 BASE64 = encode_embedding(VECTOR.tolist())
@@ -135,7 +137,7 @@ def fetch(url: str, path: str) -> str:
         return str(answer.read().decode())
 
 
-def plant_password(server: devstack.Redis, admin: redis.Redis) -> None:
+def plant_password(server: Redis, admin: redis.Redis) -> None:
     """Give every user of a Redis a password to look for."""
     rights = [] if server.passwords else ["on", "allkeys", "allchannels", "allcommands"]
     for user in USERS:
@@ -144,7 +146,7 @@ def plant_password(server: devstack.Redis, admin: redis.Redis) -> None:
 
 
 @contextlib.contextmanager
-def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iterator[Site]:
+def site(stack: Stack, template: str, folder: Path, seen: Seen) -> Iterator[Site]:
     """A worker at its most talkative with passwords everywhere, Flower, and a corpus whose texts are canaries."""
     with contextlib.ExitStack() as exits:
         server = exits.enter_context(redis_server(folder / "redis"))
@@ -155,7 +157,7 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
         queues = exits.enter_context(redis.Redis.from_url(server.url(0)))
         plant_password(server, queues)
         results = exits.enter_context(redis.Redis.from_url(server.url(1)))
-        environment = devstack.worker_environment(
+        environment = stack_environment(
             stack,
             TOKEN_KEYS=json.dumps({"k1": KEY}),
             LOG__FORMAT="json",
@@ -170,9 +172,9 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
             "retrieval_worker@", "retrieval_worker:canary-postgres@"
         )
         environment |= {"DATABASE_CONNECTION_STRING": dsn, **server.environment("worker")}
-        exits.enter_context(devstack.celery_worker(environment, folder / "worker.log", "--concurrency=1"))
+        exits.enter_context(celery_worker(environment, folder / "worker.log", "--concurrency=1"))
         url = exits.enter_context(
-            devstack.flower(
+            flower(
                 environment | server.environment("flower"),
                 folder / "flower.log",
                 user="watcher",
@@ -185,7 +187,7 @@ def site(stack: devstack.Stack, template: str, folder: Path, seen: Seen) -> Iter
 
 
 @pytest.fixture(scope="module")
-def seen(stack: devstack.Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def seen(stack: Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """All that was to be seen while jobs ended in every way there is."""
     folder, found = tmp_path_factory.mktemp("canaries"), Seen()
     good = {"query_embedding": BASE64}

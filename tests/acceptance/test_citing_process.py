@@ -13,9 +13,7 @@ import pytest
 from tests.integration.provider import Provider, running
 from tests.waiting import wait_for
 
-from worker.cli import devstack
-from worker.cli.demo import raw_message
-from worker.client import (
+from retrieval_client import (
     BuildCitations,
     Citations,
     CitedRun,
@@ -29,7 +27,9 @@ from worker.client import (
     TopK,
     encode_embedding,
 )
-from worker.core.pins.hashing import hash_chunk
+from retrieval_client.hashing import hash_chunk
+from worker.cli.demo import raw_message
+from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_the_lyrics_loop_closes(
     job = RunPipeline(
         question="a song about the harbour ferry", mode="lyrics", k=5, run=RUN, principal=ALICE, **sampled
     )
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         answer = client.call(job, timeout=180)
         cited = cite(client, cite=CITED, run=RUN)
         everything = cite(client, cite=RUN.model_dump(include={"subject_id", "run_id"}), store=False)
@@ -140,7 +140,7 @@ def test_lyrics_that_can_not_be_kept_are_kept_later_and_written_once(
         WORKER__RETRY_BACKOFF_SECONDS="0.1",
     )
     job = RunPipeline(question="a song about the harbour ferry", mode="lyrics", k=5, run=RUN, principal=ALICE)
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         store.rmdir()
         store.write_text("no folder")
         task_id = client.enqueue(job)
@@ -158,7 +158,7 @@ def test_a_forged_citation_is_tampered_and_its_neighbours_are_not(
     client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Right hash, right chunk, right source, another text: in `build_citations`, and in a replay of that document."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         records = [
             {
                 "source_id": chunk.document_id,
@@ -184,7 +184,7 @@ def test_hashes_as_the_seed_stored_them_are_found(
     client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """64 digits in either case, with or without prefix, in a corpus and in inline sources; answered in one form."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         stored = retrieve(client).chunks[0]
         for text, fields in (
             (stored.text, {}),
@@ -210,7 +210,7 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
     environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
     out = tmp_path / "citations.json"
     command = [sys.executable, "-m", "worker.cli", "cite", "song-1", "r1", "--as", "alice", "--out", str(out)]
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         retrieve(client)
         done = subprocess.run(
             command,

@@ -20,17 +20,18 @@ from typing import IO, TYPE_CHECKING, Any
 import psutil
 import psycopg
 import pytest
+from celery import Celery
 from tests.command_line import command_line
 from tests.waiting import wait_for
 
+from retrieval_client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.contract.run_jobs import RunName
 from worker.adapters.providers.embedder import make
 from worker.cli.corpus_files import SAMPLES
-from worker.cli.devstack import celery_beat, celery_worker
 from worker.cli.devstack.processes import listens
-from worker.client import Client, RetrieveTopK, RunRef, TopK, encode_embedding
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.contract.run_jobs import RunName
+from worker.cli.devstack.workers import celery_beat, celery_worker
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from tests.command_line import Command
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 NO_URLS = ("foo://x", "redis://x:abc/0", "redis://[::1", "redis://x/abc", "redis://x:99999/0", "redis://\udcff/0")
@@ -63,8 +64,15 @@ def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess
     )
 
 
-def start(*arguments: str, stderr: IO[str] | int = subprocess.STDOUT) -> subprocess.Popen[str]:
-    return subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, bufsize=1)
+def start(*arguments: str, stderr: IO[str] | int = subprocess.STDOUT, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        bufsize=1,
+        env={**os.environ, **environment},
+    )
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
@@ -238,6 +246,41 @@ def test_up_ends_when_redis_does() -> None:
         assert not still_running(started)
 
 
+def test_up_keeps_the_settings_of_the_environment() -> None:
+    """All but the connections, which lead to the servers that it starts: that is said in one line."""
+    with tempfile.TemporaryDirectory(prefix="rw-up-", ignore_cleanup_errors=True) as state:
+        own = {
+            "RETRIEVAL_WORKER_TRUST_QUEUE": "false",
+            "RETRIEVAL_WORKER_EMBEDDER__KIND": "lexical",
+            "RETRIEVAL_WORKER_LIMITS__MAX_LIST": "768",
+            "CELERY_BROKER_URL": "redis://elsewhere.invalid",
+        }
+        errors = Path(state) / "errors"
+        with errors.open("w") as file:
+            process = start("up", "--data", state, "--autoscale", "1,1", stderr=file, **own)
+        try:
+            settings = exported("".join(read_until(process, "export ") for _ in range(3)))
+            assert settings["RETRIEVAL_WORKER_TRUST_QUEUE"] == "false"
+            assert settings["RETRIEVAL_WORKER_EMBEDDER__KIND"] == "lexical"
+            done = run("query", "What causes the hum on channel 18?", "--as", "alice", **settings)
+            assert (done.returncode, "does not trust its queue" in done.stderr) == (1, True), done.stderr
+            said = "not used: CELERY_BROKER_URL of the environment; the worker uses the servers started here\n"
+            assert errors.read_text() == said
+        finally:
+            process.terminate()
+            process.wait(180)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def test_wrong_settings_of_the_environment_start_nothing(typed: Command, tmp_path: Path) -> None:
+    """The worker would be restarted again and again."""
+    done = typed("up", "--data", str(tmp_path / "state"), RETRIEVAL_WORKER_SEARCH__OVER_FETCH="many")
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "RETRIEVAL_WORKER_SEARCH__OVER_FETCH" in done.stderr or "search.over_fetch" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
 def test_up_prints_how_to_start_another_worker(up: Up, tmp_path: Path) -> None:
     """The printed variables are all that a worker needs."""
     with celery_worker(os.environ | up.worker, tmp_path / "another.log", "--concurrency=1") as worker:
@@ -253,8 +296,8 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.mark.parametrize(
     "command",
     [
-        *("demo", "up", "query", "search", "ask", "trace", "cite", "replay", "verify", "tune"),
-        *("migrate", "load", "statistics", "doctor", "calibrate", "contract"),
+        *("demo", "up", "query", "search", "ask", "trace", "cite", "replay", "feedback", "verify", "tune"),
+        *("init", "migrate", "adopt", "load", "statistics", "doctor", "calibrate", "contract"),
     ],
 )
 def test_every_command_has_help_with_an_example(command: str, typed: Command) -> None:
@@ -351,10 +394,13 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any, typed:
     admin.execute("CREATE DATABASE from_command_line")
     dsn = stack.postgres.dsn("from_command_line")
     for _ in range(2):
-        assert typed("migrate", "--dsn", dsn).returncode == 0
+        done = typed("migrate", "--dsn", dsn, "--json")
+        assert json.loads(done.stdout) == {"installed": ["records", "reference"], "dimensions": 768}
         done = typed("load", MIGRATION_CONNECTION_STRING=dsn)
         assert done.returncode == 0, done.stderr
         assert "105 chunks of 18 documents" in done.stdout
+    done = typed("load", "--json", MIGRATION_CONNECTION_STRING=dsn)
+    assert json.loads(done.stdout)["loaded"][0] == {"corpus": "documents", "items": 18, "chunks": 105}
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
 
 
@@ -443,6 +489,8 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(
     kept = typed("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", **environment)
     assert kept.stdout.endswith("/runs/song-1/r1/lyrics.json\n"), kept.stderr
     assert (tmp_path / "artifacts" / kept.stdout.strip()).read_text() == lyrics.read_text()
+    again = typed("runs", "keep", "song-1", "r1", str(lyrics), "--as", "alice", "--json", **environment)
+    assert json.loads(again.stdout) == {"file": kept.stdout.strip()}
     assert typed("runs", "list", "--as", "alice", **environment).stdout == "song-1\tr1\n"
     listed = typed("runs", "list", "--as", "alice", "--json", **environment).stdout
     assert json.loads(listed) == {"subject_id": "song-1", "run_id": "r1"}
@@ -452,6 +500,8 @@ def test_a_run_goes_out_and_comes_in_from_the_command_line(
     done = typed("runs", "import", str(exported), "--as", "alice", **environment)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert json.loads(exported.read_text())["files"].keys() == {"lyrics.json"}
+    done = typed("runs", "import", str(exported), "--as", "carol", "--json", **environment)
+    assert json.loads(done.stdout) == {"subject_id": "song-1", "run_id": "r1"}
     for arguments, said in (
         (["runs", "export", "song-1", "no", "--as", "alice"], "no such run"),
         (["runs", "export", "song-1", "r1", "--as", "bob"], "no such run"),
@@ -501,7 +551,8 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
     assert (noted.returncode, noted.stdout) == (0, ""), noted.stderr
     assert "2 noted" in noted.stderr
     assert "1 noted" in typed("runs", "used", "song-1", "r0", other, "--not", "--as", "alice", **environment).stderr
-    assert "0 noted" in typed("runs", "used", "song-1", "r0", best, "--as", "alice", **environment).stderr
+    again = typed("runs", "used", "song-1", "r0", best, "--as", "alice", "--json", **environment)
+    assert (json.loads(again.stdout), "0 noted" in again.stderr) == ({"recorded": 0}, True)
     for caller in ((), ("--as", "alice")):
         tuned = typed("tune", *caller, "--corpus", "docs", "--k", "3", **environment)
         assert tuned.returncode == 0, tuned.stderr
@@ -541,7 +592,7 @@ def test_the_schedule_checks_runs_with_the_rights_of_the_settings(
     name = RunRef(subject_id="song-1", run_id="r1")
     with celery_worker(environment, worker_log, "--concurrency=1"):
         client.call(RetrieveTopK(query_embedding=query, principal={"user_id": "alice"}, run=name), timeout=180)
-        sender = client._app
+        sender = Celery("schedule", broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
         for job in ({"principal": {"user_id": "alice"}}, {"run": name.model_dump()}, [], None):
             refused = sender.send_task("verify_runs", (job,), queue="retrieval").get(timeout=180, propagate=False)
             assert type(refused).__name__ == "InvalidJob"

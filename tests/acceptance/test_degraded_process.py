@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import Fault, Provider
 
-from worker.cli import devstack
-from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
-from worker.errors import Unavailable
+from retrieval_client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
+from retrieval_client.errors import Unavailable
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def test_a_contextual_variant_that_fails_leaves_the_primarys_answer(
     client: Client, environment: dict[str, str], provider: Provider, worker_log: Path
 ) -> None:
     """However its embedding fails, and within the deadline; in `retrieve_hybrid` and in the mode `code` alike."""
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         alone, code_alone = hybrid(client), pipeline(client, mode="code", stop_after="build_sources")
         whole = hybrid(client, context=EDITOR)
         for name, fault in FAILURES.items():
@@ -113,7 +113,7 @@ def test_query_and_context_never_share_a_call(
     client: Client, environment: dict[str, str], provider: Provider, worker_log: Path
 ) -> None:
     """Each is the only text of its request."""
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         hybrid(client, context=EDITOR)
         pipeline(client, mode="code", context=EDITOR, stop_after="build_sources")
     sent = sorted(text for asked in provider.requests for text in asked["input"])
@@ -128,7 +128,7 @@ def test_a_degraded_answer_is_recorded_as_one_and_never_cached(
     environment["RETRIEVAL_WORKER_CACHE__TASKS"] = '["retrieve_hybrid", "run_pipeline"]'
     run = RunRef(subject_id="song-1", run_id="r1")
     code: dict[str, Any] = {"mode": "code", "context": EDITOR, "stop_after": "build_sources"}
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         fails(provider, Fault(500), KEYWORDS)
         recorded, failed, sources = hybrid(client, context=EDITOR, run=run), hybrid(client, context=EDITOR), []
         sources.append(pipeline(client, **code))
@@ -160,7 +160,7 @@ def test_hypothetical_answers_that_came_are_pooled(
     def every(asked: dict[str, Any]) -> Fault | None:
         return Fault(500) if "Passage" in asked.get("instructions", "") else None
 
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         answers = []
         for fault_of in (first, every):
             provider.fault_of = fault_of
@@ -181,7 +181,7 @@ def test_without_its_language_model_the_sources_answer(
     """With their own sentences, however it fails; a job that requires the model is `Unavailable`."""
     environment["RETRIEVAL_WORKER_WORKER__MAX_OUTAGE_SECONDS"] = "0.05"  # one pause
     environment["RETRIEVAL_WORKER_WORKER__RETRY_BACKOFF_SECONDS"] = "0.1"
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         whole = pipeline(client, require_model=True)
         for name in ("500", "400", "401", "429", "too late", "no JSON"):
             run = RunRef(subject_id="desk", run_id=name)

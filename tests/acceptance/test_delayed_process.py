@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from celery import Celery
 
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
 from .bad_input_worker import message
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.client import Client
+    from retrieval_client import Client
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -35,7 +36,7 @@ LIBRARIES = [*Path("/usr/lib").glob("**/faketime/libfaketime.so.1")] if shutil.w
 
 
 @pytest.fixture
-def app(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Celery]:
+def app(stack: Stack, broker: redis.Redis) -> Iterator[Celery]:
     """A stock sender."""
     del broker  # emptied
     with Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False) as made:
@@ -60,13 +61,13 @@ def test_a_job_waits_for_its_time_in_redis_and_survives_its_worker(
     """Its worker is killed meanwhile; another one runs it, not before its time."""
     environment = worker_environment()
     due = datetime.now(UTC) + timedelta(seconds=15)
-    with devstack.celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
+    with celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
         later = send(app, 15)
         wait_for(lambda: waiting(broker) == (1, 0))
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
         worker.send_signal(signal.SIGKILL)
         worker.wait(180)
-    with devstack.celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+    with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
         assert later.get(timeout=180)["status"] == "ok"
         assert later.date_done.replace(tzinfo=UTC) >= due
         wait_for(lambda: waiting(broker) == (0, 0))
@@ -78,12 +79,12 @@ def test_a_retry_waits_in_redis_and_survives_its_worker(
     """Postgres is away; the job is with no worker until it is tried again."""
     environment = worker_environment(WORKER__RETRY_BACKOFF_SECONDS="10", WORKER__RETRY_BACKOFF_MAX_SECONDS="10")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
-    with devstack.celery_worker(away, tmp_path / "away.log", "--concurrency=1") as worker:
+    with celery_worker(away, tmp_path / "away.log", "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting(broker) == (1, 0))
         worker.send_signal(signal.SIGKILL)
         worker.wait(180)
-    with devstack.celery_worker(environment, tmp_path / "back.log", "--concurrency=1"):
+    with celery_worker(environment, tmp_path / "back.log", "--concurrency=1"):
         assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
 
 
@@ -94,7 +95,7 @@ def test_large_jobs_that_wait_take_no_memory_of_a_worker(
     eta = (datetime.now(UTC) + timedelta(seconds=3600)).isoformat()
     large = json.loads(message("large", b"[[{}], {}, {}]"))
     large["body"] = "x" * 900_000
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         client.call(JOB, timeout=180)
         main = psutil.Process(worker.pid)
         before = main.memory_info().rss
@@ -125,8 +126,8 @@ def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
     environment = worker_environment()
     wrong = {**environment, "LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME": f"{skew}s"}
     with (
-        devstack.celery_worker(environment, tmp_path / "right.log", "--concurrency=2") as right,
-        devstack.celery_worker(wrong, tmp_path / "wrong.log", "--concurrency=2"),
+        celery_worker(environment, tmp_path / "right.log", "--concurrency=2") as right,
+        celery_worker(wrong, tmp_path / "wrong.log", "--concurrency=2"),
     ):
         with held(environment):
             ids = [client.enqueue(JOB, expires=600) for _ in range(4)]
@@ -158,7 +159,7 @@ def test_a_retry_of_a_worker_whose_clock_is_wrong_waits_as_long_as_any(
         "LD_PRELOAD": str(LIBRARIES[0]),
         "FAKETIME": f"{skew}s",
     }
-    with devstack.celery_worker(away, tmp_path / "wrong.log", "--concurrency=1"):
+    with celery_worker(away, tmp_path / "wrong.log", "--concurrency=1"):
         client.enqueue(JOB)
         wait_for(lambda: waiting(broker) == (1, 0))
     ((_, due),) = broker.zrange(keys.delayed("retrieval"), 0, 0, withscores=True)

@@ -12,9 +12,7 @@ import redis
 from tests.acceptance.bad_input_worker import database
 from tests.waiting import wait_for
 
-from worker.cli import devstack
-from worker.cli.demo import raw_message
-from worker.client import (
+from retrieval_client import (
     BuildCitations,
     CitedRun,
     Client,
@@ -28,14 +26,18 @@ from worker.client import (
     TopK,
     encode_embedding,
 )
-from worker.contract.feedback import RecordFeedback
-from worker.contract.registry import TASKS
+from retrieval_client.contract.feedback import RecordFeedback
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from worker.cli.demo import raw_message
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
 HUM = "What causes the 50 Hz hum on channel 18?"
 QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
@@ -49,15 +51,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(stack: devstack.Stack, sample_template: str, log: Path) -> Iterator[Client]:
+def client(stack: Stack, sample_template: str, log: Path) -> Iterator[Client]:
     """A backend beside one worker on a database of its own."""
     with redis.Redis.from_url(stack.redis.url(0)) as broker:
         broker.flushall()
     with database(stack, sample_template) as name:
-        environment = devstack.worker_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
+        environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json")
         environment["DATABASE_CONNECTION_STRING"] = stack.postgres.dsn(name, "retrieval_worker")
         made = Client(*stack.redis.urls("producer"))
-        with devstack.celery_worker(environment, log, "--concurrency=2"):
+        with celery_worker(environment, log, "--concurrency=2"):
             yield made
         made.close()
 
@@ -129,7 +131,7 @@ def test_a_question_is_answered_with_its_sources(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_a_message_written_by_hand_is_answered(stack: devstack.Stack) -> None:
+def test_a_message_written_by_hand_is_answered(stack: Stack) -> None:
     """No Celery on the sending side: LPUSH of protocol-2 JSON, the result read with GET."""
     task_id = str(uuid.uuid4())
     body = json.dumps([[{"query_embedding": QUERY, "principal": BOB, "k": 12}], {}, {}])
@@ -150,7 +152,7 @@ def test_a_message_written_by_hand_is_answered(stack: devstack.Stack) -> None:
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_a_message_without_celery_is_answered_with_one_sentence(stack: devstack.Stack, task: Any) -> None:
+def test_a_message_without_celery_is_answered_with_one_sentence(stack: Stack, task: Any) -> None:
     """Plain JSON by `LPUSH`; the record of its failure by `GET`."""
     task_id = str(uuid.uuid4())
     with redis.Redis.from_url(stack.redis.url(0)) as broker, redis.Redis.from_url(stack.redis.url(1)) as results:
@@ -173,7 +175,7 @@ def test_each_job_is_one_line_of_the_log(client: Client, log: Path) -> None:
     assert str(answer.answer)[:40] not in log.read_text()
 
 
-def test_nothing_is_left_of_a_job(client: Client, stack: devstack.Stack) -> None:
+def test_nothing_is_left_of_a_job(client: Client, stack: Stack) -> None:
     """No message, no delivery, no session that waits."""
     client.call(RetrieveTopK(query_embedding=QUERY, principal=ALICE), timeout=180)
     with redis.Redis.from_url(stack.redis.url(0)) as broker:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_the_commands_of_the_page_measure_its_queries(
     typed = re.findall(r"^retrieval-worker (evaluate .*)$", page, flags=re.MULTILINE)
     assert len(typed) >= 5
     shown = {}
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         for line in typed:
             command = [*COMMAND, *shlex.split(line)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
@@ -65,8 +65,14 @@ def test_a_worker_answers_as_this_process_does(environment: dict[str, str], work
     few = tmp_path / "few.jsonl"
     few.write_text("".join(LABELLED.read_text().splitlines(keepends=True)[::10]))
     command = [*COMMAND, "evaluate", str(few), "--k", "3,5", "--fusion", "rrf", "--json"]
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text(few.read_text() + 2 * '{"question": "hum", "relevant": ["c"], "corpus": "nowhere"}\n')
+    with celery_worker(environment, worker_log, "--concurrency=2"):
         there = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        refused = subprocess.run(
+            [*COMMAND, "evaluate", str(wrong)], capture_output=True, text=True, check=False, env=environment
+        )
+    assert (refused.returncode, "2 of 13 lines are wrong" in refused.stderr) == (2, True), refused.stderr
     here = subprocess.run([*command, "--here"], capture_output=True, text=True, check=True, env=environment)
     of_worker, of_process = ({**json.loads(one.stdout), "made_at": ""} for one in (there, here))
     assert of_worker == of_process
@@ -80,7 +86,7 @@ def test_an_interruption_says_what_was_measured(environment: dict[str, str], wor
     many = tmp_path / "many.jsonl"
     many.write_text("".join(f"{json.dumps({**line, 'id': str(i)})}\n" for i, line in enumerate(60 * lines)))
     run = tmp_path / "run.txt"
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
+    with celery_worker(environment, worker_log, "--concurrency=2"):
         process = subprocess.Popen(
             [*COMMAND, "evaluate", str(many), "--write-run", str(run)],
             stdout=subprocess.PIPE,

@@ -15,10 +15,11 @@ import pytest
 import redis
 from tests.waiting import wait_for
 
-from worker.cli import devstack
-from worker.client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
+from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from worker.cli.devstack.redis import Redis, lacks, redis_server
+from worker.cli.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 
 from .conftest import refusals
 
@@ -36,15 +37,15 @@ JOB = RetrieveTopK(
 
 
 @pytest.fixture(params=[False, True], ids=["users", "users and TLS"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[devstack.Redis]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redis]:
     """Redis as config/redis says."""
-    if missing := devstack.lacks(tls=request.param):
+    if missing := lacks(tls=request.param):
         pytest.skip(missing)
-    with devstack.redis_server(tmp_path / "redis", tls=request.param) as running:
+    with redis_server(tmp_path / "redis", tls=request.param) as running:
         yield running
 
 
-def connected(server: devstack.Redis, user: str, database: int = 0) -> redis.Redis:
+def connected(server: Redis, user: str, database: int = 0) -> redis.Redis:
     return redis.Redis.from_url(server.url(database, user), decode_responses=True)
 
 
@@ -56,14 +57,14 @@ def asked(url: str, path: str) -> Any:
 
 
 def test_everybody_gets_what_they_need_and_is_refused_nothing(
-    server: devstack.Redis, worker_environment: Environment, worker_log: Path
+    server: Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Jobs are sent, answered, failed, cached, shown and counted and Redis' own log holds no refusal."""
     environment = worker_environment(CACHE__TASKS='["retrieve_hybrid"]')
     client = Client(*server.urls("producer"))
     with (
-        devstack.celery_worker(environment | server.environment("worker"), worker_log, "--concurrency=1"),
-        devstack.flower(
+        celery_worker(environment | server.environment("worker"), worker_log, "--concurrency=1"),
+        flower(
             environment | server.environment("flower"),
             worker_log.with_suffix(".flower"),
             user="watcher",
@@ -97,7 +98,7 @@ def test_everybody_gets_what_they_need_and_is_refused_nothing(
 
 
 def test_a_backend_needs_no_celery_under_these_users(
-    server: devstack.Redis, worker_environment: Environment, worker_log: Path
+    server: Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """LPUSH and GET are all that a producer needs."""
     task_id = str(uuid.uuid4())
@@ -115,7 +116,7 @@ def test_a_backend_needs_no_celery_under_these_users(
     }
     environment = worker_environment() | server.environment("worker")
     with (
-        devstack.celery_worker(environment, worker_log, "--concurrency=1"),
+        celery_worker(environment, worker_log, "--concurrency=1"),
         connected(server, "producer") as queues,
         connected(server, "producer", 1) as results,
     ):
@@ -160,7 +161,7 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("user", FORBIDDEN)
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
-def test_nobody_gets_more_than_they_need(server: devstack.Redis, user: str) -> None:
+def test_nobody_gets_more_than_they_need(server: Redis, user: str) -> None:
     """Redis refuses each user every command that reads or forges another's jobs or results, or stops or changes it."""
     with connected(server, user) as client:
         for command in [*DANGEROUS, *FORBIDDEN[user]]:
@@ -178,7 +179,7 @@ def refused(client: redis.Redis, command: str) -> bool:
 
 
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
-def test_nobody_comes_in_without_a_password(server: devstack.Redis) -> None:
+def test_nobody_comes_in_without_a_password(server: Redis) -> None:
     """The default user is off, and a password of one's own making opens nothing."""
     anonymous = server.url(0, "worker").replace("worker:" + server.passwords["worker"] + "@", "")
     for url in (anonymous, server.url(0, "worker").replace(server.passwords["worker"], "guessed")):
@@ -188,11 +189,11 @@ def test_nobody_comes_in_without_a_password(server: devstack.Redis) -> None:
 
 def test_the_server_must_show_a_certificate_of_the_authority(tmp_path: Path) -> None:
     """A server with another certificate, or the right one without TLS, is not talked to."""
-    if missing := devstack.lacks(tls=True):
+    if missing := lacks(tls=True):
         pytest.skip(missing)
     with (
-        devstack.redis_server(tmp_path / "one", tls=True) as server,
-        devstack.redis_server(tmp_path / "two", tls=True) as other,
+        redis_server(tmp_path / "one", tls=True) as server,
+        redis_server(tmp_path / "two", tls=True) as other,
     ):
         foreign = server.url(0, "worker").replace(f":{server.port}/", f":{other.port}/")
         plain = server.url(0, "worker").partition("?")[0].replace("rediss", "redis")
@@ -213,7 +214,7 @@ redis.close();
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> None:
     """As the Python client does, with the same URL."""
-    if missing := devstack.lacks(tls=True):
+    if missing := lacks(tls=True):
         pytest.skip(missing)
 
     def length(url: str) -> str:
@@ -222,8 +223,8 @@ def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> 
         return done.stdout.strip()
 
     with (
-        devstack.redis_server(tmp_path / "one", tls=True) as server,
-        devstack.redis_server(tmp_path / "two", tls=True) as other,
+        redis_server(tmp_path / "one", tls=True) as server,
+        redis_server(tmp_path / "two", tls=True) as other,
     ):
         with connected(server, "producer") as queues:
             queues.lpush("retrieval", "a", "b")

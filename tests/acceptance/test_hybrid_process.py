@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli import devstack
+from retrieval_client import Client, Hybrid, HybridSearch, PinnedReplay, Replay, RetrieveHybrid, RunRef
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.cli.demo import raw_message
-from worker.client import Client, Hybrid, HybridSearch, PinnedReplay, Replay, RetrieveHybrid, RunRef
-from worker.errors import InvalidJob, NotAuthorised
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import redis
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -27,7 +29,7 @@ CANARY = "canary-4711"
 
 
 @pytest.fixture(scope="module")
-def stack(tls_stack: devstack.Stack) -> devstack.Stack:
+def stack(tls_stack: Stack) -> Stack:
     return tls_stack
 
 
@@ -43,7 +45,7 @@ def test_a_message_written_by_hand_is_answered(
     """LPUSH of plain JSON, as any language can: without a caller, the public corpora answer."""
     task_id = str(uuid.uuid4())
     job = {"query": "add hi-hats", "context": EDITOR, "transform": "glossary", "legs": ["primary", "contextual"]}
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         broker.lpush("retrieval", raw_message(job, "retrieve_hybrid", task_id))
         answer = client.result(task_id, timeout=180)
     assert isinstance(answer, Hybrid)
@@ -66,7 +68,7 @@ def test_a_run_replays_in_another_worker_to_one_digest(
     job = RetrieveHybrid(query="hum on channel 18", context=EDITOR, searches=searches, principal=ALICE, run=run)
     replayed = []
     for _ in range(2):
-        with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
             answer = call(client, job)
             replay = client.call(PinnedReplay(run=run, principal=ALICE), timeout=180)
             assert isinstance(replay, Replay)
@@ -108,7 +110,7 @@ def test_bad_jobs_fail_once_and_odd_ones_are_answered(
     broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """One sentence with the field's path; data that looks like SQL, patterns or markup is data. Nothing leaks."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2"):
         for job, said in BAD:
             task_id = str(uuid.uuid4())
             broker.lpush("retrieval", raw_message(job, "retrieve_hybrid", task_id))

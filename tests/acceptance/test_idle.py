@@ -8,11 +8,13 @@ import redis
 from celery import Celery
 from tests.waiting import PATIENCE
 
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
 
 def calls(server: redis.Redis, command: str) -> int:
@@ -21,11 +23,11 @@ def calls(server: redis.Redis, command: str) -> int:
 
 
 def test_remote_control_is_subscribed_to_once(
-    stack: devstack.Stack, worker_environment: Callable[..., dict[str, str]], worker_log: Path
+    stack: Stack, worker_environment: Callable[..., dict[str, str]], worker_log: Path
 ) -> None:
     """Else each iteration of the event loop would subscribe again, and the reply would begin the next."""
     with (
-        devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"),
+        celery_worker(worker_environment(), worker_log, "--concurrency=1"),
         redis.Redis.from_url(stack.redis.url()) as server,
         Celery(broker=stack.redis.url(), set_as_current=False) as app,
     ):

@@ -24,13 +24,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
 from worker.cli.devstack.processes import free_port, stop
+from worker.cli.devstack.redis import Redis, redis_server
+from worker.cli.devstack.workers import celery_worker
 
 from .jobs import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -129,7 +132,7 @@ def missing(name: str) -> list[str]:
     return [program for program in PROGRAMS[name] if shutil.which(program, path=PATH) is None]
 
 
-def make(name: str, stack: devstack.Stack, folder: Path) -> Example:
+def make(name: str, stack: Stack, folder: Path) -> Example:
     command, ledger = {
         "python": ([sys.executable, str(EXAMPLES / "ledger.py")], folder / "ledger.sqlite"),
         "node": (["node", str(EXAMPLES / "ledger.mjs")], folder / "ledger of node"),
@@ -146,9 +149,7 @@ def make(name: str, stack: devstack.Stack, folder: Path) -> Example:
 
 
 @pytest.fixture(params=PROGRAMS)
-def example(
-    request: pytest.FixtureRequest, tmp_path: Path, stack: devstack.Stack, broker: redis.Redis
-) -> Iterator[Example]:
+def example(request: pytest.FixtureRequest, tmp_path: Path, stack: Stack, broker: redis.Redis) -> Iterator[Example]:
     """Each ledger alone, where no worker is needed."""
     del broker  # emptied
     if absent := missing(request.param):
@@ -186,7 +187,7 @@ class Examples:
 
 
 @pytest.fixture
-def examples(tmp_path: Path, stack: devstack.Stack, broker: redis.Redis) -> Iterator[Examples]:
+def examples(tmp_path: Path, stack: Stack, broker: redis.Redis) -> Iterator[Examples]:
     del broker  # emptied
     made = Examples([make(name, stack, tmp_path) for name in PROGRAMS if not missing(name)])
     yield made
@@ -201,7 +202,7 @@ def all_pushed(jobs: dict[str, Example], broker: redis.Redis) -> bool:
 
 
 @pytest.fixture
-def results(stack: devstack.Stack) -> Iterator[redis.Redis]:
+def results(stack: Stack) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.redis.url(1)) as client:
         yield client
 
@@ -211,7 +212,7 @@ def worker(worker_environment: Environment, worker_log: Path) -> Callable[..., A
     """Starts a worker with one process."""
 
     def start(**changes: str) -> Any:
-        return devstack.celery_worker(worker_environment() | changes, worker_log, "--concurrency=1")
+        return celery_worker(worker_environment() | changes, worker_log, "--concurrency=1")
 
     return start
 
@@ -257,7 +258,7 @@ def test_a_worker_that_is_killed_with_the_job_in_hand_loses_nothing(
     examples: Examples,
     worker: Callable[..., Any],
     admin: psycopg.Connection[Any],
-    stack: devstack.Stack,
+    stack: Stack,
     results: redis.Redis,
 ) -> None:
     """The whole worker dies by kill -9 while it searches: another one answers what is sent again."""
@@ -481,9 +482,9 @@ def assert_redis_is_away(running: list[subprocess.Popen[str]]) -> None:
 
 
 @contextlib.contextmanager
-def redis_on(port: int, folder: Path) -> Iterator[devstack.Redis]:
+def redis_on(port: int, folder: Path) -> Iterator[Redis]:
     """A Redis that writes down what it acknowledges, ended by kill -9."""
-    with devstack.redis_server(folder, durable=True, port=port) as server:
+    with redis_server(folder, durable=True, port=port) as server:
         try:
             yield server
         finally:

@@ -13,9 +13,9 @@ import psycopg
 import redis
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
+from retrieval_client import Client
 from worker.cli.devstack.redis import redis_server
-from worker.client import Client
+from worker.cli.devstack.workers import celery_worker
 
 from .half_open import socket_link, tcp_link
 from .jobs import JOB
@@ -23,6 +23,8 @@ from .jobs import JOB
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -40,12 +42,12 @@ def assert_answered(client: Client, seconds: float = SECONDS, task_id: str | Non
 
 
 def test_a_silent_link_to_the_queue_is_given_up(
-    stack: devstack.Stack, broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """A worker that waits for jobs on a dead connection notices, and takes the next job on a new one."""
     with tcp_link(stack.redis.port) as link:
         environment = worker_environment() | {"CELERY_BROKER_URL": stack.redis.url(0, "worker", port=link.port)}
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        with celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             link.go_silent()
             # Redis still hears the worker's last request for a job, and would answer it into the void.
@@ -55,12 +57,12 @@ def test_a_silent_link_to_the_queue_is_given_up(
 
 
 def test_a_silent_link_to_the_results_is_given_up(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """A result without an acknowledgement by Redis is stored again on a new connection."""
     with tcp_link(stack.redis.port) as link:
         environment = worker_environment() | {"CELERY_RESULT_BACKEND": stack.redis.url(1, "worker", port=link.port)}
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        with celery_worker(environment, worker_log, "--concurrency=1"):
             assert_answered(client)
             link.go_silent()
             assert_answered(client)
@@ -68,12 +70,12 @@ def test_a_silent_link_to_the_results_is_given_up(
 
 
 def test_a_job_whose_result_can_not_be_stored_goes_back_to_its_queue(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The results' Redis is away for longer than the tries last: the job is run again, not lost."""
     with tcp_link(stack.redis.port) as link:
         environment = worker_environment() | {"CELERY_RESULT_BACKEND": stack.redis.url(1, "worker", port=link.port)}
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        with celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             link.refuse(True)
             task_id = client.enqueue(JOB)
@@ -89,7 +91,7 @@ def through(link_port: int, dbname: str) -> dict[str, str]:
 
 
 def test_a_silent_link_to_postgres_is_found_before_it_is_used(
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     admin: psycopg.Connection[Any],
     worker_environment: Environment,
@@ -98,7 +100,7 @@ def test_a_silent_link_to_postgres_is_found_before_it_is_used(
     """A pooled connection that died unnoticed costs a check, not the job's whole time limit."""
     with socket_link(f"{stack.postgres.socket_dir}/.s.PGSQL.5432") as link:
         environment = worker_environment() | through(link.port, admin.info.dbname)
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        with celery_worker(environment, worker_log, "--concurrency=1"):
             assert_answered(client)
             time.sleep(1.1)  # what was used a moment ago is not asked again
             link.go_silent()
@@ -107,7 +109,7 @@ def test_a_silent_link_to_postgres_is_found_before_it_is_used(
 
 
 def test_a_link_that_goes_silent_under_a_query_is_given_up(
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     admin: psycopg.Connection[Any],
     worker_environment: Environment,
@@ -119,7 +121,7 @@ def test_a_link_that_goes_silent_under_a_query_is_given_up(
         psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as locking,
     ):
         environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="3") | through(link.port, admin.info.dbname)
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+        with celery_worker(environment, worker_log, "--concurrency=1"):
             assert_answered(client)
             locking.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             task_id = client.enqueue(JOB)
@@ -135,7 +137,7 @@ def test_postgres_is_used_again_soon_after_it_was_away(
     """However long it was away, the pool's pauses do not outlast it."""
     name = admin.info.dbname
     environment = worker_environment(POOL__TIMEOUT_SECONDS="0.5")
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         assert_answered(client)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
@@ -156,7 +158,7 @@ def test_a_worker_outlives_a_primary_that_turns_read_only(
     ):
         client = Client(*server.urls("producer"))
         environment = worker_environment() | server.environment("worker")
-        with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+        with celery_worker(environment, worker_log, "--concurrency=1") as worker:
             assert_answered(client)
             operator.replicaof("127.0.0.1", "1")
             wait_for(lambda: "ReadOnlyError" in worker_log.read_text())

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client import Client, Hybrid, RetrieveHybrid
+from retrieval_client.contract.jobs import HybridSearch
+from retrieval_client.errors import SettingsError
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.adapters.providers.local_embedder import LocalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.workers import celery_worker
 from worker.cli.loader import load
 from worker.cli.sample_vectors import known
-from worker.client import Client, Hybrid, RetrieveHybrid
-from worker.contract.jobs import HybridSearch
 from worker.core.text.words import STOP_WORDS, WORD, folded
-from worker.errors import SettingsError
 from worker.jobs.corpus_embedders import RECORDS_SECONDS
 from worker.settings.providers import EmbedderSettings
 
@@ -40,14 +40,14 @@ def test_a_query_finds_a_chunk_with_which_it_shares_no_word(
     for file in SAMPLES.values():
         load(admin, read(file), known(LocalEmbedder(EmbedderSettings(kind="local"))))
     job = RetrieveHybrid(query=QUERY)
-    with devstack.celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=2"):
+    with celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=2"):
         answer = client.call(job, timeout=60)
     assert isinstance(answer, Hybrid)
     first = answer.results["docs"].chunks[0]
     assert first.chunk_id == "docs-debugging-001"
     assert not words(QUERY) & words(first.text)
     with (
-        devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"),
+        celery_worker(worker_environment(), worker_log, "--concurrency=1"),
         pytest.raises(SettingsError, match=r"all-MiniLM-L6-v2-int8.*lexical 1"),
     ):
         client.call(job, timeout=60)
@@ -60,7 +60,7 @@ def test_a_running_worker_sees_who_filled_a_table(
     admin.execute("TRUNCATE retrieval.embedders")
     docs, model = read(SAMPLES["docs"]), known(LocalEmbedder(EmbedderSettings(kind="local")))
     job = RetrieveHybrid(query=QUERY, searches=[HybridSearch(corpus="docs", top_k=5)])
-    with devstack.celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=1"):
         with pytest.raises(SettingsError, match=r"not recorded.*all-MiniLM-L6-v2-int8"):
             client.call(job, timeout=60)
         load(admin, docs, model)

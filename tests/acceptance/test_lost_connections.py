@@ -10,8 +10,8 @@ import pytest
 from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
-from worker.cli import devstack
-from worker.errors import TimedOut
+from retrieval_client.errors import TimedOut
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.client import Client
+    from retrieval_client import Client
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
     Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
@@ -35,14 +36,14 @@ JOBS = 40
 
 
 @pytest.fixture
-def link(stack: devstack.Stack) -> Iterator[Proxy]:
+def link(stack: Stack) -> Iterator[Proxy]:
     """The worker's way to its broker."""
     with network() as loop, proxy(loop, stack.redis.port) as way:
         yield way
 
 
 @pytest.fixture
-def through(stack: devstack.Stack, link: Proxy) -> dict[str, str]:
+def through(stack: Stack, link: Proxy) -> dict[str, str]:
     """The variable that has the worker take it."""
     return {"CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
 
@@ -106,7 +107,7 @@ def start(held: Held, worker_environment: Environment, through: dict[str, str], 
 
     def started(*options: str, **changes: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
         environment = worker_environment(**changes) | through | held.environment
-        return devstack.celery_worker(environment, worker_log, *held.options, *options)
+        return celery_worker(environment, worker_log, *held.options, *options)
 
     return started
 
@@ -138,7 +139,7 @@ def test_a_pool_process_shares_no_connection_with_the_main_one(
     def addresses(process: psutil.Process) -> set[Any]:
         return {connection.laddr for connection in process.net_connections("tcp") if connection.raddr}
 
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
         forked = replace_the_processes(worker.pid)
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
         own = addresses(psutil.Process(worker.pid))
@@ -156,7 +157,7 @@ def test_a_process_that_was_forked_before_a_silence_costs_nothing(
     worker_log: Path,
 ) -> None:
     """After it a job takes as many commands and as long as before, and no owner but its own is alive."""
-    with devstack.celery_worker(worker_environment() | through, worker_log, "--concurrency=2") as worker:
+    with celery_worker(worker_environment() | through, worker_log, "--concurrency=2") as worker:
         replace_the_processes(worker.pid)
         cost(client, broker)  # warm
         before, owners = cost(client, broker), living_owners(broker)
@@ -282,7 +283,7 @@ def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
 ) -> None:
     """SIGTERM, and SIGKILL while a job runs: it comes back sooner than any dead worker's: its owners live for less."""
     environment = worker_environment() | held.environment
-    with devstack.celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
+    with celery_worker(environment, tmp_path / "first.log", *held.options, "--concurrency=1") as worker:
         held.begin("held-1")
         worker.terminate()
         wait_for(
@@ -294,7 +295,7 @@ def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
         assert any(int(str(broker.ttl(owner))) > 0 for owner in owners)
         worker.kill()
         worker.wait(180)
-    with devstack.celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):
+    with celery_worker(environment, tmp_path / "second.log", *held.options, "--concurrency=1"):
         wait_for(lambda: held.runs("held-1") == 2)
         held.tell("held-1", run=2)
         assert status(client, "held-1") == "ok"

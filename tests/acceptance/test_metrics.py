@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import time
@@ -14,10 +15,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
+from retrieval_client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName
+from retrieval_client.contract.message import compose
+from retrieval_client.contract.registry import task_of
+from retrieval_client.errors import InvalidJob, Unavailable
 from worker.cli.devstack.processes import free_port
-from worker.client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK, RunName
-from worker.errors import InvalidJob, Unavailable
+from worker.cli.devstack.workers import celery_worker, flower
 from worker.queue.metrics import DEFINITIONS
 
 from .jobs import QUERY
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from pathlib import Path
+
+    import redis
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -65,7 +72,7 @@ def value(text: str, name: str, **labels: str) -> float:
     return sums(text).get((name, frozenset(labels.items())), 0.0)
 
 
-def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stack: devstack.Stack) -> None:
+def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stack: Stack) -> None:
     """Two jobs of a pool of two: a lock keeps the first from ending before the other process has the second."""
     with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as locking:
         locking.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
@@ -81,7 +88,7 @@ def pool(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def test_the_sums_are_those_of_all_processes(
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     admin: psycopg.Connection[Any],
     port: int,
@@ -91,7 +98,7 @@ def test_the_sums_are_those_of_all_processes(
 ) -> None:
     """Both pool processes count; what was answered and refused is in one scrape, on loopback, with no word of it."""
     environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2") as worker:
+    with celery_worker(environment, worker_log, "--concurrency=2") as worker:
         one_job_in_each_process(client, admin, stack)
         recorded = HYBRID.model_copy(update={"run": RunName(subject_id="canary-subject", run_id="canary-run")})
         answers = [client.call(job) for job in (HYBRID, HYBRID, recorded, recorded)]
@@ -134,7 +141,7 @@ def test_a_main_loop_that_stands_still_is_seen(
     """Once it goes on: in the metrics, and past one second in the log."""
     environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
     name = "retrieval_main_loop_stall_seconds_sum"
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
         client.call(TOP_K)
         before = value(exposition(port), name, process="main")
         # Only the main process: its pool goes on.
@@ -176,7 +183,7 @@ def pool_files(folder: Path) -> list[str]:
 
 
 def test_what_was_counted_outlives_its_process_and_its_worker(
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     admin: psycopg.Connection[Any],
     port: int,
@@ -190,7 +197,7 @@ def test_what_was_counted_outlives_its_process_and_its_worker(
     def answered() -> float:
         return value(exposition(port), "retrieval_jobs_total", task="retrieve_top_k", outcome="ok")
 
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2") as worker:
+    with celery_worker(environment, worker_log, "--concurrency=2") as worker:
         one_job_in_each_process(client, admin, stack)
         victim = pool(worker)[0]
         victim.kill()
@@ -199,28 +206,33 @@ def test_what_was_counted_outlives_its_process_and_its_worker(
         one_job_in_each_process(client, admin, stack)
         assert answered() == 4
         files = pool_files(tmp_path / "metrics")
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
+    with celery_worker(environment, worker_log, "--concurrency=2"):
         one_job_in_each_process(client, admin, stack)
         assert answered() == 6
     assert pool_files(tmp_path / "metrics") == files
 
 
 def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
+    stack: Stack,
+    client: Client,
+    broker: redis.Redis,
+    worker_environment: Environment,
+    worker_log: Path,
+    tmp_path: Path,
 ) -> None:
     """One scrape: Flower's own metrics, of their own kind, and ours of two workers, of which neither listens."""
     environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
     other = tmp_path / "other.log"
     with (
-        devstack.flower(
+        flower(
             environment | stack.redis.environment("flower"), tmp_path / "flower.log", user=USER, password=PASSWORD
         ) as url,
-        devstack.celery_worker(environment, worker_log, "--concurrency=1", queues="retrieval"),
-        devstack.celery_worker(environment, other, "--pool=solo", queues="pipeline"),
+        celery_worker(environment, worker_log, "--concurrency=1", queues="retrieval"),
+        celery_worker(environment, other, "--pool=solo", queues="pipeline"),
     ):
         client.call(TOP_K)
         client.call(HYBRID)
-        on_the_other_queue(client)
+        on_the_other_queue(client, broker)
         with urllib.request.urlopen(url + "/metrics", timeout=180) as answer:
             text = answer.read().decode()
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 2
@@ -231,10 +243,11 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
     assert files == {"counter_0-0.db", "counter_1-main.db"}
 
 
-def on_the_other_queue(client: Client) -> None:
+def on_the_other_queue(client: Client, broker: redis.Redis) -> None:
     """The same job for a worker of the queue `pipeline`."""
-    sent = client._app.send_task("retrieve_top_k", (TOP_K.model_dump(exclude_none=True),), queue="pipeline")
-    client.result(sent.id, timeout=180)
+    pipeline = dataclasses.replace(task_of(RetrieveTopK), queue="pipeline")
+    broker.lpush("pipeline", compose(pipeline, "another-queue", TOP_K.model_dump(exclude_none=True), None))
+    client.result("another-queue", timeout=180)
 
 
 @pytest.mark.parametrize("options", ["--pool=solo", "--pool=threads", "--max-tasks-per-child=1"])
@@ -243,7 +256,7 @@ def test_every_kind_of_pool_counts_in_a_folder_of_its_own(
 ) -> None:
     """Without a folder in the settings the worker makes one, which pool processes leave alone and it removes."""
     environment = worker_environment(METRICS__PORT=str(port)) | {"TMPDIR": str(tmp_path)}
-    with devstack.celery_worker(environment, worker_log, "--concurrency=2", options):
+    with celery_worker(environment, worker_log, "--concurrency=2", options):
         for _ in range(5):
             client.call(TOP_K)
         assert value(exposition(port), "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 5
@@ -265,7 +278,7 @@ def test_every_try_of_a_job_counts(
         WORKER__RETRY_BACKOFF_SECONDS="0.1",
         WORKER__MAX_OUTAGE_SECONDS="0.12",  # more than the first pause, less than two
     )
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable):
@@ -281,7 +294,7 @@ def test_a_job_is_answered_though_nothing_can_be_counted(
 ) -> None:
     """The folder is gone before the first number is written: the log says so, the caller gets the answer."""
     environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         shutil.rmtree(tmp_path / "metrics")
         assert client.call(TOP_K).status == "ok"  # type: ignore[union-attr] # one query
     assert "metrics not written" in worker_log.read_text()

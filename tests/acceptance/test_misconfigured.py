@@ -25,7 +25,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from worker import app as worker_app
-from worker.cli import devstack
+from worker.cli.devstack.redis import lacks, redis_server
 from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
+    from worker.cli.devstack.stack import Stack
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 SHORT = "hunter2-short"
@@ -98,9 +100,9 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(servers: devstack.Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(servers: Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The session's Postgres, asking a few roles for passwords; a Redis without and one with TLS; a web server."""
-    if missing := devstack.lacks(tls=True):
+    if missing := lacks(tls=True):
         pytest.skip(missing)
     roles = f"""
         CREATE ROLE asked LOGIN PASSWORD '{SECRET}'; CREATE ROLE asleep NOLOGIN PASSWORD '{SECRET}';
@@ -121,8 +123,8 @@ def place(servers: devstack.Stack, sample_template: str, tmp_path_factory: pytes
     folder = tmp_path_factory.mktemp("misconfigured")
     socket_path = f"{servers.postgres.socket_dir}/.s.PGSQL.5432"
     with (
-        devstack.redis_server(folder / "plain") as plain,
-        devstack.redis_server(folder / "tls", tls=True) as secure,
+        redis_server(folder / "plain") as plain,
+        redis_server(folder / "tls", tls=True) as secure,
         serving(Relay, socket_path) as relay,
         serving(WebServer) as web,
     ):

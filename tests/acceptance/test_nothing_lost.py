@@ -17,8 +17,9 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for
 
-from worker.cli import devstack
-from worker.client import Client
+from retrieval_client import Client
+from worker.cli.devstack.redis import redis_server
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from worker.cli.devstack.stack import Stack
+
     Environment = Callable[..., dict[str, str]]
 
 SEED = 20_261_121
 
 
 @pytest.fixture
-def results(stack: devstack.Stack) -> Iterator[redis.Redis]:
+def results(stack: Stack) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.redis.url(1)) as connection:
         yield connection
 
@@ -68,7 +71,7 @@ def test_workers_killed_under_load_lose_nothing(
     try:
         for number in range(6):
             log = tmp_path / f"worker-{number}.log"
-            with devstack.celery_worker(environment, log, "--concurrency=2") as worker:
+            with celery_worker(environment, log, "--concurrency=2") as worker:
                 seen = len(answered(results, ids))
                 wait_for(lambda seen=seen: len(answered(results, ids)) > seen)
                 time.sleep(chance.uniform(0, 0.3))  # the moment is the point
@@ -77,7 +80,7 @@ def test_workers_killed_under_load_lose_nothing(
     finally:
         over.set()
         sender.join()
-    with devstack.celery_worker(environment, tmp_path / "last.log", "--concurrency=2"):
+    with celery_worker(environment, tmp_path / "last.log", "--concurrency=2"):
         wait_for(lambda: len(answered(results, ids)) == len(ids))
         # At one instant: on its way back from a dead worker, a message is in the one place, then in the other.
         wait_for(lambda: not broker.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval")))
@@ -98,8 +101,8 @@ def test_a_killed_worker_s_jobs_are_answered_by_another_soon(
     """Kill -9 of one of two workers that hold jobs: no job waits for the visibility timeout, which is 600 s."""
     environment = worker_environment()
     with (
-        devstack.celery_worker(environment, tmp_path / "killed.log", "--concurrency=2") as killed,
-        devstack.celery_worker(environment, tmp_path / "other.log", "--concurrency=2"),
+        celery_worker(environment, tmp_path / "killed.log", "--concurrency=2") as killed,
+        celery_worker(environment, tmp_path / "other.log", "--concurrency=2"),
     ):
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
@@ -158,7 +161,7 @@ def test_a_thousand_malformed_entries_end_as_dead_letters(
     """With its reason, and a failure stored where an id can be read; the worker lives, and answers between them."""
     chance = random.Random(SEED)
     entries = [rubbish(chance, number) for number in range(1000)]
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
         good = []
         for start in range(0, 1000, 100):
             broker.lpush("retrieval", *entries[start : start + 100])
@@ -191,13 +194,13 @@ def test_a_job_that_kills_its_worker_is_given_up(
     poison = str(uuid.uuid4())
     for number in range(2):
         log = tmp_path / f"{number}.log"
-        with _held(environment), devstack.celery_worker(environment, log, "--concurrency=1") as worker:
+        with _held(environment), celery_worker(environment, log, "--concurrency=1") as worker:
             if number == 0:
                 client.enqueue(JOB, task_id=poison)
             wait_for(lambda number=number: broker.hvals(keys.deliveries("retrieval")) == [b"%d" % (number + 1)])
             worker.send_signal(signal.SIGKILL)
             worker.wait(180)
-    with devstack.celery_worker(environment, tmp_path / "last.log", "--concurrency=1"):
+    with celery_worker(environment, tmp_path / "last.log", "--concurrency=1"):
         wait_for(lambda: answered(results, [poison]) != [])
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     (letter,) = dead_letters.every(broker, "retrieval")
@@ -222,7 +225,7 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
     environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
-    with devstack.celery_worker(away, worker_log, "--concurrency=1"):
+    with celery_worker(away, worker_log, "--concurrency=1"):
         task_id = client.enqueue(JOB)
         wait_for(lambda: broker.xlen("retrieval.dead") == 1)
     (letter,) = dead_letters.every(broker, "retrieval")
@@ -231,19 +234,19 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     )
     assert json.loads(results.get(f"celery-task-meta-{task_id}"))["result"]["exc_type"] == "Unavailable"
     assert dead_letters.retry(broker, "retrieval", letter.entry)
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         wait_for(lambda: answered(results, [task_id]) == ["SUCCESS"])
 
 
 def test_a_job_whose_result_can_not_be_stored_goes_back(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """A result Redis that is full: the job is not acknowledged, and is answered once there is room."""
-    with devstack.redis_server(worker_log.parent / "results") as kept:
+    with redis_server(worker_log.parent / "results") as kept:
         environment = {**worker_environment(), "CELERY_RESULT_BACKEND": kept.url(0, "worker")}
         sender = Client(stack.redis.url(0, "producer"), kept.url(0, "producer"))
         with (
-            devstack.celery_worker(environment, worker_log, "--concurrency=1"),
+            celery_worker(environment, worker_log, "--concurrency=1"),
             redis.Redis.from_url(kept.url()) as full,
         ):
             full.config_set("maxmemory", "1")
@@ -257,11 +260,11 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
 
 
 def test_celery_s_own_clients_work_as_ever(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
     app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"), contextlib.closing(app):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"), contextlib.closing(app):
         seen: list[str] = []
         with app.connection_for_read() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})

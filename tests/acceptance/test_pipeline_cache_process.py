@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import Provider, running
 
-from worker.cli import devstack
+from retrieval_client import Client, PipelineAnswer, RunPipeline
 from worker.cli.devstack.processes import free_port
-from worker.client import Client, PipelineAnswer, RunPipeline
+from worker.cli.devstack.workers import celery_worker
 from worker.core.prompting.prompts import prompt_cache_key
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def test_a_chain_goes_on_over_a_hit_in_another_process(
         LANGUAGE_MODEL__MAX_RETRIES="0",
     )
     chat = {"chat_mode": "chat", "conversation_id": "c1"}
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         found = call(client, question=TURNS[1], stop_after="build_sources")
         first = call(client, question=TURNS[0], **chat)
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         second = call(client, question=TURNS[1], prior_response_id=first.response_id, **chat)
         third = call(client, question=TURNS[2], prior_response_id=second.response_id, **chat)
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=180).read().decode()

@@ -11,16 +11,18 @@ import redis
 from tests.integration.provider import Fault, Provider, running
 from tests.waiting import wait_for
 
-from worker.cli import devstack
+from retrieval_client import Client, PipelineAnswer, RunPipeline, RunRef
+from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
 from worker.cli.demo import raw_message
-from worker.client import Client, PipelineAnswer, RunPipeline, RunRef
-from worker.errors import InvalidJob, NotAuthorised, Unavailable
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import psycopg
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -74,7 +76,7 @@ def test_a_message_written_by_hand_is_answered(
 ) -> None:
     """By a worker that serves this queue alone, offline; nothing of question, sources or answer is in its log."""
     job = {"question": HUM, "principal": ALICE, "chat_mode": "chat"}
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1", queues="pipeline"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1", queues="pipeline"):
         answer = client.result(push(broker, job), timeout=180)
     assert isinstance(answer, PipelineAnswer)
     assert answer.status == "ok"
@@ -102,7 +104,7 @@ def test_a_backend_sees_where_a_job_is(
 
     provider.text = slowly
     task_id = str(uuid.uuid4())
-    with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
+    with celery_worker(with_model, worker_log, "--concurrency=1"):
         client.enqueue(RunPipeline(question=HUM, principal=ALICE), task_id=task_id)
         answer = client.result(task_id, timeout=180)
         assert client.progress(task_id).state == "SUCCESS"
@@ -115,11 +117,11 @@ def test_a_conversation_goes_on_in_another_process(
     client: Client, with_model: dict[str, str], provider: Provider, worker_log: Path, admin: psycopg.Connection[Any]
 ) -> None:
     """Two turns with one worker, the third with another, which also resumes what the first one kept."""
-    with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
+    with celery_worker(with_model, worker_log, "--concurrency=1"):
         first = call(client, question="a beat", mode="code", chat_mode="chat")
         second = call(client, question="faster", mode="code", chat_mode="chat", prior_response_id=first.response_id)
         kept = call(client, question=HUM, stop_after="build_sources").package.package_id
-    with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
+    with celery_worker(with_model, worker_log, "--concurrency=1"):
         third = call(client, question="slower", mode="code", chat_mode="chat", prior_response_id=second.response_id)
         resumed = call(client, resume=kept)
         with pytest.raises(InvalidJob, match="prior_response_id: no such response"):
@@ -135,7 +137,7 @@ def test_a_conversation_goes_on_in_another_process(
 
 def test_a_message_that_is_delivered_twice_makes_one_response(
     broker: redis.Redis,
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     with_model: dict[str, str],
     provider: Provider,
@@ -146,7 +148,7 @@ def test_a_message_that_is_delivered_twice_makes_one_response(
     task_id, plain = str(uuid.uuid4()), {"question": HUM, "principal": ALICE, "chat_mode": "chat"}
     answers = []
     with (
-        devstack.celery_worker(with_model, worker_log, "--concurrency=1"),
+        celery_worker(with_model, worker_log, "--concurrency=1"),
         redis.Redis.from_url(stack.redis.url(1)) as results,
     ):
         for _ in range(2):
@@ -170,7 +172,7 @@ def test_a_provider_that_is_away_is_tried_again_and_then_unavailable(
     client: Client, with_model: dict[str, str], provider: Provider, worker_log: Path
 ) -> None:
     """Once is waited for by a job that requires it; what is asked stands neither in the error nor in the log."""
-    with devstack.celery_worker(with_model, worker_log, "--concurrency=1"):
+    with celery_worker(with_model, worker_log, "--concurrency=1"):
         provider.faults.append(Fault(429))
         assert call(client, question=HUM, require_model=True).answer == SAID
         provider.status = 503
@@ -220,7 +222,7 @@ def test_bad_jobs_fail_once_with_a_sentence(
     broker: redis.Redis, client: Client, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The field, and what was expected there; nothing of what was sent, in the error or in the log."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2"):
         asked = [
             (push(broker, {"principal": ALICE, **job} if isinstance(job, dict) else job), said) for job, said in BAD
         ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 from tests.waiting import wait_for
 
-from worker.client import Client
+from retrieval_client import Client
 
 from .half_open import tcp_link
 from .jobs import JOB
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -48,7 +48,7 @@ def kill_one(worker: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_process_that_dies_while_its_worker_waits_for_redis_ends_no_worker(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """At its start, and when it connects again: the worker answers once Redis is back."""
     del broker  # emptied

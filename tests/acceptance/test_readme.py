@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.cli import devstack
+import pytest
+
+from worker.cli.devstack.workers import celery_worker
+
+from .backend_apps import PACKAGES, environment, run, wheel
+from .example_pages import FILES, PAGES, README, ROOT, examples, of_the_client, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import redis
 
-README = Path(__file__).parents[2] / "README.md"
+    from worker.cli.devstack.stack import Stack
+
+OF_THE_CLIENT = of_the_client()
+ANSWERS = """
+from retrieval_client import AsyncClient, Client, PinnedReplay, Replay, ReplayBatch, RetrieveTopK, RunName
+from retrieval_client import TopK, TopKBatch
+from typing_extensions import assert_type
+
+job, batch = RetrieveTopK(query_embedding=[1.0], k=12), RetrieveTopK(query_embeddings=[[1.0]])
+replay = PinnedReplay(required_chunk_hashes=["a" * 64])
+runs = PinnedReplay(runs=[RunName(subject_id="song-1", run_id="r1")])
+
+with Client("redis://localhost") as client:
+    assert_type(client.call(job), TopK)
+    assert_type(client.call(batch), TopKBatch)
+    assert_type(client.call(replay), Replay)
+    assert_type(client.call(runs), ReplayBatch)
+    assert_type(client.call_many([job, job]), list[TopK])
+    sent = client.enqueue(job)
+    assert_type(client.result(sent), TopK)
+    for outcome in client.results([sent]):
+        assert_type(outcome.get(), TopK)
 
 
-def examples(page: Path) -> list[str]:
-    """The blocks of Python of a page."""
-    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+async def main(client: AsyncClient) -> None:
+    assert_type(await client.call(job), TopK)
+    assert_type(await client.call(batch), TopKBatch)
+"""
+STRICT = '{"typeCheckingMode": "strict"}'
 
 
 def example() -> str:
     (found,) = examples(README)
     return found
-
-
-PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
-OF_THE_CLIENT = {
-    f"{page.stem}-{i}": text
-    for page in PAGES
-    for i, text in enumerate(examples(page))
-    if "worker.client" in text or "Client(" in text
-}
 
 
 def test_every_example_can_be_read() -> None:
@@ -45,23 +66,70 @@ def test_every_example_can_be_read() -> None:
     assert len(found) > len(OF_THE_CLIENT) > 1
 
 
-def test_those_of_the_client_type_check(tmp_path: Path) -> None:
-    """In the strictest way there is."""
+@pytest.fixture
+def their_files(tmp_path: Path) -> Path:
+    """The folder of the examples that use the client."""
     for name, text in OF_THE_CLIENT.items():
-        (tmp_path / f"{name.replace('-', '_').lower()}.py").write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=README.parent)
+        (tmp_path / f"{name.lower()}.py").write_text(text)
+    return tmp_path
+
+
+def assert_typed_for_mypy(folder: Path, python: str = sys.executable) -> None:
+    """In the strictest way there is."""
+    options = ["--strict", "--explicit-package-bases", "--python-executable", python, "--cache-dir", ".mypy_cache"]
+    done = run([sys.executable, "-m", "mypy", *options, "."], folder)
     assert done.returncode == 0, done.stdout
 
 
+def assert_typed_for_pyright(folder: Path, python: str = sys.executable, configuration: str = STRICT) -> None:
+    """The same; skip the test where Pyright can't be had: it comes as a package of Node.js when it is first run."""
+    if shutil.which("node") is None:
+        pytest.skip("Pyright needs Node.js")
+    pyright = [sys.executable, "-m", "pyright"]
+    if (had := run([*pyright, "--version"], folder)).returncode:
+        pytest.skip(f"Pyright can't be had: {had.stderr.strip().splitlines()[-1]}")
+    (folder / "pyrightconfig.json").write_text(configuration)
+    done = run([*pyright, "--pythonpath", python, "--project", str(folder)], folder)
+    assert (done.returncode, done.stdout) == (0, "0 errors, 0 warnings, 0 informations\n"), done.stdout + done.stderr
+
+
+def test_those_of_the_client_type_check(their_files: Path) -> None:
+    """And the type checker knows which answer a job has."""
+    (their_files / "answers.py").write_text(ANSWERS)
+    assert_typed_for_mypy(their_files)
+
+
+def test_those_of_the_client_type_check_in_pyright(their_files: Path) -> None:
+    """The same."""
+    (their_files / "answers.py").write_text(ANSWERS)
+    assert_typed_for_pyright(their_files)
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_those_of_the_client_type_check_beside_their_packages(page: str, tmp_path: Path) -> None:
+    """Celery and Django with the types that others publish for them."""
+    built = wheel(tmp_path)
+    python = str(environment(built, *PACKAGES["python"][page]) / "bin" / "python")
+    folder = tmp_path / "page"
+    folder.mkdir()
+    write_files(page, folder)
+    assert_typed_for_mypy(folder, python)
+    assert_typed_for_pyright(folder, python)
+
+
+def test_those_of_the_client_type_check_with_the_client_itself(tmp_path: Path) -> None:
+    """The package, in the way that Pyright takes by default."""
+    assert_typed_for_pyright(tmp_path, configuration=json.dumps({"include": [str(ROOT / "client")]}))
+
+
 def test_it_prints_what_the_worker_answers(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Callable[..., Any], worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Callable[..., Any], worker_log: Path
 ) -> None:
     """Twelve chunks in their order."""
     broker.flushall()
     shown = 'Client("redis://localhost:6379/0", "redis://localhost:6379/1")'
     program = example().replace(shown, f"Client(*{stack.redis.urls('producer')!r})")
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     ranks = re.findall(r"^(\d+) -?\d\.\d+", done.stdout, flags=re.MULTILINE)  # texts have lines of their own

@@ -10,8 +10,8 @@ import pytest
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
-from worker.errors import DeadLettered
+from retrieval_client.errors import DeadLettered
+from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
 from .jobs import JOB, pool_process
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     import psycopg
     import redis
 
-    from worker.client import Client
+    from retrieval_client import Client
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
-def control(stack: devstack.Stack) -> Iterator[Any]:
+def control(stack: Stack) -> Iterator[Any]:
     """Celery's remote control."""
     with contextlib.closing(Celery(broker=stack.redis.url(0), set_as_current=False)) as app:
         yield app.control
@@ -63,7 +64,7 @@ def test_a_process_that_is_recycled_gets_no_job(
     jobs: int,
 ) -> None:
     """It ends after its last job, and every job runs once; none waits for a process to be found dead."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=2", option):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2", option):
         ids = [client.enqueue(JOB) for _ in range(jobs)]
         expect_each_once(client, broker, worker_log, ids)
 
@@ -72,7 +73,7 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
     client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Only processes that have no job are ended, and none of those gets one."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=3"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=3"):
         ids = []
         for _ in range(10):
             for change in (control.pool_shrink, control.pool_grow):
@@ -93,7 +94,7 @@ def test_a_process_that_outlives_its_termination_gets_no_other_job(
 ) -> None:
     """It answers the job that it has, and ends; the next job has a process of its own, and is not called revoked."""
     environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]')
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
         first = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         process = pool_process(worker)
@@ -109,14 +110,17 @@ def test_a_job_that_its_process_never_began_is_not_counted(
     client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
 ) -> None:
     """It was written to a process that died before it read it: another process runs it, as its first delivery."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         process = pool_process(worker)
+        first = client.enqueue(JOB)  # a process that has not said that it is up is not written to, but replaced
+        client.result(first, timeout=180)
+        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
         process.suspend()
-        task_id = client.enqueue(JOB)
+        later = client.enqueue(JOB)
         wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
         assert control.ping(timeout=180, limit=1)  # so the turn in which it was written is over
         process.kill()
-        expect_each_once(client, broker, worker_log, [task_id])
+        expect_each_once(client, broker, worker_log, [first, later])
     assert "deliveries requeued" not in worker_log.read_text(errors="replace")
 
 
@@ -133,7 +137,7 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
     environment = worker_environment(
         SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__PREFETCH_MULTIPLIER="4", WORKER__MAX_DELIVERIES="1"
     )
-    with devstack.celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
+    with celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
         begun = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         waiting = [client.enqueue(JOB) for _ in range(3)]
@@ -142,7 +146,7 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
         worker.kill()
         worker.wait(180)
     locked.rollback()
-    with devstack.celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+    with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
         for task_id in waiting:
             assert client.result(task_id, timeout=120).status == "ok"  # type: ignore[union-attr] # of a search
         with pytest.raises(DeadLettered, match="delivered 2 times"):

@@ -12,8 +12,8 @@ import pytest
 import redis
 from celery import Celery
 
-from worker.cli import devstack
-from worker.client import Client
+from retrieval_client import Client
+from worker.cli.devstack.workers import celery_worker
 
 from .jobs import JOB
 from .test_nothing_lost import wait_for
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -32,7 +34,7 @@ REPLIES = "reply.celery.pidbox"
 class Operator:
     """A worker, and Flower's user who talks to it."""
 
-    def __init__(self, stack: devstack.Stack, worker: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, stack: Stack, worker: subprocess.Popen[bytes], log: Path) -> None:
         self.worker, self.log = worker, log
         self.redis = redis.Redis.from_url(stack.redis.url(0, "flower"))
         self.app = Celery(set_as_current=False)
@@ -80,8 +82,8 @@ def envelope(said: Any, **changes: Any) -> bytes:
 
 
 @contextlib.contextmanager
-def operated(stack: devstack.Stack, environment: dict[str, str], log: Path, *options: str) -> Iterator[Operator]:
-    with devstack.celery_worker(environment, log, *options) as worker:
+def operated(stack: Stack, environment: dict[str, str], log: Path, *options: str) -> Iterator[Operator]:
+    with celery_worker(environment, log, *options) as worker:
         made = Operator(stack, worker, log)
         try:
             yield made
@@ -93,7 +95,7 @@ def operated(stack: devstack.Stack, environment: dict[str, str], log: Path, *opt
 
 @pytest.fixture
 def operator(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> Iterator[Operator]:
     del broker  # emptied
     with operated(stack, worker_environment(), worker_log, "--concurrency=1") as made:
@@ -146,7 +148,7 @@ def test_inspection_and_the_pool_s_size_work_as_ever(operator: Operator) -> None
 
 
 def test_settings_may_allow_more_but_no_foreign_queue(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """`worker.remote_control` names further commands; a queue that is not ours would end all consumers."""
     del broker  # emptied
@@ -191,7 +193,7 @@ def hostile() -> Iterator[bytes]:
 
 
 @pytest.mark.provokes_refusals
-def test_no_message_of_remote_control_harms_a_worker(operator: Operator, stack: devstack.Stack) -> None:
+def test_no_message_of_remote_control_harms_a_worker(operator: Operator, stack: Stack) -> None:
     """Wrong types, deep, huge, compressed, addressed to a queue: ignored or refused, on the same connection."""
     for message in hostile():
         operator.redis.publish(CHANNEL, message)
@@ -221,7 +223,7 @@ def test_jobs_have_their_turn_while_remote_control_is_flooded(operator: Operator
 
 
 def test_a_pool_can_t_be_told_to_have_more_than_its_most(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     del broker  # emptied
     with operated(stack, worker_environment(), worker_log, "--autoscale=2,1") as operator:

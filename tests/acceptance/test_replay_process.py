@@ -10,12 +10,13 @@ import orjson
 import psycopg
 import pytest
 
+from retrieval_client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK
+from retrieval_client.hashing import hash_chunk
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.stack import Stack, local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import load, migrate
-from worker.client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK
-from worker.core.pins.hashing import hash_chunk
 
 from .jobs import QUERY
 
@@ -56,7 +57,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
     digests, started = set(), []
     task_id = ""
     for start in (1, 2):
-        with devstack.stack(root, durable=True) as stack:
+        with local_stack(root, durable=True) as stack:
             started.append((stack.postgres.process.pid, stack.redis.process.pid))
             client = Client(*stack.redis.urls("producer"))
             if start == 1:
@@ -65,8 +66,8 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
                 kept = client.result(task_id, timeout=180)
                 assert isinstance(kept, Replay)
                 digests.add(kept.digest)
-            environment = devstack.worker_environment(stack, TRUST_QUEUE="true")
-            with devstack.celery_worker(environment, worker_log, "--concurrency=2"):
+            environment = stack_environment(stack, TRUST_QUEUE="true")
+            with celery_worker(environment, worker_log, "--concurrency=2"):
                 if start == 1:
                     first = client.call(RetrieveTopK(query_embedding=QUERY, k=10, run=RUN, principal=ALICE))
                     assert isinstance(first, TopK)
@@ -80,7 +81,7 @@ def test_a_run_has_one_digest_across_a_restart_of_everything(root: Path, worker_
     assert not set(started[0]) & set(started[1])
 
 
-def _load(stack: devstack.Stack) -> None:
+def _load(stack: Stack) -> None:
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
         migrate(admin)
         load(admin, read(SAMPLES["documents"]), LexicalEmbedder())
@@ -138,13 +139,13 @@ def counted(line: dict[str, Any]) -> dict[str, int]:
 
 
 def test_every_edge_case_shows_in_its_own_line_of_the_log(
-    stack: devstack.Stack, broker: Any, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: Any, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Each of the seeds' cases has a count that tells it from the usual; no text and no hash is logged."""
     del broker  # emptied
     client = Client(*stack.redis.urls("producer"))
     usual = {"required_chunk_hashes": [hash_chunk(A)], "sources": [SOURCE]}
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         for fields, _ in EDGE_CASES.values():
             client.call(PinnedReplay.model_validate({**usual, **fields}), timeout=180)
     client.close()
@@ -159,7 +160,7 @@ def test_every_edge_case_shows_in_its_own_line_of_the_log(
 
 
 def test_a_foreign_pin_is_logged_as_a_hash_of_nothing(
-    stack: devstack.Stack,
+    stack: Stack,
     broker: Any,
     admin: psycopg.Connection[Any],
     worker_environment: Environment,
@@ -177,7 +178,7 @@ def test_a_foreign_pin_is_logged_as_a_hash_of_nothing(
         (pin,) = client.call(job, timeout=180).pins  # type: ignore[union-attr] # a replay
         return pin.model_dump(exclude={"chunk_hash"})
 
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         assert ask(private, ALICE)["verdict"] == "matched"
         assert ask(private, BOB) == ask(NOTHING, BOB)
     client.close()

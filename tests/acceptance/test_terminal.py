@@ -6,12 +6,14 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import typer.main
+from psycopg import sql
 from tests.command_line import command_line
 
 from worker.cli.demo import raw_message
-from worker.cli.devstack import celery_worker
+from worker.cli.devstack.workers import celery_worker
 from worker.cli.main import cli
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.command_line import Command
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 MARKUP = "[/x][bold][link=http://evil.example]here[/link]:bomb:"
 HOSTILE = (
@@ -147,6 +149,8 @@ def _cite_and_replay(hostile: Hostile) -> None:
     document = str(hostile.folder / "citations.json")
     assert "runs/song" in hostile.type_in("cite", *KEPT, *AS, "--out", document)
     hostile.type_in("cite", SUBJECT, RUN, *AS, code=1)
+    told = ("--rating", "1", "--note", HOSTILE, "--used", f"sha256:{'0' * 64}")
+    assert MARKUP in hostile.type_in("feedback", SUBJECT, RUN, *AS, *told, code=1).replace("\n", "")
     hostile.type_in("load", str(hostile.documents("edited")))
     assert "{+edited" in hostile.type_in("replay", *KEPT, *AS, "--citations", document, code=1)
     assert "edited" in hostile.type_in("replay", SUBJECT, RUN, *AS, code=1)
@@ -166,6 +170,8 @@ def _look_at_runs(hostile: Hostile, chunk: str) -> None:
     hostile.type_in("runs keep", SUBJECT, RUN, str(lyrics), *AS, code=1)
     hostile.type_in("runs used", "searched", RUN, chunk, *AS)
     hostile.type_in("runs used", "searched", RUN, HOSTILE, *AS, code=1)
+    hostile.type_in("report", *KEPT, *AS, "--html", str(hostile.folder / f"{HOSTILE.replace('/', '')}.html"))
+    hostile.type_in("report", HOSTILE, HOSTILE, *AS, "--html", str(hostile.folder / "none.html"), code=1)
     hostile.type_in("tune", *AS)
     hostile.type_in("tune", "--corpus", HOSTILE, code=1)
 
@@ -197,12 +203,20 @@ def _look_at_dead_letters(hostile: Hostile, broker: Any) -> None:
 def _set_up(hostile: Hostile) -> None:
     """Commands that show settings, files and what they were asked for."""
     hostile.type_in("doctor")
+    with psycopg.connect(hostile.environment["MIGRATION_CONNECTION_STRING"], autocommit=True) as connection:
+        columns = sql.SQL("CREATE TABLE {0} (id text PRIMARY KEY, {0} text, v vector(3))")
+        connection.execute(columns.format(sql.Identifier(f"t{HOSTILE}")))
+    hostile.type_in("adopt", "--out", str(hostile.folder / "adopted"))
+    hostile.type_in("inspect", "--host", HOSTILE, *AS, code=2)
+    hostile.type_in("ui", *AS, code=2)
     hostile.type_in("statistics", "documents")
     hostile.type_in("statistics", HOSTILE, code=2)
     hostile.type_in("calibrate", *AS, "--queries", "10", "--steps", "100,200", "--mean", "0", "--worst", "0")
     hostile.type_in("calibrate", "--corpus", HOSTILE, *AS, code=2)
     hostile.type_in("contract", f"{hostile.folder}/{HOSTILE.replace('/', '')}")
     hostile.type_in("contract", "--check", str(hostile.folder), code=1)
+    hostile.type_in("init", f"{hostile.folder}/{HOSTILE.replace('/', '')}", code=2)
+    hostile.type_in("init", f"{hostile.folder}/{MARKUP.replace('/', '')}")
     hostile.type_in("migrate", HOSTILE, code=2)
     hostile.type_in("demo", f"--{HOSTILE}", code=2)
     hostile.type_in("up", "--postgres", HOSTILE, code=2)

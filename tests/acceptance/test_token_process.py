@@ -12,8 +12,8 @@ import pytest
 import redis
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
-from worker.client import Signer, encode_embedding
+from retrieval_client import Signer, encode_embedding
+from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
 from worker.queue.transport import dead_letters
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.cli.devstack.stack import Stack
     from worker.queue.transport.dead_letters import DeadLetter
 
     Environment = Callable[..., dict[str, str]]
@@ -83,7 +84,7 @@ class Backend:
 
 
 @pytest.fixture
-def backend(stack: devstack.Stack, broker: redis.Redis) -> Iterator[Backend]:
+def backend(stack: Stack, broker: redis.Redis) -> Iterator[Backend]:
     with redis.Redis.from_url(stack.redis.url(1)) as results:
         yield Backend(broker, results)
 
@@ -104,7 +105,7 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
 
     The forged ones are dead letters without their tokens; the expired one was good once.
     """
-    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
+    with celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         mine, other = str(uuid.uuid4()), str(uuid.uuid4())
         token = backend.token(mine)
         assert backend.ask(token, mine) == "alice"
@@ -141,7 +142,7 @@ def test_a_forged_token_is_refused_where_none_is_needed(
 ) -> None:
     """A public corpus answers an expired token like none; a forged one is a dead letter there, too."""
     public = {**JOB, "corpus": "docs"}
-    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
+    with celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         good, late, bad = (str(uuid.uuid4()) for _ in range(3))
         assert backend.ask(backend.token(good, job=public), good, job=public) == "somebody"
         assert backend.ask(backend.token(late, job=public, now=time.time() - 601), late, job=public) == "somebody"
@@ -163,7 +164,7 @@ def test_a_redelivered_job_needs_no_new_token(
     admin: psycopg.Connection[Any],
 ) -> None:
     """A job whose process was killed comes back with the token it had, and is answered."""
-    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1") as worker:
+    with celery_worker(environment(KEYS), worker_log, "--concurrency=1") as worker:
         task_id = str(uuid.uuid4())
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
@@ -178,11 +179,11 @@ def test_a_redelivered_job_needs_no_new_token(
 def test_keys_are_changed_without_a_stop(backend: Backend, environment: Environment, worker_log: Path) -> None:
     """While both keys are known, tokens of both are believed; then only those of the new one."""
     mine = str(uuid.uuid4())
-    with devstack.celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
+    with celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         assert backend.ask(backend.token(mine, "2025"), mine) == "alice"
         assert backend.ask(backend.token(mine, "2026"), mine) == "alice"
         misnamed = backend.token(mine, "2026", key=KEYS["2025"])
         assert "can verify" in backend.ask(misnamed, mine)
-    with devstack.celery_worker(environment({"2026": KEYS["2026"]}), worker_log, "--concurrency=1"):
+    with celery_worker(environment({"2026": KEYS["2026"]}), worker_log, "--concurrency=1"):
         assert "names no key" in backend.ask(backend.token(mine, "2025"), mine)
         assert backend.ask(backend.token(mine, "2026"), mine) == "alice"

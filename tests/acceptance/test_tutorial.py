@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     typed = re.findall(r"^retrieval-worker (.* --as .*)$", (ROOT / page).read_text(), flags=re.MULTILINE)
     assert len(typed) >= 4
     shown = []
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         for line in typed:
             command = [sys.executable, "-m", "worker.cli", *shlex.split(line)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)

@@ -20,9 +20,9 @@ import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli import devstack
-from worker.client import Client, RetrieveTopK, Signer
-from worker.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
+from retrieval_client import Client, RetrieveTopK, Signer
+from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
+from worker.cli.devstack.workers import celery_worker, flower
 
 from .jobs import JOB, QUERY, pool_process
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
+
+    from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -43,13 +45,13 @@ def log_events(log: Path, event: str) -> list[dict[str, Any]]:
 
 
 def test_a_solo_worker_answers_beside_another(
-    stack: devstack.Stack, client: Client, worker_environment: Environment, tmp_path: Path
+    stack: Stack, client: Client, worker_environment: Environment, tmp_path: Path
 ) -> None:
     """Two processes that are their own pools: each job is answered once, and nothing is left of them."""
     environment = worker_environment()
     with (
-        devstack.celery_worker(environment, tmp_path / "one.log", "--pool=solo", queues="retrieval"),
-        devstack.celery_worker(environment, tmp_path / "two.log", "--pool=solo", queues="retrieval"),
+        celery_worker(environment, tmp_path / "one.log", "--pool=solo", queues="retrieval"),
+        celery_worker(environment, tmp_path / "two.log", "--pool=solo", queues="retrieval"),
         redis.Redis.from_url(stack.redis.url(0)) as broker,
     ):
         sent = [client.enqueue(JOB) for _ in range(20)]
@@ -60,7 +62,7 @@ def test_a_solo_worker_answers_beside_another(
 
 
 def test_every_event_is_sent_before_a_worker_ends(
-    stack: devstack.Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """Events wait for each other, and for nothing once the worker is asked to stop."""
     heard: list[dict[str, Any]] = []
@@ -71,7 +73,7 @@ def test_every_event_is_sent_before_a_worker_ends(
         thread = threading.Thread(target=receiver.capture, kwargs={"limit": None, "timeout": 120, "wakeup": False})
         thread.start()
         try:
-            with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+            with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
                 wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
                 sent = [client.enqueue(JOB) for _ in range(5)]
                 for task_id in sent:
@@ -87,7 +89,7 @@ def test_every_event_is_sent_before_a_worker_ends(
 
 
 def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
-    stack: devstack.Stack,
+    stack: Stack,
     client: Client,
     admin: psycopg.Connection[Any],
     locked: psycopg.Connection[Any],
@@ -97,8 +99,8 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
     """Autoscale 4,1: four processes while jobs wait, one when there are none; no job fails; Flower shows both."""
     environment = {**worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"), "AUTOSCALE_KEEPALIVE": "1"}
     with (
-        devstack.celery_worker(environment, worker_log, "--autoscale=4,1"),
-        devstack.flower(
+        celery_worker(environment, worker_log, "--autoscale=4,1"),
+        flower(
             environment | stack.redis.environment("flower"),
             worker_log.with_suffix(".flower"),
             user=USER,
@@ -114,7 +116,7 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
         assert {answer.status for answer in answers} == {"ok"}  # type: ignore[union-attr] # one query each
         wait_for(lambda: flower_pool(url) == 1)
         # A job that was received before Flower heard the worker's events has no name there.
-        shown = {task_id: task for task_id, task in flower(url, "/api/tasks?limit=100").items() if task["name"]}
+        shown = {task_id: task for task_id, task in ask_flower(url, "/api/tasks?limit=100").items() if task["name"]}
         assert shown.keys() <= set(sent)
         assert len(shown) > len(sent) / 2
         assert {task["name"] for task in shown.values()} == {"retrieve_top_k"}
@@ -123,7 +125,7 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
         assert "hum" not in json.dumps(shown)
 
 
-def flower(url: str, path: str) -> dict[str, Any]:
+def ask_flower(url: str, path: str) -> dict[str, Any]:
     """Flower's API, which answers only with basic auth."""
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(url + path, timeout=180)
@@ -135,7 +137,7 @@ def flower(url: str, path: str) -> dict[str, Any]:
 
 def flower_pool(url: str) -> int:
     """How many pool processes Flower sees now."""
-    workers = flower(url, "/api/workers?refresh=1")
+    workers = ask_flower(url, "/api/workers?refresh=1")
     return sum(len(worker["stats"]["pool"]["processes"]) for worker in workers.values() if worker.get("stats"))
 
 
@@ -145,7 +147,7 @@ def test_a_job_waits_for_a_database_that_is_away(
     """Postgres gives no connections: the job is tried again with pauses, and answered once it is back."""
     name = admin.info.dbname
     environment = worker_environment(POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2")
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         client.call(JOB, timeout=180)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
@@ -163,7 +165,7 @@ def test_a_database_that_stays_away_ends_in_unavailable(
     environment = worker_environment(
         POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.1", WORKER__MAX_OUTAGE_SECONDS="0.2"
     )
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable, match="Postgres"):
@@ -189,7 +191,7 @@ def test_a_job_whose_process_is_killed_is_run_again(
     worker_log: Path,
 ) -> None:
     """Late acknowledgement: kill -9 of the process that runs a job loses nothing."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         pool_process(worker).kill()
@@ -207,7 +209,7 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
     """Redeliveries are bounded: the job fails as `DeadLettered`, and the worker answers others."""
     environment = worker_environment(WORKER__MAX_DELIVERIES="3")
     killed = set()
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1") as worker:
+    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         for _ in range(3):
             wait_for(lambda: waiting_sessions(admin) == 1 and pool_process(worker).pid not in killed)
@@ -238,7 +240,7 @@ def test_a_job_that_takes_too_long_is_timed_out(
     who: str,
 ) -> None:
     """Both time limits, Postgres' and Celery's, end in `TimedOut`, and the next job is answered."""
-    with devstack.celery_worker(worker_environment(**limits), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(**limits), worker_log, "--concurrency=1"):
         with pytest.raises(TimedOut, match=who):
             client.call(JOB, timeout=180)
         locked.rollback()
@@ -248,7 +250,7 @@ def test_a_job_that_takes_too_long_is_timed_out(
 def test_a_job_that_expired_is_dead_lettered(client: Client, worker_environment: Environment, worker_log: Path) -> None:
     """An expired job is not run, and its record says so."""
     task_id = client.enqueue(JOB, expires=0.01)
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         with pytest.raises(DeadLettered, match="expired"):
             client.result(task_id, timeout=180)
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
@@ -263,7 +265,7 @@ def test_a_polite_stop_finishes_the_job_that_runs(
     worker_log: Path,
 ) -> None:
     """SIGTERM: the running job is answered, then the worker ends with code 0."""
-    with devstack.celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         worker.send_signal(signal.SIGTERM)
@@ -273,7 +275,7 @@ def test_a_polite_stop_finishes_the_job_that_runs(
 
 
 def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
-    stack: devstack.Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """A token stands for its claims; a plain principal, a foreign key and no principal do not."""
     key = "a secret of at least thirty-two bytes"
@@ -282,7 +284,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     plain = RetrieveTopK(query_embedding=QUERY)
     urls = stack.redis.urls("producer")
     signing, forging = Client(*urls, Signer(key, "2026")), Client(*urls, Signer("x" * 40, "2026"))
-    with devstack.celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(environment, worker_log, "--concurrency=1"):
         answer = signing.call(plain, claims={"user_id": "alice"}, timeout=180)
         assert "handbook-desk-notes-006" in {chunk.chunk_id for chunk in answer.chunks}  # type: ignore[union-attr] # one
         for client, claims, job in (
@@ -306,7 +308,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     ],
 )
 def test_a_wrong_set_up_stops_the_start_with_one_sentence(
-    stack: devstack.Stack,
+    stack: Stack,
     admin: psycopg.Connection[Any],
     worker_environment: Environment,
     changes: dict[str, str],
@@ -326,7 +328,7 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
     assert "Traceback" not in done.stderr + done.stdout
 
 
-def test_nothing_of_this_session_is_left(stack: devstack.Stack) -> None:
+def test_nothing_of_this_session_is_left(stack: Stack) -> None:
     """Every worker of this module is gone: what was started was stopped by its own pid."""
     commands = []
     for process in psutil.Process(os.getpid()).children(recursive=True):

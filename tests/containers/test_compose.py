@@ -15,8 +15,8 @@ import pytest
 import redis
 from celery import Celery
 
+from retrieval_client import Client, RetrieveTopK, TopK, encode_embedding
 from worker.cli.devstack.redis import USERS
-from worker.client import Client, RetrieveTopK, TopK, encode_embedding
 from worker.core.text import lexical
 from worker.queue.transport import keys
 

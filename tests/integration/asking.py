@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.answers import PipelineAnswer
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
+from retrieval_client.contract.answers import PipelineAnswer
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
 from worker.jobs.context import JobContext
 from worker.jobs.pipeline.types import QueryRequest, from_json, to_json
 from worker.model import Principal

@@ -23,7 +23,7 @@ from worker.queue.transport.inspection import Rules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worker.errors import RetrievalError
+    from retrieval_client.errors import RetrievalError
     from worker.queue.transport.channel import Channel
     from worker.queue.transport.claim import Claim
     from worker.queue.transport.qos import QoS

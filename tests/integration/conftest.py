@@ -16,7 +16,7 @@ from .large import Large, large_corpus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 

@@ -16,7 +16,7 @@ from tests import prebuilt
 
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
-from worker.cli import devstack
+from worker.cli.devstack.redis import redis_server
 from worker.cli.loader import migrate
 from worker.model import Principal
 from worker.settings import Settings, from_values
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from worker.adapters.postgres.search import Search
+    from worker.cli.devstack.postgres import Postgres
 
 ROWS, DOCUMENTS = 50_000, 5_000
 SEED = 20
@@ -105,7 +106,7 @@ def fill(connection: psycopg.Connection[Any], data: NDArray[np.float32]) -> None
     connection.execute("VACUUM ANALYZE documents, document_chunks, document_grants")
 
 
-def _fill(server: devstack.Postgres) -> None:
+def _fill(server: Postgres) -> None:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         migrate(connection)
         fill(connection, vectors(np.random.default_rng(SEED), ROWS))
@@ -117,10 +118,12 @@ def large_corpus(postgres_version: int) -> Iterator[Large]:
     rng = np.random.default_rng(SEED)
     data = vectors(rng, ROWS)
     values = tomllib.loads((config_folder() / "worker.toml").read_text())
+    # A graph thinner than the reference schema's, quick to build, needs a wider search.
+    values["search"]["ef_search_min"] = 200
     with (
         tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
         prebuilt.postgres(Path(folder) / "postgres", "large", _fill, version=postgres_version) as server,
-        devstack.redis_server(Path(folder) / "redis") as broker,
+        redis_server(Path(folder) / "redis") as broker,
         psycopg.connect(server.dsn(), autocommit=True) as admin,
     ):
         register_vector(admin)

@@ -13,8 +13,8 @@ from tests.waiting import wait_for
 
 from worker.adapters.postgres.replication import LAG
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.postgres import base_backup, postgres_server
 from worker.cli.devstack.processes import stop
 from worker.cli.loader import load, migrate
 from worker.settings import Settings, from_values, read_values
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack import Postgres
+    from worker.cli.devstack.postgres import Postgres
 
 SECONDS = 180.0
 PORT = ".s.PGSQL.5432"
@@ -121,7 +121,7 @@ def pair(root: Path, version: int) -> Iterator[Pair]:
         primary = exits.enter_context(
             prebuilt.postgres(root / "primary", "documents", _fill, version=version, settings=settings)
         )
-        devstack.base_backup(primary, root / "standby")
-        standby = exits.enter_context(devstack.postgres(root / "standby", version=version))
+        base_backup(primary, root / "standby")
+        standby = exits.enter_context(postgres_server(root / "standby", version=version))
         links = [exits.enter_context(socket_link(str(one.socket_dir / PORT))) for one in (primary, standby)]
         yield Pair(Server(primary, links[0]), Server(standby, links[1]))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
+from retrieval_client.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.adapters.postgres.database import Database, check
 from worker.adapters.postgres.search import Corpus
 from worker.cli.doctor import examine
 from worker.core.text import lexical
-from worker.errors import InternalError, RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS
@@ -173,8 +173,8 @@ def test_a_public_corpus_needs_no_policies_and_no_principal(
     admin.execute("GRANT SELECT ON open_chunks TO retrieval_worker")
     corpus = settings.corpora["documents"].model_dump() | {"table": "open_chunks", "public": True, "documents": None}
     changed = make_settings(database, corpora={"open": corpus})
-    from worker.contract.base import parse_job
-    from worker.contract.jobs import RetrieveTopK
+    from retrieval_client.contract.base import parse_job
+    from retrieval_client.contract.jobs import RetrieveTopK
 
     engine = Engine(changed, time.perf_counter)
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
@@ -275,7 +275,7 @@ def test_an_error_of_postgres_quotes_no_value(one_connection: Settings) -> None:
     with pytest.raises(InternalError) as caught:
         engine.read(asker("alice"), [(b"SELECT chr(0) || 'canary-4711'", {})])
     assert caught.value.message == "Postgres failed (SQLSTATE 54000)"
-    with pytest.raises(SettingsError, match=r"\(SQLSTATE 22P02\): a policy casts a claim") as cast:
+    with pytest.raises(SettingsError, match=r"\(SQLSTATE 22P02\): a view or a generated") as cast:
         engine.read(asker("alice"), [(b"SELECT 'canary-4711'::int", {})])
     assert "canary" not in cast.value.message
     engine.close()

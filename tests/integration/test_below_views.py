@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import RetrievalError, SettingsError
 from worker.adapters.postgres.database import Database, check
 from worker.cli.doctor import examine
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
 from worker.core.text import lexical
-from worker.errors import RetrievalError, SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 

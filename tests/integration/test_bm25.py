@@ -22,14 +22,14 @@ from pgvector.psycopg import register_vector
 from tests.command_line import command_line
 from tests.integration.asking import ask, asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.fulltext import FullTextSearch
 from worker.adapters.postgres.search import Corpus, search
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.doctor import examine
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.errors import SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import NO_FILTERS

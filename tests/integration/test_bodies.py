@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.site import drips, drips_headers, leads, says, serving
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters.providers.embedder import OpenAIEmbedder
 from worker.adapters.providers.language_model import OpenAIModel, Prompt
 from worker.adapters.providers.reranker import HttpReranker
-from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings.providers import EmbedderSettings, LanguageModelSettings, RerankerSettings
 
 if TYPE_CHECKING:

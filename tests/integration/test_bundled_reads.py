@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
 from worker.adapters.postgres.database import CallerRead, Database
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.model import Principal

@@ -17,15 +17,16 @@ import psycopg
 import pytest
 from tests.waiting import PATIENCE
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.contract.results import Hybrid
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.postgres.versions import version
 from worker.adapters.redis_cache import LARGEST, PREFIX
-from worker.cli import devstack
+from worker.cli.devstack.redis import redis_server
+from worker.cli.devstack.stack import local_stack
 from worker.cli.loader import migrate
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.contract.results import Hybrid
 from worker.core.text import lexical
-from worker.errors import SettingsError, Unavailable
 from worker.jobs.cache import REST_SECONDS
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -364,7 +365,7 @@ def test_what_postgres_does_not_count_has_no_version(running: Running, admin: Ad
 
 def test_counters_that_start_anew_are_another_version() -> None:
     """After the crash of one of its processes the server has counted nothing, and goes on; old entries are over."""
-    with devstack.stack() as stack:
+    with local_stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
             migrate(admin)
             admin.execute("CHECKPOINT")
@@ -510,7 +511,7 @@ def test_a_redis_that_failed_is_left_alone_for_a_while(
     """One warning for the jobs of the next seconds; then it is asked again."""
     now = [0.0]
     with contextlib.ExitStack() as opened:
-        with devstack.redis_server(tmp_path) as redis_of_its_own:
+        with redis_server(tmp_path) as redis_of_its_own:
             settings = make_settings(database, cache={**ON, "url": redis_of_its_own.url()})
             running = Running(Engine(settings, lambda: now[0]), settings)
             opened.callback(running.engine.close)

@@ -13,8 +13,8 @@ import pytest
 from celery.contrib.testing.app import TestApp, setup_default_app
 from celery.contrib.testing.worker import start_worker
 
+from retrieval_client.contract.registry import TASKS
 from worker.app import celery_settings
-from worker.contract.registry import TASKS
 from worker.core.text import lexical
 from worker.jobs.engine import Engine
 from worker.queue import codec, results, tasks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0].tolist()
 ALICE = {"user_id": "alice"}

@@ -10,7 +10,7 @@ import redis
 
 from chaos import fuzz
 from chaos.jobs import QUEUE, envelope
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
 from worker.queue.transport import keys
 from worker.queue.transport.dead_letters import compose, dead_letter
 from worker.queue.transport.inspection import Refusal, Rules
@@ -18,7 +18,7 @@ from worker.queue.transport.inspection import Refusal, Rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 PLACE = keys.inflight(QUEUE, "me")
 

@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import ForeignServerError, RedisServer, connect, fill, folders
-from worker.cli import devstack
+from worker.cli.devstack.redis import Redis, lacks, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[devstack.Redis]:
-    with devstack.redis_server(tmp_path_factory.mktemp("redis"), users=False) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with redis_server(tmp_path_factory.mktemp("redis"), users=False) as running:
         yield running
 
 
 @pytest.fixture
-def link(server: devstack.Redis) -> Iterator[Proxy]:
+def link(server: Redis) -> Iterator[Proxy]:
     """A proxy before a Redis."""
     with network() as loop, proxy(loop, server.port) as made:
         yield made
@@ -64,9 +64,7 @@ def test_a_blackhole_swallows_and_old_connections_stay_dead(link: Proxy, client:
     assert client.ping()
 
 
-def test_what_was_sent_into_a_half_open_connection_is_gone(
-    link: Proxy, client: redis.Redis, server: devstack.Redis
-) -> None:
+def test_what_was_sent_into_a_half_open_connection_is_gone(link: Proxy, client: redis.Redis, server: Redis) -> None:
     """The server's end stays: Redis gives the next message to a client that is not there any more."""
     with connect(server.port) as direct, connect(link.port, timeout=0.5) as other:
         direct.delete("list")
@@ -106,7 +104,7 @@ def test_a_reset_ends_all_connections(link: Proxy, client: redis.Redis) -> None:
     assert client.ping()
 
 
-def test_a_server_of_somebody_else_is_not_killed(tmp_path: Path, server: devstack.Redis) -> None:
+def test_a_server_of_somebody_else_is_not_killed(tmp_path: Path, server: Redis) -> None:
     """Another process answers on the port: nothing is done to it."""
     with RedisServer(tmp_path) as ours:
         own, ours.port = ours.port, server.port
@@ -146,7 +144,7 @@ def test_a_full_disk_ends_redis_and_loses_nothing() -> None:
             assert client.lrange("list", 0, -1) == [b"kept"]
 
 
-@pytest.mark.skipif(bool(devstack.lacks()), reason=devstack.lacks())
+@pytest.mark.skipif(bool(lacks()), reason=lacks())
 def test_what_redis_denied_is_known_after_it_ended(tmp_path: Path) -> None:
     """Redis forgets its log when it ends; the harness has noted it before."""
     with RedisServer(tmp_path) as server:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.pinned import Citations
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
-from worker.core.pins.hashing import hash_chunk
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.pinned import Citations
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from retrieval_client.hashing import hash_chunk
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 

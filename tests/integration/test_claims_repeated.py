@@ -17,7 +17,7 @@ from worker.queue.transport.owners import Heart
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import Stack
 
 MESSAGE = b'{"body": "", "headers": {"id": "a"}}'
 PLACE = keys.inflight("retrieval", "me")
@@ -77,7 +77,7 @@ def test_a_message_stays_where_there_is_no_room_for_its_dead_letter(broker: redi
 
 
 @pytest.fixture
-def claim(stack: devstack.Stack, broker: redis.Redis) -> Iterator[tuple[Claim, Any]]:
+def claim(stack: Stack, broker: redis.Redis) -> Iterator[tuple[Claim, Any]]:
     """A claim behind a proxy, with a client that repeats commands, as the worker's settings have it."""
     with (
         network() as loop,

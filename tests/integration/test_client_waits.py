@@ -5,24 +5,25 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from celery.result import AsyncResult
 from tests.waiting import wait_for
 
-from worker.cli import devstack
-from worker.client import Client, RetrieveTopK
-from worker.errors import InvalidJob, SettingsError, TimedOut, Unavailable
+from retrieval_client import Client, RetrieveTopK
+from retrieval_client.errors import InternalError, InvalidJob, SettingsError, TimedOut, Unavailable
+from worker.cli.devstack.redis import redis_server
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 PLACE = "celery-task-meta-job"
 ANSWER = {"exc_type": "InvalidJob", "exc_message": ["k: wrong"], "exc_module": "worker.errors"}
@@ -68,15 +69,78 @@ def test_the_redis_that_is_away_is_named(stack: Stack) -> None:
         assert raised.value.message == f"{name}: Redis is away"
 
 
-def test_nothing_is_kept_of_an_answer_that_did_not_come(stack: Stack, store: redis.Redis) -> None:
-    """Celery would keep an object for each, and print a traceback for it when the interpreter ends."""
-    del store  # emptied
+def test_connections_are_used_again_and_nothing_stays_subscribed(stack: Stack, store: redis.Redis) -> None:
+    """However many jobs were waited for, one after another, answered or not."""
+    store.set(PLACE, RECORD)
+    before = len(store.client_list())
     with Client(stack.redis.url(0), stack.redis.url(1)) as client:
-        with pytest.raises(TimedOut):
-            client.result("a job of this test alone", timeout=0.1)
-        gc.collect()
-        kept = [one.id for one in gc.get_objects() if isinstance(one, AsyncResult)]
-    assert "a job of this test alone" not in kept
+        for _ in range(20):
+            with pytest.raises(InvalidJob):
+                client.result("job", timeout=180)
+            with pytest.raises(TimedOut):
+                client.result("another", timeout=0)
+        wait_for(lambda: store.pubsub_channels("celery-task-meta-*") == [])
+        assert len(store.client_list()) <= before + 2
+    wait_for(lambda: len(store.client_list()) == before)
+
+
+def test_many_threads_wait_at_once_and_each_gets_its_own(stack: Stack, store: redis.Redis) -> None:
+    """One client serves them all."""
+    names = [f"job-{number}" for number in range(32)]
+
+    def publish() -> None:
+        wait_for(lambda: len(store.pubsub_channels("celery-task-meta-*")) == len(names))
+        for name in names:
+            place = f"celery-task-meta-{name}"
+            record = json.dumps({"status": "FAILURE", "result": {"exc_type": "InvalidJob", "exc_message": [name]}})
+            store.set(place, record)
+            store.publish(place, record)
+
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client, ThreadPoolExecutor(len(names) + 1) as threads:
+        publishing = threads.submit(publish)
+        waiting = [threads.submit(client.result, name, 180) for name in names]
+        assert [str(one.exception()) for one in waiting] == names
+        publishing.result()
+
+
+def test_closing_a_client_ends_the_waits_of_other_threads(stack: Stack, store: redis.Redis) -> None:
+    """With the sentence of a closed client, not an error of the connection that was taken away."""
+    for _ in range(20):  # at several moments of the wait
+        client = Client(stack.redis.url(0), stack.redis.url(1))
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(client.result, "job", 180)
+            while not store.pubsub_channels("celery-task-meta-*") and not waiting.done():
+                pass
+            client.close()
+            with pytest.raises(RuntimeError, match="the client is closed"):
+                waiting.result(timeout=60)
+
+
+def test_a_forked_process_has_connections_of_its_own(stack: Stack, store: redis.Redis) -> None:
+    """A server that forks its workers after it has used the client: both go on."""
+    store.set(PLACE, RECORD)
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client:
+        with pytest.raises(InvalidJob):
+            client.result("job", timeout=180)
+        if (child := os.fork()) == 0:
+            try:
+                client.result("job", timeout=180)
+            except InvalidJob:
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with pytest.raises(InvalidJob):
+            client.result("job", timeout=180)
+
+
+def test_what_is_no_record_is_an_error_of_the_contract(stack: Stack, store: redis.Redis) -> None:
+    """Somebody else wrote it."""
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client:
+        for wrong in ("no json", "[]", "{}"):
+            store.set(PLACE, wrong)
+            with pytest.raises(InternalError, match="no record of a worker"):
+                client.result("job", timeout=180)
 
 
 @pytest.mark.parametrize("number", [0, 3])
@@ -96,7 +160,7 @@ def test_no_answer_names_the_place_that_was_looked_at(stack: Stack, broker: redi
 
 def test_a_result_that_outlives_its_client_asks_for_nothing(tmp_path: Path) -> None:
     """Held by an error's traceback, it is collected when its Redis may be long gone."""
-    with devstack.redis_server(tmp_path, users=False) as server:
+    with redis_server(tmp_path, users=False) as server:
         client = Client(server.url(0), server.url(1))
         with pytest.raises(TimedOut) as held:
             client.result("job", timeout=0.1)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.errors import SettingsError
 from worker.cli.doctor import examine
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
-from worker.contract.run_jobs import PinnedReplay
 from worker.core.text import lexical
-from worker.errors import SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -131,7 +131,7 @@ REFUSED = {
     "array ids": ("document_id", "text[]", "text[], expected text"),
     "json texts": ("text", "jsonb", "jsonb, expected text, character varying, char or name"),
     "bytes": ("text", "bytea", "bytea, expected text"),
-    "pages of text": ("page", "text", "text, expected smallint, integer or bigint: change its type"),
+    "pages of json": ("page", "json", "json, expected smallint, integer, bigint, text"),
     "numeric pages": ("page", "numeric", "numeric, expected smallint"),
     "many sections": ("section", "text[]", "text[], expected text"),
     "hashes as text": ("chunk_hash", "text", "text, expected bytea: leave it out, or map a column GENERATED"),
@@ -163,6 +163,7 @@ HANDLED = {
     "names": {"document_id": "name", "section": "name"},
     "json": {"metadata": "json", "coordinates": "json"},
     "large pages": {"page": "bigint"},
+    "pages of text": {"page": "varchar(9)"},
     "a generated column": {
         "text_search": "tsvector GENERATED ALWAYS AS (to_tsvector('english'::regconfig, text)) STORED",
         "chunk_hash": "bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(text)) STORED",
@@ -177,6 +178,14 @@ def test_the_other_types_are_answered_from_in_the_order_of_their_ids(site: Site,
     assert [chunk["chunk_id"] for chunk in chunks] == [str(n) for n in range(1, 13)]
     assert chunks[1]["metadata"] == {"a": 2}
     assert chunks[1]["coordinates"] == {"x": 2}
+
+
+def test_a_page_of_text_is_the_number_that_it_says(site: Site) -> None:
+    """In answers and filters; another text is no page, and fails no job."""
+    values = {"page": "CASE {n} WHEN 1 THEN 'xii' WHEN 2 THEN '99999999999' WHEN 3 THEN NULL ELSE '0{n}' END"}
+    settings = site({"page": "text"}, values)
+    assert [chunk["page"] for chunk in answers(settings)] == [None, None, None, *range(4, 13)]
+    assert [chunk["chunk_id"] for chunk in answers(settings, {"pages": [7, 12]})] == ["7", "12"]
 
 
 @pytest.mark.parametrize(

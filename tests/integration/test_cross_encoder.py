@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import HUM, ask
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.providers.reranker import CrossEncoderReranker
-from worker.errors import SettingsError
 from worker.jobs.engine import Engine
 from worker.settings.providers import RerankerSettings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,18 @@ import pytest
 from tests.integration.asking import ask as ask_pipeline
 from tests.integration.asking import asker
 
+from retrieval_client import encode_embedding
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.errors import InvalidJob, SettingsError
 from worker.adapters.postgres.database import check
+from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.doctor import examine
-from worker.client import encode_embedding
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
-from worker.contract.run_jobs import PinnedReplay
+from worker.cli.loader import load, migrate
+from worker.cli.usage import WrongUsage
 from worker.core.text import lexical
-from worker.errors import InvalidJob, SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.settings import Settings, read_values
@@ -171,3 +176,45 @@ def test_a_mode_of_two_sizes_stops_the_start(
     modes = {"tools": {"corpora": {"few": 0, "many": 0}, "profile": "fast", "instructions": "Answer."}}
     with pytest.raises(SettingsError, match=r"modes.tools.corpora: .* many has 1024 dimensions, few 5"):
         make_settings(database, corpora=corpora, modes=modes, profiles={"fast": {"legs": [{}]}})
+
+
+@pytest.mark.parametrize(("size", "column"), [(5, "vector(5)"), (1536, "vector(1536)"), (3072, "halfvec(3072)")])
+def test_the_reference_schema_has_the_dimensions_asked_for(
+    make_settings: Callable[..., Settings], admin: psycopg.Connection[Any], database: str, size: int, column: str
+) -> None:
+    """Files are loaded and found in them, and a later `migrate` keeps them."""
+    admin.execute("DROP TABLE document_grants, document_chunks, documents, doc_embeddings, example_strudels CASCADE")
+    migrate(admin, dimensions=size)
+    migrate(admin)
+    with pytest.raises(WrongUsage, match=rf"--dimensions 9: .* holds embeddings of {size} dimensions"):
+        migrate(admin, dimensions=9)
+    load(admin, read(SAMPLES["docs"]), LexicalEmbedder())
+    kind = admin.execute(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = 'doc_embeddings'::regclass AND attname = 'embedding'"
+    ).fetchone()
+    assert kind == (column,)
+    reference = {name: {**corpus, "dimensions": size} for name, corpus in read_values()["corpora"].items()}
+    settings = make_settings(database, corpora=reference, search={"exact_rows": 0})
+    with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
+        query = lexical.embed(["delay"], size)[0].tolist()
+        found = top_k(engine, query_embedding=query, corpus="docs")
+        assert found["trace"]["search"]["method"] == "index"
+        assert found["chunks"] == top_k(engine, query_embedding=query, corpus="docs", exact=True)["chunks"] != []
+    advice = [one.text for one in examine(settings) if one.subject == "corpus docs" and one.level == "advice"]
+    assert not [text for text in advice if "index" in text or "in line" in text]
+
+
+@pytest.mark.parametrize(("size", "advice"), [(2500, "over halfvec it does"), (4500, "no HNSW index holds 4,500")])
+def test_dimensions_that_no_index_holds_are_named(
+    make_settings: Callable[..., Settings], admin: psycopg.Connection[Any], database: str, size: int, advice: str
+) -> None:
+    """With the index that does, or that there is none; what is advised can be done."""
+    admin.execute(f"CREATE TABLE wide (id text PRIMARY KEY, text text, embedding vector({size}))".encode())
+    admin.execute("GRANT SELECT ON wide TO retrieval_worker")
+    wide = {"table": "wide", "columns": COLUMNS, "public": True, "dimensions": size}
+    (said,) = [one.text for one in examine(make_settings(database, corpora={"wide": wide})) if advice in one.text]
+    if size <= 4000:
+        admin.execute(said[said.index("CREATE") : said.index(";")].encode())
+        found = examine(make_settings(database, corpora={"wide": {**wide, "index": "halfvec"}}))
+        assert not [one for one in found if "HNSW" in one.text]

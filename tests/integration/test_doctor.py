@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.errors import SettingsError
 from worker.cli.doctor import examine
-from worker.errors import SettingsError
 from worker.settings import read_values
 
 from .asking import ask
@@ -63,6 +63,16 @@ def test_a_setting_that_a_policy_reads_and_no_claim_sets_is_named(
     assert advice.endswith("reads the setting app.tenannt, to which principal.settings maps no claim")
     with pytest.raises(SettingsError, match=r"^a policy reads the setting app\.tenannt, which the worker does not set"):
         ask(engine, question="What hums on channel 18?", searches=[{"corpus": "documents"}])
+
+
+def test_a_table_that_was_never_analysed_is_named(settings: Settings, admin: psycopg.Connection[Any]) -> None:
+    """Its number of rows would be a guess; once analysed, it is told."""
+    admin.execute("ANALYZE doc_embeddings")
+    assert "about 111 rows" in said(settings, "corpus docs", "ok")
+    admin.execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE oid = 'doc_embeddings'::regclass")
+    (advice,) = [one for one in said(settings, "corpus docs", "advice") if "never analysed" in one]
+    assert advice.endswith(": ANALYZE doc_embeddings")
+    assert not [one for one in said(settings, "corpus docs", "ok") if "rows" in one]
 
 
 def test_a_slip_in_the_extra_chunks_of_a_corpus_is_named(make_settings: Callable[..., Settings], database: str) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.durability import Finding, check_redis, redis_findings, role_findings, warnings
 from worker.adapters.postgres.database import Database
 from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.doctor import examine
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.integration.provider import Fault
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.embedder import LexicalEmbedder, OpenAIEmbedder, make
 from worker.core.prompting.costs import Tokens
-from worker.errors import SettingsError, Unavailable
 from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:

@@ -100,6 +100,20 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
     assert "of 103 questions better" in done.stdout
 
 
+def test_every_line_that_names_an_unknown_corpus_is_named(evaluate: Command, asked: Callable[..., str]) -> None:
+    """Before anything is asked, the first fifty of them."""
+    line = {"question": "hum", "relevant": ["c"], "caller": "alice"}
+    corpora = ["docs"] * 9 + ["nowhere", "examples", "elsewhere", "nowhere"]
+    done = evaluate(asked(*({**line, "corpus": corpus} for corpus in corpora)), "--here")
+    assert (done.returncode, done.stdout, "stopped after" in done.stderr) == (2, "", False)
+    named = [f"line {number}: corpus: expected one of documents, docs, examples" for number in (10, 12, 13)]
+    *said, last = done.stderr.splitlines()
+    assert [one.partition("jsonl: ")[2] for one in said if "jsonl: " in one] == named
+    assert last.endswith("3 of 13 lines are wrong, see above")
+    many = evaluate(asked(*({**line, "corpus": f"n{i}"} for i in range(60))), "--here")
+    assert (many.stderr.count(": corpus: "), many.stderr.splitlines()[-2]) == (50, "and 10 more")
+
+
 @pytest.mark.parametrize(
     ("query", "options", "code", "said"),
     [

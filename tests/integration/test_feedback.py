@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker
 
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.feedback import FeedbackRecorded, RecordFeedback
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.run_jobs import RunName
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.feedback import Judgements
-from worker.contract.base import parse_job
-from worker.contract.feedback import FeedbackRecorded, RecordFeedback
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
-from worker.contract.run_jobs import RunName
-from worker.core.pins.canonical import canonical_sha256
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.feedback import ENOUGH

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from pgvector.psycopg import register_vector
 from tests.integration.asking import asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.contract.results import Hybrid
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.fulltext import MAX_CHARACTERS, FullTextSearch
 from worker.adapters.postgres.fulltext_sql import best_matching
 from worker.adapters.postgres.search import Corpus, search
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.doctor import LEAKPROOF, examine
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.contract.results import Hybrid
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -99,6 +99,19 @@ NOTES = {
     "n3": "The drone alone, tuned to the hurdy-gurdy.",
     "n4": "Tuned forks.",
 }
+
+
+def test_a_text_without_spaces_is_one_word(asked: Asked, admin: Admin) -> None:
+    """As Postgres' parser has it: a part of it is not found."""
+    add(admin, "alice", {"zh": "第十八通道的嗡嗡声 变压器", "ja": "カタカナとひらがな", "th": "เสียงฮัมของช่อง"})
+    assert asked.ids("第十八通道的嗡嗡声") == asked.ids("变压器") == ["zh"]
+    assert asked.ids("嗡嗡声") == asked.ids("ひらがな") == asked.ids("เสียง") == []
+
+
+def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: Admin) -> None:
+    """The rest, which begins within a word or not, changes nothing."""
+    add(admin, "alice", NOTES)
+    assert asked.ids("hurdy " * 333 + "x zither") == asked.ids("hurdy") == ["n3"]
 
 
 @pytest.mark.parametrize(

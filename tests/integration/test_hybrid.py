@@ -13,14 +13,14 @@ from tests.integration.asking import asker, without_trace
 from tests.integration.provider import running
 from tests.waiting import PATIENCE, wait_for
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.contract.results import Hybrid
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.adapters.providers.embedder import LexicalEmbedder
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.contract.results import Hybrid
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.text import lexical
 from worker.core.text.keywords import EXTRACTORS
-from worker.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.parallel_search import Leg, ParallelSearch
@@ -51,6 +51,36 @@ def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", 
 
 def ids(answer: dict[str, Any], corpus: str = "docs") -> list[str]:
     return [chunk["chunk_id"] for chunk in answer["results"][corpus]["chunks"]]
+
+
+def test_chunks_without_text_take_no_places(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """However many are nearest, for each leg and fusion: the answer is the next chunks."""
+    wanted: dict[str, Any] = {"searches": [{"corpus": "docs", "top_k": 50}], "query": "sound"}
+    nearest = ids(ask(engine, **wanted))
+    admin.execute("ALTER TABLE doc_embeddings ALTER content DROP NOT NULL")
+    blank = ["", " \n", "\u2003\u3000 ", None]
+    for i, one in enumerate(nearest[:25]):
+        admin.execute("UPDATE doc_embeddings SET content = %s WHERE id = %s", [blank[i % 4], one])
+    for fusion in ("weighted", "rrf", "similarity"):
+        few = {**wanted, "searches": [{"corpus": "docs", "top_k": 5}], "fusion": fusion}
+        answer = ask(engine, **few)
+        assert (answer["results"]["docs"]["status"], ids(answer)) == ("ok", nearest[25:30])
+        both = ask(engine, **few, legs=["primary", "sparse"])["results"]["docs"]
+        assert (both["status"], len(both["chunks"])) == ("ok", 5)
+        assert all(chunk["text"].strip() for chunk in both["chunks"])
+
+
+def test_headings_without_text_take_no_places(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """Full text finds them by the words of their headings alone."""
+    wanted: dict[str, Any] = {"query": "effects", "legs": ["sparse"], "fusion": "rrf"}
+    found = ids(ask(engine, **wanted, searches=[{"corpus": "docs", "top_k": 50}]))
+    admin.execute("UPDATE doc_embeddings SET content = '' WHERE id = ANY (%s)", [found[:3]])
+    (left,) = admin.execute(
+        "SELECT count(*) FROM doc_embeddings WHERE content = '' AND text_search @@ to_tsquery('english', 'effects')"
+    ).fetchone() or (0,)
+    assert left > 0
+    answer = ask(engine, **wanted, searches=[{"corpus": "docs", "top_k": 3}])
+    assert (answer["results"]["docs"]["status"], ids(answer)) == ("ok", found[3:6])
 
 
 # --- the two searches ---------------------------------------------------------------------------
@@ -160,6 +190,34 @@ def test_weights_decide_whose_ranking_it_is(engine: Engine) -> None:
     assert ids(primary) == ids(ask(engine))
     assert ids(contextual) == ids(ask(engine, query="add hi-hats bd fast"))
     assert ids(primary) != ids(contextual)
+
+
+def test_legs_that_all_weigh_nothing_by_the_settings_are_refused(engine: Engine, settings: Settings) -> None:
+    """Every chunk would have the score 0; the job can bring weights of its own."""
+    hybrid = settings.hybrid.model_copy(update={"weights": {"sparse": 0.0}})
+    other = Engine(settings.model_copy(update={"hybrid": hybrid}), time.perf_counter)
+    try:
+        with pytest.raises(InvalidJob, match=r"^weights: .* the setting hybrid\.weights has 0"):
+            ask(other, legs=["sparse"])
+        assert ids(ask(other, legs=["sparse"], weights={"sparse": 1})) == ids(ask(engine, legs=["sparse"]))
+        assert ids(ask(other, legs=["sparse"], fusion="rrf")) == ids(ask(engine, legs=["sparse"], fusion="rrf"))
+    finally:
+        other.close()
+
+
+def test_the_trace_says_how_much_each_leg_counted(engine: Engine) -> None:
+    """For each corpus; that of a context follows its fit, and explains the scores."""
+    answer = ask(engine, context=EDITOR, legs=["primary", "contextual", "sparse"])
+    weights = {leg["leg"]: leg["weights"] for leg in answer["trace"]["search"]["legs"]}
+    assert (weights["primary"], weights["sparse"]) == ([0.8, 0.8], [0.2, 0.2])
+    assert all(0 <= weight <= 0.4 for weight in weights["contextual"])
+    nearest = {name: metrics["top_similarity"] for name, metrics in answer["metrics"].items()}
+    fits = [10 * (one["contextual"] - one["primary"]) for one in nearest.values()]
+    assert weights["contextual"] == pytest.approx([0.4 * min(1.0, max(0.0, fit)) for fit in fits])
+    ranks = ask(engine, context=EDITOR, fusion="rrf", weights={"contextual": 0.25})
+    assert [leg["weights"] for leg in ranks["trace"]["search"]["legs"]] == [[1.0, 1.0], [0.25, 0.25]]
+    unweighted = ask(engine, context=EDITOR, fusion="similarity")
+    assert [leg["weights"] for leg in unweighted["trace"]["search"]["legs"]] == [[], []]
 
 
 def test_diversity_drops_what_says_the_same(engine: Engine) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.integration.asking import without_trace
 
-from worker.contract.base import parse_job
-from worker.contract.pinned import Replay
-from worker.contract.run_jobs import PinnedReplay
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.pinned import Replay
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import hash_chunk
 from worker.core.citations.document import CitationRecord, create_citations_json
-from worker.core.pins.hashing import hash_chunk
 from worker.core.pins.pinning import digest
 from worker.core.shape import check_shape
-from worker.errors import InvalidJob
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal

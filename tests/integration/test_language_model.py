@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, make
 from worker.adapters.providers.openai_api import UnknownAnswer
 from worker.core.prompting.costs import Tokens
-from worker.errors import SettingsError, Unavailable
 from worker.settings.providers import LanguageModelSettings
 
 if TYPE_CHECKING:
     from tests.integration.provider import Provider
 
-    from worker.errors import RetrievalError
+    from retrieval_client.errors import RetrievalError
 
 KEY = "hunter2-correct-horse-battery"
 PROMPT = Prompt("Answer from the sources.", "[S1] The cutoff is 800 Hz.", cache_key="0" * 32)

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.command_line import command_line
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.postgres.embedders import identity, stored_by_table
 from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import LexicalEmbedder, make
@@ -22,11 +26,8 @@ from worker.cli.doctor import examine
 from worker.cli.loader import check_embedders, load
 from worker.cli.sample_vectors import known, sample_texts
 from worker.cli.usage import WrongUsage
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
 from worker.core.text import lexical
 from worker.core.text.fingerprint import agree, cosines
-from worker.errors import SettingsError, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -69,7 +70,7 @@ def of(folder: Path) -> LocalEmbedder:
 
 
 def hybrid(engine: Engine, user: str = "", **job: Any) -> dict[str, Any]:
-    caller = Principal(settings=(("app.user_id", user),)) if user else None
+    caller = Principal(settings=(("app.user_id", user),), owner=user) if user else None
     return engine.hybrid.retrieve(parse_job(RetrieveHybrid, {"query": SILENCE, **job}), JobContext(lambda: caller))
 
 
@@ -205,6 +206,25 @@ def test_a_corpus_that_another_embedder_filled_is_not_searched_by_text(open_engi
 
 
 @pytest.mark.usefixtures("by_meaning")
+def test_full_text_searches_what_another_embedder_filled(open_engine: Any) -> None:
+    """It needs no vector of the query: its chunks have no similarity, and their order is that of the right embedder."""
+    job: dict[str, Any] = {"query": "sound", "legs": ["sparse"], "searches": [{"corpus": "docs", "top_k": 5}]}
+    run = {"subject_id": "s", "run_id": "r"}
+    engine = open_engine()
+    answer = hybrid(engine, "alice", run=run, **job)
+    chunks = answer["results"]["docs"]["chunks"]
+    right = hybrid(open_engine(embedder={"kind": "local"}), **job)["results"]["docs"]["chunks"]
+    assert [chunk["chunk_id"] for chunk in chunks] == [chunk["chunk_id"] for chunk in right]
+    assert {chunk["similarity_score"] for chunk in chunks} == {None} != {chunk["similarity_score"] for chunk in right}
+    assert (answer["degraded"], "embedder" in answer["trace"]["models"]) == ([], False)
+    assert hybrid(engine, "alice", run=run, **job)["results"] == answer["results"]
+    both = hybrid(engine, **{**job, "legs": ["sparse", "contextual"], "context": 'sound("bd")'})
+    assert both["degraded"] == ["contextual"]
+    with pytest.raises(SettingsError, match=r"corpus docs: "):
+        hybrid(engine, **job, fusion="similarity")
+
+
+@pytest.mark.usefixtures("by_meaning")
 def test_the_embedder_that_filled_it_searches_it(open_engine: Any) -> None:
     """Named in the trace, with its version."""
     answer = hybrid(open_engine(embedder={"kind": "local"}))
@@ -262,6 +282,39 @@ def test_rows_without_text_do_not_stand_for_those_with_text(open_engine: Any, ad
     )
     with pytest.raises(SettingsError, match=r"corpus docs: .*not recorded, of 384 dimensions"):
         hybrid(open_engine(), searches=[{"corpus": "docs", "top_k": 5}])
+
+
+@pytest.mark.usefixtures("by_meaning")
+def test_a_table_that_is_embedded_again_is_refused_until_it_is_done(open_engine: Any, admin: Any) -> None:
+    """Half way, by either model, wherever the half is in the order of ids."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    job: Any = {"searches": [{"corpus": "docs", "top_k": 5}]}
+    rows = admin.execute("SELECT id, content FROM doc_embeddings ORDER BY id").fetchall()
+    ids, texts = zip(*rows, strict=True)
+    half = len(ids) // 2
+    for some in (slice(half), slice(half, None)):
+        for one, vector in zip(ids[some], lexical.embed(texts[some]), strict=True):
+            admin.execute("UPDATE doc_embeddings SET embedding = %s WHERE id = %s", [str(vector.tolist()), one])
+        if some.start is None:
+            for kind in ("lexical", "local"):
+                with pytest.raises(SettingsError, match=r"corpus docs: .*not recorded"):
+                    hybrid(open_engine(embedder={"kind": kind}), **job)
+    assert hybrid(open_engine(), **job)["results"]["docs"]["status"] == "ok"
+
+
+def test_a_query_from_the_shell_is_compared_with_the_record(
+    worker_environment: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the shell has a database; a database that is away from there says nothing of the worker's."""
+    local = worker_environment(EMBEDDER__KIND="local")
+    typed = command_line(capsys, {**local, "CELERY_BROKER_URL": "redis://127.0.0.1:1/0"})
+    ask = ("query", "hum", "--as", "alice", "--timeout", "1")
+    refused = typed(*ask)
+    assert refused.returncode == 78
+    assert "the corpus documents: its vectors were made by the embedder lexical 1" in refused.stderr
+    for elsewhere in ("postgresql://x@127.0.0.1:1/x", ""):
+        asked = typed(*ask, DATABASE_CONNECTION_STRING=elsewhere)
+        assert (asked.returncode, "corpus documents" in asked.stderr) == (69, False)
 
 
 def test_a_caller_who_sees_few_rows_decides_nothing(open_engine: Any, admin: Any) -> None:

@@ -10,10 +10,10 @@ import pytest
 from tests.integration.asking import ask, asker, repeated
 from tests.integration.provider import Provider, running
 
-from worker.contract.base import parse_job
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob
 from worker.core.citations.answering import check_answer
-from worker.errors import InvalidJob
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import SettingsError
 from worker.core.text import lexical
-from worker.errors import SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal

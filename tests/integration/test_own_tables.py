@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK, RunPipeline
+from retrieval_client.errors import NotAuthorised, SettingsError
+from retrieval_client.hashing import hash_chunk
 from worker.adapters.postgres.database import check
 from worker.cli.doctor import examine
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK, RunPipeline
-from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
-from worker.errors import SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -251,20 +251,59 @@ def test_the_policy_of_the_docs_takes_any_claim_of_roles(
         assert len(numbers(ask_as(engine, ("app.roles", claim)))) == seen
 
 
-def test_a_policy_that_can_not_read_a_claim_is_a_wrong_setting(
-    own_settings: Settings, admin: psycopg.Connection[Any]
+LEVEL = """
+CREATE FUNCTION library.level() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  IF coalesce(current_setting('app.level', true), '') = '' THEN RAISE EXCEPTION 'no level'; END IF;
+  RETURN current_setting('app.level');
+END $$
+"""
+CASTS = {
+    "a list": ("jsonb_typeof(current_setting('app.roles', true)::jsonb) = 'array'", "app.roles", '["a"]', "editor"),
+    "a uuid": (f"current_setting('app.tenant')::uuid = '{BOOKS[0]}'", "app.tenant", BOOKS[0], "red"),
+    "a missing uuid": (f"current_setting('app.tenant')::uuid = '{BOOKS[0]}'", "app.tenant", BOOKS[0], ""),
+    "a number": ("current_setting('app.level', true)::smallint > 1", "app.level", "2", "99999999"),
+    "no object": (
+        "EXISTS (SELECT FROM json_object_keys(current_setting('app.rights', true)::json))",
+        *("app.rights", '{"read": 1}', "[1]"),
+    ),
+    "what a function wants": ("library.level() > 1", "app.level", "2", ""),
+    "a day": ("current_setting('app.until', true)::date > '2020-01-01'", "app.until", "2030-01-01", "2030-13-01"),
+}
+
+
+@pytest.mark.parametrize(("condition", "setting", "good", "bad"), CASTS.values(), ids=CASTS)
+def test_a_claim_that_a_policy_can_not_cast_is_not_authorised(
+    own_settings: Settings, admin: psycopg.Connection[Any], condition: str, setting: str, good: str, bad: str
 ) -> None:
-    """The sentence says where to look."""
+    """Callers whose claim has the form that the policy casts it to are answered."""
+    admin.execute('DROP POLICY by_tenant ON library."Passages"')
+    admin.execute(LEVEL)
+    admin.execute(f'CREATE POLICY strict ON library."Passages" USING (leaf > 100 OR {condition})'.encode())
+    check(own_settings, at_start=True)
+    with contextlib.closing(Engine(own_settings, time.perf_counter)) as engine:
+        assert len(numbers(ask_as(engine, (setting, good)))) == 15
+        with pytest.raises(NotAuthorised, match=r"on the claims of this caller .* missing or malformed") as error:
+            ask_as(engine, (setting, bad))
+        assert not bad or bad not in error.value.message
+
+
+def test_a_stored_value_that_a_view_can_not_cast_is_a_wrong_setting(
+    own_settings: Settings, make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
+) -> None:
+    """It fails for each caller, so no claim is to blame."""
     admin.execute(
-        'CREATE POLICY strict ON library."Passages"'
-        " USING (leaf > 100 OR jsonb_typeof(current_setting('app.roles', true)::jsonb) = 'array')"
+        'CREATE VIEW library.numbered WITH (security_invoker) AS SELECT *, "the text"::integer AS number'
+        ' FROM library."Passages"; GRANT SELECT ON library.numbered TO retrieval_worker'
     )
-    said = r"22P02\): a policy casts a claim"
+    corpus = CORPUS | {"table": "library.numbered", "metadata_columns": {"number": "number"}}
+    principal = own_settings.principal.model_dump()
+    settings = make_settings(database, corpora={"books": corpus}, principal=principal)
     with (
-        contextlib.closing(Engine(own_settings, time.perf_counter)) as engine,
-        pytest.raises(SettingsError, match=said),
+        contextlib.closing(Engine(settings, time.perf_counter)) as engine,
+        pytest.raises(SettingsError, match=r"22P02\): a view or a generated column casts it"),
     ):
-        ask_as(engine, ("app.roles", "editor"))
+        ask(engine, "red")
 
 
 def ask_as(engine: Engine, *stated: tuple[str, str]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pytest
 from tests.integration.asking import HUM
 from tests.integration.asking import ask as ask_pipeline
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.run_jobs import BuildCitations, PinnedReplay, RunName
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay, RunName
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal

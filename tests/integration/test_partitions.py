@@ -15,7 +15,7 @@ from pgvector.psycopg import register_vector
 
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus, VectorSearch
-from worker.cli import devstack
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings import from_values, read_values
@@ -96,7 +96,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Parted]:
     by_document = {"table": "documents", "id": "id"}
     with (
         tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
-        devstack.postgres(Path(folder), version=request.param) as server,
+        postgres_server(Path(folder), version=request.param) as server,
     ):
         with psycopg.connect(server.dsn(), autocommit=True) as admin:
             migrate(admin)

@@ -12,12 +12,12 @@ from tests.integration.asking import HUM, ask, asker, ids, in_stages, repeated
 from tests.integration.provider import running
 from tests.integration.site import says, serving
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.core.prompting.extractive import NO_ANSWER
 from worker.core.ranking import bm25
 from worker.core.ranking.fusion import convex
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.sources import STAGES
@@ -141,6 +141,9 @@ def test_every_mode_answers_offline(
     assert methods.keys() == answer["trace"]["search"]["legs_ms"].keys()
     assert all(set(found) <= {"index", "exact"} or leg == "sparse" for leg, found in methods.items())
     assert all(len(found) == len(corpora) for found in methods.values())
+    weights = answer["trace"]["search"]["weights"]
+    assert weights.keys() == methods.keys()
+    assert weights["dense"] == 0.8
 
 
 def test_the_code_mode_shows_the_model_its_cheatsheet_its_editor_and_what_was_said(engine: Engine) -> None:

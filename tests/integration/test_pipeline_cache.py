@@ -16,11 +16,11 @@ from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
+from retrieval_client.hashing import hash_chunk
 from worker.adapters.redis_cache import PREFIX
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
 from worker.core import observations
-from worker.core.pins.hashing import hash_chunk
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import redis
     from tests.integration.provider import Provider
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

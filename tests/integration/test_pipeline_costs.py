@@ -11,7 +11,7 @@ import pytest
 from tests.integration.asking import HUM, ask
 from tests.integration.provider import Fault, running
 
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:

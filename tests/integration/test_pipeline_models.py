@@ -13,10 +13,10 @@ import pytest
 from tests.integration.asking import HUM, ask, asker, ids, repeated
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
 
+from retrieval_client.errors import InvalidJob, Unavailable
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.ranking.hyde import pooled
 from worker.core.text.lexical import embed
-from worker.errors import InvalidJob, Unavailable
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:

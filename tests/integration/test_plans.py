@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.hashing import hash_chunk
 from worker.adapters.postgres.search import VectorSearch
-from worker.core.pins.hashing import hash_chunk
 from worker.model import NO_FILTERS, FilterSet
 
 from .large import BTREE, HNSW, ROWS, SCAN, Large, asker, executed, text
@@ -30,6 +30,14 @@ def test_hnsw_answers_where_many_rows_are_visible(large: Large, user: str) -> No
     assert HNSW in used
     assert SCAN not in used
     assert BTREE not in used
+
+
+@pytest.mark.parametrize(("user", "index"), [("all", HNSW), ("half", HNSW), ("hundredth", BTREE)])
+def test_leaving_out_chunks_without_text_changes_no_plan(large: Large, user: str, index: str) -> None:
+    """The same indexes and as few rows as without it."""
+    search = VectorSearch(large.corpus, large.queries[0], 15, NO_FILTERS, with_text=True)
+    assert executed(large.explain(user, search)) == executed(plan(large, user))
+    assert index in executed(plan(large, user))
 
 
 def test_a_b_tree_answers_where_few_rows_are_visible(large: Large) -> None:

@@ -15,7 +15,7 @@ from worker.queue.liveness import PATIENCE_SECONDS, probed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 ANSWER_SECONDS = 2.0
 IDLE_SECONDS = 1e-9

@@ -12,7 +12,7 @@ from worker.adapters.postgres.database import Database
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 # One row of alice's in each table.

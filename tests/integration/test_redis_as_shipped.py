@@ -11,9 +11,9 @@ import pytest
 import redis
 from tests.command_line import command_line
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.durability import check_redis
-from worker.cli import devstack
-from worker.errors import SettingsError
+from worker.cli.devstack.redis import lacks, redis_server
 from worker.queue.transport import keys
 
 if TYPE_CHECKING:
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
     from tests.command_line import Command
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 
 @pytest.fixture(autouse=True)
 def _needs_users() -> None:
-    if missing := devstack.lacks():
+    if missing := lacks():
         pytest.skip(missing)
 
 
 def test_a_restart_keeps_what_was_written_in_one_step(tmp_path: Path) -> None:
     """Redis replays transactions with the rights of the default user: without any, it drops them silently."""
-    with devstack.redis_server(tmp_path, durable=True) as server, redis.Redis.from_url(server.url()) as client:
+    with redis_server(tmp_path, durable=True) as server, redis.Redis.from_url(server.url()) as client:
         client.eval("redis.call('SET', KEYS[1], 1) redis.call('SET', KEYS[2], 1)", 2, "one", "other")
-    with devstack.redis_server(tmp_path, durable=True) as server, redis.Redis.from_url(server.url()) as client:
+    with redis_server(tmp_path, durable=True) as server, redis.Redis.from_url(server.url()) as client:
         assert client.exists("one", "other") == 2
 
 
 def test_the_default_user_is_off(tmp_path: Path) -> None:
     """No client connects without a name and a password, whatever rights that user has."""
-    with devstack.redis_server(tmp_path) as server:
+    with redis_server(tmp_path) as server:
         for name in (None, "default"):
             for password in (None, ""):
                 with (

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import NotAuthorised, SettingsError
+from retrieval_client.hashing import format_hash, hash_chunk
 from worker.adapters.postgres.database import check
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, Example, read
 from worker.cli.doctor import LEAKPROOF, examine
 from worker.cli.loader import load, migrate
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.core.pins.hashing import format_hash, hash_chunk
 from worker.core.text import lexical
-from worker.errors import NotAuthorised, SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from worker.adapters.durability import Finding
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 TABLES = {

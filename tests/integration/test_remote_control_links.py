@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from worker.cli import devstack
+    from worker.cli.devstack.stack import Stack
 
 # Reads from a subscription on which nothing arrives, as a poll does that was notified of its predecessor.
 SCRIPT = """
@@ -27,7 +27,7 @@ with Connection(sys.argv[1], transport="worker.queue.transport:Transport") as co
 """
 
 
-def test_reading_when_nothing_is_there_does_not_wait(stack: devstack.Stack) -> None:
+def test_reading_when_nothing_is_there_does_not_wait(stack: Stack) -> None:
     """Kombu's own read would hang here for ever, and with it the worker's main process."""
     command = [sys.executable, "-c", SCRIPT, stack.redis.url(0)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)

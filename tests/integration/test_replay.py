@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker, without_trace
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.pinned import Replay
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.pinned import Replay
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from retrieval_client.hashing import NORMALISERS, hash_chunk
 from worker.core.citations.document import CitationRecord, create_citations_json
-from worker.core.pins.hashing import NORMALISERS, hash_chunk
 from worker.core.pins.pinning import raw_hash
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal

@@ -12,14 +12,14 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from tests.integration.asking import asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.hashing import hash_chunk
 from synthetic.many_chunks import TENANT, chunk_text, load_many
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, CorpusFile, read
 from worker.cli.loader import load
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.run_jobs import PinnedReplay
-from worker.core.pins.hashing import hash_chunk
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine

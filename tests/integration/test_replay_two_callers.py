@@ -14,10 +14,10 @@ import pytest
 from psycopg.pq import Trace
 from tests.integration.asking import asker
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.hashing import hash_chunk
 from synthetic.many_chunks import OWNER, TENANT, chunk_text, load_many
-from worker.contract.base import parse_job
-from worker.contract.run_jobs import PinnedReplay
-from worker.core.pins.hashing import hash_chunk
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.replay import MISSING_SECONDS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 

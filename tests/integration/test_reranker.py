@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.provider import INJECTED, Fault
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters.providers.bodies import ELSEWHERE
 from worker.adapters.providers.language_model import OpenAIModel
 from worker.adapters.providers.reranker import (
@@ -22,7 +23,6 @@ from worker.adapters.providers.reranker import (
 )
 from worker.core.prompting.costs import Tokens
 from worker.core.ranking import bm25
-from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.settings import from_values
 from worker.settings.providers import LanguageModelSettings, RerankerSettings
 

@@ -11,15 +11,15 @@ import pytest
 import redis
 from celery.exceptions import Retry, TimeLimitExceeded
 
+from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.app import create_app
-from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from celery import Celery
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 CANARY = "canary-4711"

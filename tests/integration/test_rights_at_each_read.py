@@ -11,12 +11,12 @@ import pytest
 from tests.integration.asking import HUM, asker
 from tests.integration.asking import ask as ask_pipeline
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.database import Database
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.text import lexical
-from worker.errors import SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 

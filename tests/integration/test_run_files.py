@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.integration.asking import asker, without_trace
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.run_jobs import BuildCitations, PinnedReplay, RunName
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay, RunName
+from retrieval_client.errors import InvalidJob
 from worker.core.text import lexical
-from worker.errors import InvalidJob
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.run_archive import RunFile

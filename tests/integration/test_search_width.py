@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from retrieval_client.errors import SettingsError
 from synthetic.loading import Index
 from synthetic.stage import CORPUS, Stage, stage
 from synthetic.vectors import Dataset
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.indexes import hnsw
-from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch
+from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch, search_each
 from worker.cli.calibration import Caller, CorpusCalibration, calibration
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Goal
-from worker.errors import SettingsError
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings.serving import CalibratedWidth, Calibration
 
@@ -82,6 +82,40 @@ def test_a_filter_has_the_wider_of_both(on: Stage) -> None:
     rule = on.settings.search.ef_search_min
     assert asked(on, corpus(on, calibrated(ROWS, 40)), filters=filters).ef_search == rule
     assert asked(on, corpus(on, calibrated(ROWS, 900)), filters=filters).ef_search == pytest.approx(900, rel=0.02)
+
+
+def test_where_nothing_is_near_the_index_is_searched_again_wider(on: Stage) -> None:
+    """A graph that loses a query finds rows that are all about equally far, as those of a query of noise are."""
+    noise = np.random.default_rng(4).standard_normal(768).astype(np.float32)
+    noise /= np.linalg.norm(noise)
+    for width, wider in ((40, 160), (400, 1000), (1000, 1000)):
+        searched = on.corpus(ef_search_min=width)
+        found = searched.nearest(on.database, on.caller(100), noise, 15, NO_FILTERS, exact=False)
+        assert (found.method, found.ef_search, len(found.candidates)) == ("index", wider, 15)
+        (alone,) = search_each(on.database, [(on.caller(100), VectorSearch(searched, noise, 15, NO_FILTERS))], 10)
+        assert (alone is None) == (width < wider), "a job of a bundle is searched again by itself"
+
+
+def test_queries_that_the_graph_loses_find_more_by_the_wider_search(on: Stage) -> None:
+    """This sparse graph loses some at the least width: none finds fewer of the right rows then, and some find more."""
+    searched = on.corpus(ef_search_min=15)
+    lost, gained = 0, 0
+    for query in on.dataset.queries(300):
+        once = VectorSearch(searched, query, 15, NO_FILTERS)
+        (rows,) = on.database.read(on.caller(100), once.statements(), corpora=[CORPUS])
+        if isinstance(once.read([rows]), SearchResult):
+            continue
+        true, found = (
+            {
+                one.chunk.id
+                for one in searched.nearest(on.database, on.caller(100), query, 15, NO_FILTERS, exact=exact).candidates
+            }
+            for exact in (True, False)
+        )
+        before, after = len({row[8] for row in rows} & true), len(found & true)
+        assert after >= before
+        lost, gained = lost + 1, gained + (after > before)
+    assert 0 < gained <= lost
 
 
 # --- calibrating --------------------------------------------------------------------------------

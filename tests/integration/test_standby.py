@@ -13,17 +13,17 @@ from tests.integration.asking import HUM, asker, without_trace
 from tests.integration.asking import ask as ask_pipeline
 from tests.integration.replicated import SECONDS, Pair, pair, wait_for
 
+from retrieval_client import Client, RunRef
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.read_replica import REST_SECONDS, Standby
 from worker.app import refuse_unsafe_start
-from worker.cli import devstack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.doctor import examine
-from worker.client import Client, RunRef
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RetrieveTopK
-from worker.contract.run_jobs import PinnedReplay
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised, Unavailable
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.settings import read_values
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import redis
 
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 QUERY = lexical.embed([HUM])[0].tolist()
@@ -218,12 +219,12 @@ def test_what_a_cache_keeps_is_found_on_the_primary(both: Pair, start: Callable[
 
 
 def test_a_worker_process_reads_what_its_environment_says(
-    both: Pair, stack: devstack.Stack, broker: redis.Redis, tmp_path: Path
+    both: Pair, stack: Stack, broker: redis.Redis, tmp_path: Path
 ) -> None:
     """Two variables and nothing else: a search reads the standby, its record stands on the primary."""
     del broker  # emptied
     environment = {
-        **devstack.worker_environment(stack, TRUST_QUEUE="true", STANDBY__MAX_LAG_SECONDS="86400"),
+        **stack_environment(stack, TRUST_QUEUE="true", STANDBY__MAX_LAG_SECONDS="86400"),
         "DATABASE_CONNECTION_STRING": both.dsn("primary"),
         "DATABASE_READ_CONNECTION_STRING": both.dsn("prefer-standby"),
     }
@@ -231,7 +232,7 @@ def test_a_worker_process_reads_what_its_environment_says(
     both.write(EDITED)
     job = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"}, run=RunRef(**RUN))
     with (
-        devstack.celery_worker(environment, tmp_path / "worker.log", "--concurrency=1"),
+        celery_worker(environment, tmp_path / "worker.log", "--concurrency=1"),
         contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client,
     ):
         first, again = (client.call(job, timeout=SECONDS) for _ in range(2))

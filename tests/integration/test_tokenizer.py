@@ -10,9 +10,9 @@ import pytest
 from tests.integration.asking import HUM, ask
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.providers.tokenizer import token_counter
 from worker.core.prompting.context import ESTIMATE
-from worker.errors import SettingsError
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:

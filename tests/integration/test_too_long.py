@@ -19,8 +19,8 @@ from .claims import OTHER, QUEUE, Worker, envelope, places
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack import Stack
     from worker.cli.devstack.redis import Redis
+    from worker.cli.devstack.stack import Stack
 
 RULES = Rules(tasks=("retrieve_top_k",), max_bytes=65_536)
 MEGABYTES = 40

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.results import TopK, TopKBatch
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.results import TopK, TopKBatch
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.core.text import lexical
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack import Stack
+    from worker.cli.devstack.stack import Stack
 
 
 STEPS = ("claimed, unread", "claimed", "written down", "told", "answered")

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import Job, RetrieveHybrid, RetrieveTopK
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from retrieval_client.hashing import hash_chunk
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.rules import UNSAID
-from worker.contract.base import parse_job
-from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK
-from worker.contract.registry import TASKS
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
 from worker.core.citations.document import read_citations_json
 from worker.core.citations.labels import classify
-from worker.core.pins.hashing import hash_chunk
 from worker.core.ranking import vectors
 from worker.core.shape import check_shape
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.principal import as_principal
 from worker.jobs.recording import job_digest
 from worker.jobs.run_files import run_path
@@ -98,7 +98,7 @@ def _check_further(job: Job) -> None:
     if job.run is not None:
         job_digest(job)
     if isinstance(job, RetrieveTopK | RetrieveHybrid) and job.query_embedding is not None:
-        vectors.decode(job.query_embedding)
+        vectors.decode(job.query_embedding, dimensions=dimensions_of(job.query_embedding))
     if isinstance(job, PinnedReplay) and job.citations is not None:
         read_citations_json(job.citations)
     if isinstance(job, BuildCitations):
@@ -113,6 +113,7 @@ EXCEPTIONS = {
     "direction": r"^query_embedding: expected a vector with a direction",
     "finite": r"^query_embedding\[\d+\]: expected a finite number within float32's range",
     "once": r"^searches: expected each one once",
+    "weightless": r"^weights: expected more than 0 for one of the legs at least",
     "document": r"^citations\.(by_section|total_count|source_ids): expected what follows from all_citations",
     "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
@@ -133,6 +134,15 @@ TOO_LARGE = float("inf")
 """Written as `1e400`, which is JSON: each parser makes of it what it can."""
 
 HASH = hash_chunk("a text")
+
+
+def dimensions_of(embedding: Any) -> int:
+    """Those of a corpus that an embedding may fit: only the worker's settings know which one it is for."""
+    if isinstance(embedding, str):
+        return max(1, len(embedding.rstrip("=")) * 3 // 16)
+    return max(1, len(embedding)) if isinstance(embedding, list) else 1
+
+
 VECTOR = [(i % 17) / 8 - 1 for i in range(768)]
 
 

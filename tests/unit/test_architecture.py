@@ -9,35 +9,58 @@ from pathlib import Path
 
 import pytest
 
+import retrieval_client
 import worker
 
 ROOT = Path(worker.__file__).parent
+CLIENT = Path(retrieval_client.__file__).parent
 PURE_STDLIB_MISSING = {"time", "random", "secrets", "uuid", "datetime", "logging", "os", "io", "pathlib", "socket"}
 PURE_STDLIB_MISSING |= {"subprocess", "threading", "asyncio", "tempfile", "urllib", "http", "importlib", "ctypes"}
 
-# Lowest first. A module may import what stands below it, and modules of its own layer's folder.
+# Lowest first. A module may import what stands below it, and modules of its own layer's folder. Below all stands
+# `retrieval_client`, a distribution of its own.
 LAYERS = [
-    {"errors", "model"},
+    {"errors", "client", "model"},
     {"core"},
-    {"contract"},
-    {"settings", "client"},
+    {"settings"},
     {"adapters"},
     {"jobs"},
     {"queue"},
+    {"inspector"},
     {"cli"},
     {"app"},
 ]
+PURE_OF_THE_CLIENT = {f"retrieval_client.{name}" for name in ("canonical", "errors", "hashing", "json_values")}
+OPTIONAL = {
+    "retrieval_client.celery": {"celery"},
+    "retrieval_client.jobs": {"jwt"},
+    "retrieval_client.pytest_plugin": {"pytest"},
+}
+# The same within `retrieval_client`.
+CLIENT_LAYERS = [
+    {"canonical", "errors", "hashing", "json_values"},
+    {"contract"},
+    {"connection"},
+    {"jobs"},
+    {"asynchronous", "blocking"},
+    {"celery", "ledger", "testing"},
+    {"pytest_plugin"},
+    {"retrieval_client"},
+]
+CLIENT_RANK = {name: rank for rank, layer in enumerate(CLIENT_LAYERS) for name in layer}
 # The same within `core`.
 CORE_LAYERS = [{"text", "pins"}, {"ranking", "citations"}, {"prompting"}]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    parts = path.relative_to((ROOT if path.is_relative_to(ROOT) else CLIENT).parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+CLIENT_SOURCES = {module_name(path): path for path in sorted(CLIENT.rglob("*.py"))}
+SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))} | CLIENT_SOURCES
+WORKER_SOURCES = SOURCES.keys() - CLIENT_SOURCES.keys()
 
 
 @functools.cache
@@ -61,7 +84,7 @@ def imports(name: str) -> set[str]:
 
 
 def ours(name: str) -> set[str]:
-    return {imported for imported in imports(name) if imported.split(".")[0] == "worker"}
+    return {imported for imported in imports(name) if imported.split(".")[0] in {"worker", "retrieval_client"}}
 
 
 def top(name: str) -> str:
@@ -79,7 +102,7 @@ def users_of(*packages: str) -> set[str]:
 
 
 def within(*names: str) -> set[str]:
-    return {name for name in SOURCES if name != "worker" and top(name) in names}
+    return {name for name in WORKER_SOURCES - {"worker"} if top(name) in names}
 
 
 def test_the_sources_are_found() -> None:
@@ -91,14 +114,14 @@ def test_the_sources_are_found() -> None:
         "worker.queue.tasks",
     } <= SOURCES.keys()
     assert ours("worker.queue.tasks") >= {
-        "worker.contract.registry",
-        "worker.errors",
+        "retrieval_client.contract.registry",
+        "retrieval_client.errors",
         "worker.jobs.principal",
         "worker.settings",
     }
 
 
-@pytest.mark.parametrize("name", ["worker.model", "worker.errors"])
+@pytest.mark.parametrize("name", ["worker.model", "retrieval_client.errors"])
 def test_the_vocabulary_imports_nothing_of_ours(name: str) -> None:
     """Every layer speaks the same nouns, so they stand below all."""
     assert ours(name) == set()
@@ -107,7 +130,7 @@ def test_the_vocabulary_imports_nothing_of_ours(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(within("core")))
 def test_the_core_is_pure(name: str) -> None:
     """Stdlib, numpy and base64, the vocabulary and itself: no clock, no randomness, no logging, no I/O."""
-    allowed = {"worker.errors", "worker.model"} | within("core")
+    allowed = {"worker.model", *PURE_OF_THE_CLIENT} | within("core")
     packages = {imported.split(".")[0] for imported in imports(name) - ours(name)}
     assert ours(name) <= allowed
     assert packages <= sys.stdlib_module_names | {"numpy", "pybase64"}
@@ -120,28 +143,69 @@ def test_the_core_is_pure(name: str) -> None:
     assert not calls & {"open", "print", "input", "exec", "eval", "__import__"}
 
 
-def test_the_contract_can_be_used_without_the_worker() -> None:
-    """A backend imports it: errors, the vocabulary, how paths and hashes are written, nothing else of ours."""
-    others = {imported for name in within("contract") for imported in ours(name)} - within("contract")
-    assert others <= {"worker.errors", "worker.model", "worker.core.pins.hashing", "worker.core.shape"}
+@pytest.mark.parametrize("name", sorted(CLIENT_SOURCES))
+def test_the_client_imports_nothing_of_the_worker(name: str) -> None:
+    """A distribution of its own: Redis, pydantic, and what only who asks for it needs."""
+    packages = {imported.split(".")[0] for imported in imports(name)}
+    needed = {"retrieval_client", "redis", "pydantic", "pydantic_core", "typing_extensions"}
+    assert packages <= sys.stdlib_module_names | needed | OPTIONAL.get(name, set())
+
+
+def in_client(name: str) -> str:
+    """The part of the client that a module belongs to; the package itself stands above all."""
+    return [*name.split("."), "retrieval_client"][1]
+
+
+@pytest.mark.parametrize("name", sorted(CLIENT_SOURCES))
+def test_the_client_has_one_direction(name: str) -> None:
+    """Errors and hashes below the contract, this below connections, these below what speaks to Redis."""
+    for imported in ours(name):
+        if in_client(imported) != in_client(name):
+            assert CLIENT_RANK[in_client(imported)] < CLIENT_RANK[in_client(name)], imported
+
+
+def test_only_what_sends_jobs_uses_the_client_like_a_backend() -> None:
+    """The inspector and the command line do; the others share the contract, errors and hashes with it."""
+    shared = {name for name in CLIENT_SOURCES if CLIENT_RANK[in_client(name)] <= CLIENT_RANK["contract"]}
+    users = {name for name in WORKER_SOURCES if ours(name) & CLIENT_SOURCES.keys() - shared}
+    assert users
+    assert users <= within("inspector", "cli", "client")
+
+
+def test_the_contract_can_be_used_without_the_client() -> None:
+    """The types of jobs and answers: errors, how paths and hashes are written, nothing else of ours."""
+    contract = {name for name in CLIENT_SOURCES if name.startswith("retrieval_client.contract")}
+    others = {imported for name in contract for imported in ours(name)} - contract
+    assert others == {"retrieval_client.errors", "retrieval_client.hashing", "retrieval_client.json_values"}
 
 
 @pytest.mark.parametrize("name", sorted(within("adapters")))
 def test_adapters_know_nobody_above_them(name: str) -> None:
     """Postgres and embedding servers are used by the engine, and know nothing of tasks or the command line."""
-    below = within("errors", "model", "contract", "settings", "core", "adapters")
+    below = within("model", "settings", "core", "adapters") | CLIENT_SOURCES.keys()
     assert ours(name) <= below
 
 
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
-    shell = within("queue", "app", "client") | {"worker.cli.devstack.workers"}
+    shell = within("queue", "app") | {"worker.cli.devstack.workers", "retrieval_client.celery"}
     assert users_of("celery", "kombu", "billiard") <= shell
 
 
 def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
-    assert users_of("psycopg", "psycopg_pool", "pgvector", "redis") <= within("adapters", "queue", "cli", "client")
+    assert (
+        users_of("psycopg", "psycopg_pool", "pgvector", "redis")
+        <= within("adapters", "queue", "cli") | CLIENT_SOURCES.keys()
+    )
+
+
+def test_only_the_inspector_needs_its_extra() -> None:
+    """Inside functions too: only its faces import the extra, and only two commands its faces; views need nothing."""
+    drawing = {name for name in within("inspector") if not name.startswith("worker.inspector.view")}
+    assert users_of("textual", "starlette", "jinja2", "markupsafe", "uvicorn") <= drawing
+    users = {name for name in SOURCES if imports(name) & drawing} - drawing
+    assert users == {"worker.cli.commands.inspector", "worker.cli.commands.ui"}
 
 
 FOREIGN = {"worker": {"tests", "benchmarks", "chaos", "synthetic"}, "synthetic": {"tests", "benchmarks", "chaos"}}
@@ -176,15 +240,15 @@ def test_the_check_of_imported_packages_sees_each_way() -> None:
 
 def test_every_module_has_its_place() -> None:
     """A new module is put among the layers before it can import anything."""
-    assert {top(name) for name in SOURCES if name != "worker"} - RANK.keys() == set()
+    assert {top(name) for name in WORKER_SOURCES - {"worker"}} - RANK.keys() == set()
 
 
-@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"worker"}))
+@pytest.mark.parametrize("name", sorted(WORKER_SOURCES - {"worker"}))
 def test_nothing_imports_up(name: str) -> None:
     """One direction: a module knows what stands below it, and its own package."""
     up = {
         imported
-        for imported in ours(name) - {"worker"}
+        for imported in (ours(name) & WORKER_SOURCES) - {"worker"}
         if top(imported) != top(name) and RANK[top(imported)] >= RANK[top(name)]
     }
     assert up == set()
@@ -211,7 +275,7 @@ def test_only_settings_and_the_command_line_read_the_environment() -> None:
 
     `devstack` hands an environment on to the servers it starts; `metrics` sets prometheus_client's only variable.
     """
-    readers = {name for name in SOURCES if _reads_environment(parsed(name))}
+    readers = {name for name in WORKER_SOURCES if _reads_environment(parsed(name))}
     assert readers <= within("settings", "cli") | {"worker.queue.metrics"}
 
 
@@ -235,7 +299,9 @@ def docstrings(source: str) -> list[str]:
     return [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
 
 
-@pytest.mark.parametrize("folder", ["benchmarks", "chaos", "docs", "examples", "synthetic", "tests", "worker"])
+@pytest.mark.parametrize(
+    "folder", ["benchmarks", "chaos", "client", "docs", "examples", "synthetic", "tests", "worker"]
+)
 def test_a_docstring_begins_with_a_verb_or_a_noun(folder: str) -> None:
     """No docstring begins with "What" or "Whatever", which leaves the subject unsaid."""
     home = ROOT.parent / folder

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import ast
 import base64
+import contextlib
+import inspect
 import json
 import struct
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jwt
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kombu import Connection
 
-from worker import errors
-from worker.client import (
+import retrieval_client
+import worker.client
+import worker.errors
+from retrieval_client import (
     BuildCitations,
     Client,
     Diversity,
@@ -28,47 +33,36 @@ from worker.client import (
     RunName,
     RunPipeline,
     Signer,
-    _reader,
     encode_embedding,
+    errors,
 )
-from worker.client import _as_error as as_error
-from worker.core.pins.canonical import canonical_sha256
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.contract.base import Part, parse_part
+from retrieval_client.contract.jobs import HybridSearch, Message, RunRef, TopKFields
+from retrieval_client.contract.run_jobs import CitedChunk, CitedRun, InlineSource, Quote, ReplayFields
+from retrieval_client.jobs import as_error, reader_of
 from worker.core.ranking.vectors import decode
-
-if TYPE_CHECKING:
-    from worker.contract.base import Part
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "contract" / "examples"
 KEY = "a key of 32 bytes or more for HS256"
-HEAVY = {"numpy", "psycopg", "psycopg_pool", "pgvector", "jwt", "orjson", "structlog", "typer", "rich"}
+HEAVY = {"celery", "kombu", "numpy", "psycopg", "psycopg_pool", "pgvector", "jwt", "orjson", "structlog", "rich"}
 
 
 def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
-    """Importing the client brings Celery, pydantic and our contract into a backend, and nothing heavier."""
-    script = "import json, sys, worker.client; print(json.dumps(sorted(sys.modules)))"
+    """Importing the client brings redis, pydantic and our contract into a backend, and nothing heavier."""
+    script = "import json, sys, retrieval_client; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     modules = json.loads(done.stdout)
     assert HEAVY & {name.split(".")[0] for name in modules} == set()
-    assert {name for name in modules if name.startswith("worker.")} == {
-        "worker.client",
-        "worker.contract",
-        "worker.contract.answers",
-        "worker.contract.base",
-        "worker.contract.feedback",
-        "worker.contract.jobs",
-        "worker.contract.pinned",
-        "worker.contract.ranges",
-        "worker.contract.registry",
-        "worker.contract.results",
-        "worker.contract.run_jobs",
-        "worker.core",
-        "worker.core.pins",
-        "worker.core.pins.canonical",
-        "worker.core.pins.hashing",
-        "worker.core.shape",
-        "worker.errors",
-        "worker.model",
+    assert {name for name in modules if name.split(".")[0] == "worker"} == set()
+
+
+def test_the_former_name_of_the_client_gives_the_same() -> None:
+    """`worker.client` and `worker.errors` are in programs, and in records as `exc_module`."""
+    assert {name: getattr(worker.client, name) for name in retrieval_client.__all__} == {
+        name: getattr(retrieval_client, name) for name in retrieval_client.__all__
     }
+    assert worker.errors.InvalidJob is retrieval_client.errors.InvalidJob
 
 
 HASH = "sha256:" + 64 * "a"
@@ -107,6 +101,44 @@ def test_a_wrong_job_is_refused_where_it_is_made(kind: type[Part], fields: dict[
     assert str(raised.value) == sentence
 
 
+LEAST: dict[type[Part], dict[str, Any]] = {
+    BuildCitations: {"records": []},
+    CitedChunk: {"source_id": "s", "text": "t", "weight": 1},
+    CitedRun: RUN,
+    Diversity: {},
+    Filters: {},
+    HybridSearch: {"corpus": "docs"},
+    InlineSource: {},
+    Message: {"role": "user", "content": "hum"},
+    PinnedReplay: {"required_chunk_hashes": [HASH]},
+    Quote: {"chunk_hash": HASH, "quote": "hum"},
+    RecordFeedback: {"run": RUN},
+    RetrieveHybrid: {"query": "hum"},
+    RetrieveTopK: {"query_embedding": [0.5]},
+    RunName: RUN,
+    RunPipeline: {"question": "hum"},
+    RunRef: RUN,
+}
+"""The fewest fields of each job and each part of one."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, field.alias or name) for kind in LEAST for name, field in kind.model_fields.items()],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_none_in_python_is_an_absent_field(kind: type[Part], name: str) -> None:
+    """Of each optional field, also where null means something; on the wire null stays what it was."""
+    least = LEAST[kind]
+    if name not in least:
+        made = kind(**least, **{name: None})
+        assert made == kind(**least)
+        assert name not in made.model_dump(mode="json", exclude_unset=True) or name in kind.nullable
+        assert parse_part(kind, made.model_dump(mode="json", exclude_unset=True)) == made
+        with pytest.raises(errors.InvalidJob) if name not in kind.nullable else contextlib.nullcontext():
+            parse_part(kind, {**least, name: None})
+
+
 def test_a_part_inside_a_job_is_named_by_its_whole_path() -> None:
     """Parts are validated with their job, whether they come as objects or as dictionaries."""
     searches = [{"corpus": "docs", "filters": {"metadata": []}}]
@@ -138,9 +170,9 @@ def test_an_encoded_embedding_is_what_the_worker_decodes(some: list[float]) -> N
 def test_an_answer_is_read_as_its_type(example: str, kind: str) -> None:
     """By its task, where the id knows it; else as the first type that it fits."""
     value = json.loads((EXAMPLES / example).read_text())
-    of_task = _reader(example.split(".", maxsplit=1)[0])
+    of_task = reader_of(example.split(".", maxsplit=1)[0])
     assert type(of_task.validate_python(value)).__name__ == kind
-    assert type(_reader(None).validate_python(value)).__name__ == kind
+    assert type(reader_of(None).validate_python(value)).__name__ == kind
     if "results" in value and kind != "Hybrid":
         failed = {"error": {"type": "InvalidJob", "path": "x", "message": "x: wrong"}}
         assert type(of_task.validate_python({**value, "results": [failed]})).__name__ == kind
@@ -151,12 +183,11 @@ def test_a_client_talks_to_what_it_was_given(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://environment:1/0")
     monkeypatch.setenv("CELERY_RESULT_BACKEND", "redis://environment:1/1")
     for client, results in (
-        (Client("redis://given:2/3"), "redis://given:2/3"),
-        (Client("redis://given:2/3", "redis://given:2/4"), "redis://given:2/4"),
+        (Client("redis://given:2/3"), "given:2, database 3"),
+        (Client("redis://given:2/3", "redis://given:2/4"), "given:2, database 4"),
+        (Client("redis+socket:///run/redis.sock?virtual_host=5"), "/run/redis.sock, database 5"),
     ):
-        app = client._app
-        assert {app.connection_for_write().hostname, app.connection_for_read().hostname} == {"given"}
-        assert app.backend.as_uri() == results
+        assert client.results_place == results
         client.close()
 
 
@@ -183,27 +214,10 @@ def test_a_token_is_bound_to_its_job_and_names_its_key() -> None:
 # --- sending ----------------------------------------------------------------------------------------
 
 
-def sent(client: Client, job: RetrieveTopK, **options: Any) -> tuple[str, dict[str, Any], Any]:
-    """Enqueue on kombu's in-memory transport; return the id, the headers and the body."""
-    task_id = client.enqueue(job, **options)
-    with Connection("memory://") as connection, connection.SimpleQueue("retrieval") as queue:
-        message = queue.get(timeout=1)
-        message.ack()
-        return task_id, message.headers, message.payload
-
-
 @pytest.fixture
 def client() -> Client:
-    """A client that signs, on a broker in memory."""
-    return Client("memory://", "cache+memory://", Signer(KEY, "k1"))
-
-
-def test_a_job_is_sent_as_the_contract_s_json(client: Client) -> None:
-    """One positional argument: the fields that were set, to the queue of its task."""
-    job = RetrieveTopK(query_embedding=[0.5], k=10**40, filters={"pages": [3]})  # type: ignore[arg-type] # as JSON is
-    task_id, headers, (args, kwargs, _) = sent(client, job)
-    assert (headers["task"], headers["id"]) == ("retrieve_top_k", task_id)
-    assert (args, kwargs) == ([{"query_embedding": [0.5], "k": 10**40, "filters": {"pages": [3]}}], {})
+    """A client that signs, of a Redis that is away."""
+    return Client("redis://127.0.0.1:1/0", signer=Signer(KEY, "k1"))
 
 
 def test_an_array_is_refused_in_the_words_of_its_remedy(client: Client) -> None:
@@ -216,41 +230,17 @@ def test_an_array_is_refused_in_the_words_of_its_remedy(client: Client) -> None:
             client.enqueue(RetrieveTopK(**fields))
 
 
-def test_a_message_shows_nothing_of_its_job(client: Client) -> None:
-    """Headers that Celery fills for display are replaced, and no time limit is asked for."""
-    job = RetrieveTopK(query_embedding=[0.5], corpus="canary")
-    _, headers, _ = sent(client, job)
-    assert (headers["argsrepr"], headers["kwargsrepr"]) == ("(job)", "{}")
-    assert "canary" not in json.dumps(headers)
-    assert not any(headers["timelimit"])
-
-
-def test_claims_are_signed_into_the_job(client: Client) -> None:
-    """The token's digest is over the job as sent, without the token."""
-    _, headers, (args, _, _) = sent(client, RetrieveTopK(query_embedding=[0.5], k=12), claims={"user_id": "u1"})
-    claims = jwt.decode(args[0].pop("principal_token"), KEY, ["HS256"], audience="retrieval-worker")
-    assert (claims["jti"], claims["user_id"]) == (headers["id"], "u1")
-    assert claims["args_sha256"] == canonical_sha256(args[0])
-
-
-def test_an_id_of_one_s_own_is_kept(client: Client) -> None:
-    """A job that is sent again under its id is the same delivery to the worker."""
-    task_id, headers, _ = sent(client, RetrieveTopK(query_embedding=[0.5]), task_id="id-1", expires=60)
-    assert (task_id, headers["id"]) == ("id-1", "id-1")
-    assert headers["expires"]
-
-
 def test_claims_without_a_signer_are_a_mistake_of_the_caller() -> None:
     """They would be lost silently otherwise."""
     with pytest.raises(ValueError, match="Signer"):
-        Client("memory://").enqueue(RetrieveTopK(query_embedding=[0.5]), claims={"user_id": "u1"})
+        Client("redis://127.0.0.1:1/0").enqueue(RetrieveTopK(query_embedding=[0.5]), claims={"user_id": "u1"})
 
 
-@pytest.mark.parametrize("backend", [None, "cache+memory://"], ids=["both away", "broker away"])
-def test_a_redis_that_is_away_is_unavailable(backend: str | None) -> None:
+def test_a_redis_that_is_away_is_unavailable(client: Client) -> None:
     """A backend hears of it within seconds, in the words of the contract."""
-    with pytest.raises(errors.Unavailable, match="Redis is away"):
-        Client("redis://127.0.0.1:1/0", backend).enqueue(RetrieveTopK(query_embedding=[0.5]))
+    for use in (client.enqueue, client.call):
+        with pytest.raises(errors.Unavailable, match="Redis is away"):
+            use(RetrieveTopK(query_embedding=[0.5]))
 
 
 def test_progress_of_a_redis_that_is_away_is_unavailable() -> None:
@@ -295,18 +285,28 @@ def test_a_closed_client_says_so(client: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["InvalidJob", "NotAuthorised", "Unavailable", "TimedOut", "DeadLettered"])
-def test_a_failure_is_raised_as_the_class_it_names(name: str) -> None:
-    """Whether Celery could rebuild the class or made one of that name, the caller gets ours."""
-    ours = getattr(errors, name)
-    rebuilt = type(name, (Exception,), {})("k: expected an integer")
-    for error in (as_error(ours("k: expected an integer")), as_error(rebuilt)):
-        assert type(error) is ours
-        assert str(error) == "k: expected an integer"
+@pytest.mark.parametrize("message", [["k: expected an integer"], "k: expected an integer"])
+def test_a_failure_is_raised_as_the_class_it_names(name: str, message: object) -> None:
+    """With the sentence of the record, which is a list where Celery wrote it."""
+    error = as_error({"exc_type": name, "exc_message": message, "exc_module": "worker.errors"})
+    assert type(error) is getattr(errors, name)
+    assert str(error) == "k: expected an integer"
 
 
-@pytest.mark.parametrize("name", ["WorkerLostError", "RetrievalErrors", "annotations", "Exception"])
-def test_any_other_failure_is_an_internal_error(name: str) -> None:
+@pytest.mark.parametrize("name", ["WorkerLostError", "RetrievalErrors", "annotations", "Exception", "cleandoc", None])
+def test_any_other_failure_is_an_internal_error(name: str | None) -> None:
     """Its own words are not passed on: they are no part of the contract."""
-    error = as_error(type(name, (Exception,), {})("canary"))
+    error = as_error({"exc_type": name, "exc_message": ["canary"], "exc_module": "celery"})
     assert type(error) is errors.InternalError
     assert "canary" not in str(error)
+    assert type(as_error("canary")) is type(as_error(None)) is errors.InternalError
+
+
+@pytest.mark.parametrize(("kind", "shared"), [(RetrieveTopK, TopKFields), (PinnedReplay, ReplayFields)])
+def test_type_checkers_know_every_field(kind, shared):
+    """Of a job with two forms: the fields that both may have, and those that decide which answer it has."""
+    nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind))))
+    forms = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    named = {argument.arg for form in forms for argument in form.args.kwonlyargs}
+    assert named | shared.__optional_keys__ == kind.model_fields.keys()
+    assert not named & shared.__optional_keys__

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.contract.base import DEFAULT_K, parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.contract.results import TopK, TopKBatch
-from worker.contract.run_jobs import PinnedReplay
+from retrieval_client.contract.base import DEFAULT_K, parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.results import TopK, TopKBatch
+from retrieval_client.contract.run_jobs import PinnedReplay
+from retrieval_client.errors import InvalidJob
 from worker.core.shape import check_shape
-from worker.errors import InvalidJob
 from worker.settings.serving import Limits
 
 QUERY = [0.5] * 768

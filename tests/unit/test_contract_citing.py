@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import hash_chunk
 from worker.cli.schemas import objects
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
-from worker.core.pins.hashing import hash_chunk
-from worker.errors import InvalidJob
 
 HASH = hash_chunk("chunk A")
 DIGITS = HASH.removeprefix("sha256:")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from worker.client import Diversity
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid
-from worker.errors import InvalidJob
+from retrieval_client import Diversity
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.errors import InvalidJob
 
 SEARCH = {"corpus": "docs"}
 CANARY = "canary-4711"
@@ -62,6 +62,8 @@ def test_lambda_is_a_word_of_python_and_of_the_wire() -> None:
             {"legs": ["primary", "sparse"], "weights": {"primary": 0, "sparse": 0, "contextual": 1}},
             "weights: expected more than 0 for one of the legs at least",
         ),
+        ({"weights": {"primary": 0}}, "weights: expected more than 0 for one of the legs at least"),
+        ({"context": " ", "weights": {"primary": 0, "contextual": 1}}, "weights: expected more than 0 for one of the"),
         ({"legs": ["contextual"]}, "legs: expected primary or sparse beside contextual, which only widens them"),
         ({"legs": ["primary", "primary"]}, "legs: expected each one once"),
         ({"legs": ["pinned"]}, "legs[0]: expected 'primary', 'contextual' or 'sparse'"),
@@ -82,6 +84,12 @@ def test_a_wrong_field_is_named_with_what_was_expected(fields: dict[str, Any], s
         accepted(**fields)
     assert caught.value.message.startswith(sentence)
     assert CANARY not in caught.value.message
+
+
+def test_a_weight_of_zero_is_taken_while_another_leg_counts() -> None:
+    """The contextual leg counts where there is a context, and a leg without a weight has a default."""
+    for fields in ({"context": "bd"}, {"legs": ["primary", "sparse"]}):
+        assert accepted(weights={"primary": 0}, **fields).weights == {"primary": 0}
 
 
 def test_a_job_without_a_query_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
 from worker.queue.transport.dead_letters import compose
 from worker.queue.transport.inspection import Refusal, Rules
 

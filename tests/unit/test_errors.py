@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from worker import errors
+from retrieval_client import errors
 
 ON_THE_WIRE = {
     "InvalidJob",

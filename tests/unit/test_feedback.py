@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from retrieval_client.contract.base import LEGS
 from worker.jobs.feedback import _setting
-from worker.model import LEGS
 
 
 def legs(*weights: float) -> dict[str, float]:

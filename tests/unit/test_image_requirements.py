@@ -35,7 +35,9 @@ def test_each_package_has_hashes() -> None:
 def test_all_that_the_project_needs_is_there() -> None:
     """Its own dependencies, Flower's, and what builds it: the build asks for nothing else."""
     described = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = described["project"]["dependencies"] + described["build-system"]["requires"]
+    hooks = described["tool"]["hatch"]["metadata"]["hooks"]
+    wanted = hooks["custom"]["dependencies"] + described["build-system"]["requires"]
+    wanted += tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]["dependencies"]
     wanted += described["project"]["optional-dependencies"]["monitoring"]
     names = {canonical(re.split(r"[\[<>=; ]", one)[0]) for one in wanted}
     assert names <= versions("requirements-image.txt").keys()
@@ -43,4 +45,4 @@ def test_all_that_the_project_needs_is_there() -> None:
 
 def test_the_image_installs_nothing_without_a_hash() -> None:
     installs = re.findall(r"^RUN pip install (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert installs == ["--require-hashes -r requirements-image.txt", "--no-deps --no-build-isolation ."]
+    assert installs == ["--require-hashes -r requirements-image.txt", "--no-deps --no-build-isolation ./client ."]

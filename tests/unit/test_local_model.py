@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.parts import check_parts, lacking
 from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import make_started
 from worker.adapters.providers.local_model import MINILM_SHA256, read
 from worker.cli.corpus_files import EMBED_WITH
-from worker.errors import SettingsError
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 

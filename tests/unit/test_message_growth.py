@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from chaos.shapes import FORMS, UNITS
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
 from worker.queue.request import summarise
 from worker.queue.transport.dead_letters import compose
 from worker.queue.transport.inspection import Refusal, Rules, arguments, inspect

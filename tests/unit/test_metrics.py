@@ -11,9 +11,9 @@ from celery.exceptions import SoftTimeLimitExceeded
 from prometheus_client import CollectorRegistry, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from worker.contract.jobs import RetrieveTopK
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import InvalidJob, RetrievalError, SettingsError
 from worker.core.observations import of_job
-from worker.errors import InvalidJob, RetrievalError, SettingsError
 from worker.queue.metrics import DEFINITIONS, Metrics, _Files
 from worker.queue.tasks import RetrievalTask, run_counted
 from worker.settings.serving import MetricsSettings

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.parts import lacking
 from worker.adapters.postgres.refusals import string_problem
 from worker.adapters.redis_refusals import refusal as redis_refusal
 from worker.adapters.redis_refusals import url_problem
-from worker.errors import SettingsError
 from worker.settings import CONFIG_VARIABLE, PREFIX, load
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.parts import check_parts, lacking
 from worker.app import served_queues
-from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

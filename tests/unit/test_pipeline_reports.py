@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
+from retrieval_client.contract.answers import PipelineAnswer
+from retrieval_client.contract.results import Cost
 from worker.cli.reports.pipeline_answer import answer_report, costs_line, supported_line
 from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.contract.answers import PipelineAnswer
-from worker.contract.results import Cost
 from worker.core.prompting.costs import CostEntry, Tokens
 from worker.jobs.pipeline.stored_packages import AnswerTrace
 from worker.jobs.pipeline.types import (

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.errors import InvalidJob, NotAuthorised
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.jobs.principal import identify
 from worker.model import Principal
 

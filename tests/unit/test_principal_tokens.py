@@ -15,10 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
-from worker.core.pins.canonical import canonical_sha256
-from worker.errors import NotAuthorised, RetrievalError, SettingsError
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import NotAuthorised, RetrievalError, SettingsError
 from worker.jobs.principal import check_keys, identify
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from kombu.asynchronous import set_event_loop
 from kombu.message import Message
 
-from worker.contract.jobs import RetrieveTopK
-from worker.errors import DeadLettered
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import DeadLettered
 from worker.queue.request import QuietConsumer, QuietRequest, summarise
 
 if TYPE_CHECKING:

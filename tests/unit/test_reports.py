@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from retrieval_client.contract.pinned import Citations
+from retrieval_client.hashing import hash_chunk
 from worker.cli.reports.answers import MOST_CONFLICTS, conflicts_table
 from worker.cli.terminal import Terminal
-from worker.contract.pinned import Citations
 from worker.core.citations.document import CitationRecord, create_citations_json
-from worker.core.pins.hashing import hash_chunk
 
 LONG = "Nobody counts the reels of the north shelf before the noon bell rings over the harbour. " * 8
 

@@ -16,11 +16,11 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
+from retrieval_client.contract.base import Part
+from retrieval_client.contract.registry import TASKS, task_of
 from worker.cli import schemas
-from worker.cli.schemas import examples, objects
+from worker.cli.schemas import examples, objects, typescript
 from worker.cli.schemas.envelopes import error_types
-from worker.contract.base import Part
-from worker.contract.registry import TASKS, task_of
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
 SCHEMAS = objects.schemas()
@@ -137,15 +137,62 @@ def test_error_types_are_the_contracts():
     assert not validator("failure").is_valid(failure)
 
 
+# --- types of TypeScript ------------------------------------------------------------------------
+
+
+def declared(name: str) -> str:
+    """The declaration of a type of TypeScript."""
+    _, _, rest = schemas.files()["types.ts"].decode().partition(f"export interface {name} {{\n")
+    return rest.partition("\n}\n")[0]
+
+
+def test_types_have_the_fields_of_the_schemas():
+    """Of each job and answer, with a question mark where one may be left out."""
+    for task in TASKS:
+        kinds = [(task.job.__name__, SCHEMAS[f"{task.name}.job"])]
+        of_answer = SCHEMAS[f"{task.name}.result"]
+        parts = {**of_answer["$defs"], typing.get_args(task.answer) or task.answer.__name__: of_answer}
+        kinds += [(name, part) for name, part in parts.items() if isinstance(name, str) and "properties" in part]
+        for name, schema in kinds:
+            for field in schema["properties"]:
+                mark = "" if field in schema.get("required", ()) else "?"
+                assert f"  {field}{mark}: " in declared(name), (name, field)
+
+
+def test_types_are_those_of_the_values():
+    """Of a number, a text, a choice, a list, a map, a part, and of what may be null."""
+    job, chunk = declared("RetrieveHybrid"), declared("RankedChunk")
+    for said in (
+        "  query: string;",
+        "  rrf_k?: number;",
+        '  fusion?: "similarity" | "rrf" | "weighted";',
+        "  searches?: HybridSearch[];",
+        '  weights?: { [key in "primary" | "contextual" | "sparse"]?: number };',
+        "  diversity?: Diversity | null;",
+        "  query_embedding?: number[] | string;",
+    ):
+        assert said in job, said
+    assert "  page: number | null;" in chunk
+    assert '  retrieve_top_k: { queue: "retrieval"; job: RetrieveTopK; answer: TopK | TopKBatch };' in declared("Tasks")
+
+
+def test_a_schema_without_a_type_is_an_error():
+    """A form of schema that is new has no wrong type; two types of one name are not mixed."""
+    with pytest.raises(ValueError, match="unknown form"):
+        typescript.type_of({"minimum": 1})
+    part = {"type": "object", "properties": {"a": {"type": "string"}}}
+    with pytest.raises(ValueError, match="two types of this name"):
+        typescript.document({"x": {"$defs": {"A": part}}, "y": {"$defs": {"A": {**part, "required": ["a"]}}}})
+
+
 # --- files --------------------------------------------------------------------------------------
 
 
 def test_files_are_tidy():
-    """Every file is strict JSON with sorted keys, indented, with one newline at its end, naming no machine."""
-    for content in schemas.files().values():
-        value = orjson.loads(content)
-        ascii_only = content.isascii()
-        assert schemas.as_json(value, ascii_only=ascii_only) == content
+    """All but the types are strict JSON with sorted keys, indented; one newline at the end; no machine is named."""
+    for name, content in schemas.files().items():
+        if name != "types.ts":
+            assert schemas.as_json(orjson.loads(content), ascii_only=content.isascii()) == content
         assert content.endswith(b"}\n")
         assert str(Path.home()).encode() + b"/" not in content
         assert str(CONTRACT.parents[1]).encode() not in content
@@ -178,5 +225,5 @@ def test_write_and_differing(tmp_path):
 def test_documents_of_the_repository_are_current():
     """``docs/contract`` holds exactly the generated files, from the current types."""
     assert schemas.differing(CONTRACT) == []
-    there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
+    there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.*")}
     assert there == set(schemas.files())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrieval_client.contract.registry import TASKS
 from worker.cli import schemas
 from worker.cli.schemas import asyncapi
-from worker.contract.registry import TASKS
 
 ASYNCAPI = asyncapi.document()
 

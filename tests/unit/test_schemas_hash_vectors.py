@@ -10,9 +10,9 @@ import sys
 import orjson
 import pytest
 
+from retrieval_client.hashing import hash_chunk
 from worker.cli import schemas
 from worker.cli.schemas import hash_vectors
-from worker.core.pins.hashing import hash_chunk
 
 HASHES = hash_vectors.document()
 

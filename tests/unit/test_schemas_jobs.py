@@ -9,18 +9,21 @@ from typing import Any
 
 import jsonschema
 import pytest
+from celery import Celery
 from hypothesis import given
 from hypothesis import strategies as st
 from kombu.transport.memory import Channel
+from tests.unit.mutated_jobs import dimensions_of
 
-from worker import client
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import Filters, RetrieveTopK, RunRef
+from retrieval_client.contract.message import compose
+from retrieval_client.contract.registry import task_of
+from retrieval_client.errors import InvalidJob
 from worker.cli import demo
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import body_schema
-from worker.contract.base import parse_job
-from worker.contract.jobs import Filters, RetrieveTopK, RunRef
 from worker.core.ranking import vectors
-from worker.errors import InvalidJob
 
 SCHEMAS = objects.schemas()
 EXAMPLES = examples.examples()
@@ -46,7 +49,7 @@ def worker_takes(job: dict[str, Any]) -> bool:
     try:
         parsed = parse_job(RetrieveTopK, job)
         if parsed.query_embeddings is None:
-            vectors.decode(parsed.query_embedding)
+            vectors.decode(parsed.query_embedding, dimensions=dimensions_of(parsed.query_embedding))
     except InvalidJob:
         return False
     return True
@@ -209,12 +212,16 @@ def test_message_of_the_demo_is_valid():
 
 
 def test_message_of_celery_is_valid():
-    """Messages that Celery sends for the Python client are valid against the schema."""
-    sender = client.Client("memory://", "cache+memory://")
-    sender.enqueue(parse_job(RetrieveTopK, JOB), expires=60)
-    message = Channel.queues["retrieval"].get_nowait()
-    sender.close()
-    check_message(json.loads(json.dumps(message)))
+    """Messages that a Celery app sends, as a backend with one does, are valid against the schema."""
+    sender = Celery("backend", broker="memory://", set_as_current=False)
+    sender.send_task("retrieve_top_k", (JOB,), queue="retrieval", expires=60)
+    check_message(json.loads(json.dumps(Channel.queues["retrieval"].get_nowait())))
+
+
+@pytest.mark.parametrize("expires", [None, "2026-11-24T12:00:00+00:00"])
+def test_message_of_the_client_is_valid(expires):
+    """The Python client's own, which says no less than Celery's."""
+    check_message(json.loads(compose(task_of(RetrieveTopK), "id-1", JOB, expires)))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
-from worker.contract.registry import TASKS
 from worker.queue.transport.inspection import Refusal, Rules, inspect
 
 from .mutated_jobs import JUNK, as_text

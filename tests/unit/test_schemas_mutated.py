@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from retrieval_client.contract.base import Part, parse_job
+from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.rules import UNSAID, WHITE_SPACE
-from worker.contract.base import Part, parse_job
-from worker.contract.registry import TASKS
 
 from .mutated_jobs import (
     EXCEPTIONS,
@@ -75,6 +75,7 @@ def test_exceptions_are_those_that_the_schemas_name():
         ("finite", "retrieve_top_k.job", {"query_embedding": _encoded([float("nan"), *VECTOR[1:]])}),
         ("once", "retrieve_hybrid.job", {"searches": [{"corpus": "docs"}, {"corpus": "docs", "top_k": 2}]}),
         ("once", "run_pipeline.job", {"searches": [{"corpus": "docs"}, {"corpus": "docs"}]}),
+        ("weightless", "retrieve_hybrid.job", {"context": "", "weights": {"primary": 0}}),
         ("document", "pinned_replay.job.run", {"citations": {**DOCUMENT, "total_count": 2}}),
         ("forms", "build_citations.job.cite", {"sections": {"AB" * 32: "one", f"sha256:{'ab' * 32}": "two"}}),
         ("folder", "build_citations.job", {"run": {"subject_id": "..", "run_id": "r1"}}),

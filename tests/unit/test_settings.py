@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.errors import SettingsError
 from worker.cli.calibration import write
-from worker.errors import SettingsError
 from worker.settings import CONFIG_VARIABLE, PREFIX, calibration_file, calibrations, from_values, load, read_glossary
 from worker.settings.base import config_folder
 
@@ -88,6 +88,11 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"hybrid": {"weights": {"primary": -1}}}, "hybrid.weights.primary"),
         ({"hybrid": {"weights": {"primary": float("nan")}}}, "hybrid.weights.primary"),
         ({"hybrid": {"rrf_weights": {"fourth": 1}}}, "hybrid.rrf_weights.fourth"),
+        ({"hybrid": {"weights": {"primary": 0, "sparse": 0}}}, "hybrid.weights"),
+        ({"hybrid": {"rrf_weights": dict.fromkeys(("primary", "sparse", "contextual"), 0)}}, "hybrid.rrf_weights"),
+        ({"profiles": {"p": {"legs": [{"weight": 0}, {"kind": "sparse", "weight": 0}]}}}, "profiles.p: legs"),
+        ({"profiles": {"p": {"legs": [{"weight": 0}, {"of": "context"}]}}}, "profiles.p: legs"),
+        ({"profiles": {"p": {"legs": [{}], "rerank_weight": 0.5}}}, "profiles.p: rerank_weight"),
         ({"log": {"level": "LOUD"}}, "log.level"),
         ({"token_keys": {"k1": [SECRET]}}, "token_keys.k1"),
         ({"token_keys": SECRET}, "token_keys"),

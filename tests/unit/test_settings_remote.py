@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.providers.remote_sources import RemoteSources
-from worker.errors import SettingsError
 from worker.settings import from_values
 
 if TYPE_CHECKING:

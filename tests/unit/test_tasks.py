@@ -14,8 +14,8 @@ from celery import Celery
 from celery.app.trace import trace_task
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from worker.contract.jobs import RetrieveTopK
-from worker.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
 from worker.queue.tasks import RetrievalTask, run_job
 

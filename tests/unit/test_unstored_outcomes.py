@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING
 
-from worker.errors import TimedOut
+from retrieval_client.errors import TimedOut
 from worker.queue.unstored_outcomes import UnstoredOutcomes
 
 if TYPE_CHECKING:

@@ -49,6 +49,8 @@ VALUES = [
     *(f"redis://{NOWHERE}/0?socket_timeout=x", f"redis://{NOWHERE}/0?x=1", f"redis://{NOWHERE}?ssl_cert_reqs=none"),
     *("postgresql://h:abc/x", "host=x port=y", "garbage=1", f"postgresql://u:{SECRET}@{NOWHERE}/x?sslmode=maybe"),
 ]  # fmt: skip
+CALLER = {"caller", "claims", "token"}
+"""Options of which one names the caller."""
 CHOSEN = 4
 """Values that each option and argument gets, of those above: others for each, the same in each run."""
 
@@ -65,6 +67,11 @@ def commands(command: Any = COMMAND, name: tuple[str, ...] = ()) -> Iterator[tup
         yield from commands(one, (*name, part))
 
 
+def options_of(command: Any) -> set[str]:
+    """The options of a command."""
+    return {typed for one in command.params for typed in one.opts}
+
+
 def chosen(*place: str) -> list[str]:
     """Some of the values, by a place."""
     return sorted(VALUES, key=lambda value: hashlib.sha256(repr((place, value)).encode()).digest())[:CHOSEN]
@@ -78,8 +85,10 @@ def typed(name: tuple[str, ...], command: Any, wrong: Any, value: str) -> list[s
         if one.param_type_name == "argument":
             if one is wrong or one.required:
                 arguments.append(value if one is wrong else {"file": "list.json"}.get(one.name, "x"))
-        elif one is wrong or (one.required and one.name not in {"broker", "dsn"}):
+        elif one is wrong or (one.name == "caller" and wrong.name not in CALLER):
             options += [one.opts[0], *([value if one is wrong else "x"] * one.nargs)]
+        elif one.required and one.name not in {"broker", "dsn"}:
+            options += [one.opts[0], *(["x"] * one.nargs)]
     return [*name, *options, *arguments]
 
 
@@ -96,11 +105,30 @@ def generated() -> Iterator[list[str]]:
             if one.param_type_name == "option":
                 yield [*name, one.opts[0]]
             # Others would start servers, or write the files that they are given.
-            if name[0] not in {"up", "contract"} or one.name == "postgres":
+            if name[0] not in {"up", "contract", "init"} or one.name == "postgres":
                 yield from (typed(name, command, one, value) for value in chosen(*name, one.name))
 
 
 INVOCATIONS = [*generated()]
+
+
+NO_RESULTS = {("demo",), ("up",), ("inspect",), ("report",), ("ui",)}
+"""Commands that run servers or screens, or write a page for people."""
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name not in NO_RESULTS], ids=" ".join)
+def test_every_command_that_prints_a_result_prints_json(name: tuple[str, ...]) -> None:
+    """With --json; an exported run is JSON anyway."""
+    command = dict(commands())[name]
+    assert name == ("runs", "export") or any("--json" in one.opts for one in command.params)
+
+
+@pytest.mark.parametrize("name", [name for name, one in commands() if "--as" in options_of(one)], ids=" ".join)
+def test_every_command_takes_its_caller_by_claims_and_by_token(name: tuple[str, ...]) -> None:
+    """Visitors of `inspect` sign in with their tokens."""
+    assert {"--claims", "--token"} <= options_of(dict(commands())[name]) | (
+        {"--token"} if name == ("inspect",) else set()
+    )
 
 
 @pytest.fixture
@@ -220,6 +248,7 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["tune", "--method", "bogus"], 2),
         (["contract", "--check", "folder"], 1),
         (["contract", "--check"], 2),
+        (["init", "list.json"], 1),
         (["contract", "--check", "list.json"], 2),
         (["query", " ", "--as", "alice"], 2),
         (["query", "hum", "--as", "alice", "--broker", "amqp://x"], 78),
@@ -267,6 +296,25 @@ def test_files_of_the_contract_that_differ_are_named_with_the_command_that_write
         ),
         (["query", "", "--as", "alice"], "Invalid value for question: expected at least one word"),
         (["dead", "retry"], "Invalid value: give either entries or --all"),
+        (["feedback", "s", "r", "--as", "a"], "Invalid value: give --used, --not-used, --rating or --note"),
+        (["feedback", "s", "r", "--rating", "2"], "Invalid value for --rating: expected a number from -1 to 1"),
+        (
+            ["feedback", "s", "r", "--rating", "1"],
+            "Invalid value: name the caller: give one of --as, --claims and --token",
+        ),
+        (
+            ["feedback", "s", "r", "--used", "x", "--as", "a"],
+            "used[0]: expected 64 hex digits, with or without sha256: before them",
+        ),
+        (
+            ["runs", "list", "--as", "a", "--token", "x"],
+            "Invalid value: give one of --as, --claims and --token (INSPECTOR_TOKEN)",
+        ),
+        (["search", "hum", "--token", "x"], "Invalid value for --token: expected a principal token, a signed JWT"),
+        (
+            ["query", "hum", "--claims", "[]"],
+            'Invalid value for --claims: expected a JSON object: \'{"user_id": "u1"}\'',
+        ),
         (
             ["contract", "--check"],
             "docs/contract: no such folder: run this in a checkout, or name the folder of the files",

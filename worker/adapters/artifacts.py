@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import fsspec.core
 
-from worker.errors import SettingsError, Unavailable
+from retrieval_client.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

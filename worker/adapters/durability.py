@@ -13,10 +13,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from retrieval_client.errors import RetrievalError, SettingsError
 from worker.adapters.postgres.connections import LIMITS
 from worker.adapters.postgres.database import connected, translated_errors
 from worker.adapters.redis_refusals import queue_url_problem, refusal, url_problem
-from worker.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

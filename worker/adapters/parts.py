@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, NamedTuple
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.local_model import read as read_local_model
 from worker.adapters.providers.tokenizer import token_counter
-from worker.errors import SettingsError
 from worker.settings import PREFIX, read_glossary
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES
 

@@ -8,7 +8,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker.errors import SettingsError, Unavailable
+from retrieval_client.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from worker.settings import Settings

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres import indexes
 from worker.adapters.postgres.database import Database, connected, translated_errors
 from worker.adapters.postgres.search import Corpus
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import Quality, quality, questions, recall_against
-from worker.errors import SettingsError
 from worker.model import NO_FILTERS, Principal
 from worker.settings.serving import CalibratedWidth, Calibration
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from retrieval_client.contract.base import first_problem
+from retrieval_client.errors import InvalidJob
+from retrieval_client.json_values import join_path
 from worker.cli.usage import WrongUsage
-from worker.contract.base import first_problem
-from worker.core.shape import check_shape, join_path
+from worker.core.shape import check_shape
 from worker.core.text.embedded_text import under_headings
-from worker.errors import InvalidJob
 from worker.settings.serving import Limits
 
 if TYPE_CHECKING:

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from rich.table import Table
 
+from retrieval_client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
 from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import make
-from worker.cli import devstack
 from worker.cli.corpus_files import SAMPLES, read
+from worker.cli.devstack.redis import lacks
+from worker.cli.devstack.stack import Stack, local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import check_embedders, count_words, load, migrate, remaining_rows, stored_embedders
 from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.sample_vectors import known
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
-from worker.client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
-from worker.contract.base import parse_job
-from worker.contract.jobs import RunPipeline
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 
@@ -54,15 +56,13 @@ ASKED = {
 def run(console: Terminal, *, postgres_version: int = 18) -> None:
     """Start everything, send jobs, show the answers, stop everything."""
     started = time.monotonic()
-    with console.status("starting Postgres and Redis"), devstack.stack(postgres_version=postgres_version) as stack:
+    with console.status("starting Postgres and Redis"), local_stack(postgres_version=postgres_version) as stack:
         console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
-        if missing := devstack.lacks():
+        if missing := lacks():
             console.print(missing, highlight=False)
         embedder = install_sample(stack, console)
-        environment = devstack.worker_environment(
-            stack, TRUST_QUEUE="true", LOG__FORMAT="json", EMBEDDER__KIND=embedder.kind
-        )
-        with devstack.celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
+        environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", EMBEDDER__KIND=embedder.kind)
+        with celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
             console.print("a Celery worker runs (prefork, 2 processes)\n")
             client = Client(*stack.redis.urls("producer"))
             _ask(client, make(embedder), console)
@@ -72,8 +72,13 @@ def run(console: Terminal, *, postgres_version: int = 18) -> None:
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
-def install_sample(stack: devstack.Stack, console: Terminal) -> EmbedderSettings:
+def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | None = None) -> EmbedderSettings:
     """Install the schema and load the sample corpora, with progress bars; return the embedder that they need.
+
+    Args:
+        stack: the running servers.
+        console: where progress is shown.
+        chosen: the embedder; default the best that is installed and fits kept data.
 
     Raises:
         WrongUsage: kept data was embedded by a model that is no longer installed.
@@ -82,7 +87,7 @@ def install_sample(stack: devstack.Stack, console: Terminal) -> EmbedderSettings
     files = [*map(read, SAMPLES.values())]
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
         migrate(connection)
-        settings = _embedder_for(connection, files, console)
+        settings = chosen or _embedder_for(connection, files, console)
         embedder = known(make(settings))
         check_embedders(connection, files, embedder)
         with progress(console) as shown:

@@ -14,6 +14,7 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters.artifacts import Artifacts, try_folder
 from worker.adapters.durability import Finding, redis_findings, role_findings
 from worker.adapters.parts import lacking, needs_model
@@ -31,7 +32,6 @@ from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.reranker import rerankers
 from worker.core.text.fingerprint import AGREE, agree, cosines, unrelated
-from worker.errors import RetrievalError, SettingsError, Unavailable
 from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
 
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
 _INDEX = """
 SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
+"""
+
+_NEVER_ANALYSED = """
+SELECT oid::regclass::text FROM pg_class
+ WHERE oid = ANY (%s::oid[]) AND reltuples < 0 AND pg_relation_size(oid) > 0 ORDER BY 1
 """
 
 _SHOWS_NOTHING = """
@@ -249,6 +254,11 @@ def _unmapped(
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
     """Report the rows of a corpus as Postgres estimates them: policies may hide the rows themselves from the worker."""
+    unknown = [table for (table,) in connection.execute(_NEVER_ANALYSED, ([*types.storage],)).fetchall()]
+    if unknown:
+        others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        text = f"{unknown[0]}{others} was never analysed, so plans rest on guesses of its rows: ANALYZE {unknown[0]}"
+        return Finding("advice", subject, text)
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     if row and row[0]:
         return Finding("ok", subject, f"about {row[0]:,} rows")

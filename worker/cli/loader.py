@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres import embedders
+from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS, fits_in_line
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
@@ -62,13 +63,20 @@ ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.de
   tags = excluded.tags, url = excluded.url, embedding = excluded.embedding
 """
 
+_DIMENSIONS_OF = """
+SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'embedding' AND NOT attisdropped
+"""
 
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
 
 
 def migrate(
-    connection: psycopg.Connection[Any], *, records_only: bool = False, lock_seconds: float = LOCK_SECONDS
+    connection: psycopg.Connection[Any],
+    *,
+    records_only: bool = False,
+    lock_seconds: float = LOCK_SECONDS,
+    dimensions: int | None = None,
 ) -> None:
     """Install or update the worker's records and the reference schema in one transaction.
 
@@ -76,15 +84,52 @@ def migrate(
         connection: a connection of a role that may create roles, schemas and extensions.
         records_only: leave the reference schema out, for a backend with tables of its own.
         lock_seconds: seconds to wait for a lock of another session.
+        dimensions: of the reference tables' embeddings; default those they have, 768 for new ones.
 
     Raises:
         psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
+        WrongUsage: the tables hold embeddings of other dimensions; nothing is changed.
     """
     with connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(int(lock_seconds * 1000)),))
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
-            connection.execute((config_folder() / "schema.sql").read_bytes())
+            shipped = (config_folder() / "schema.sql").read_bytes()
+            connection.execute(of_dimensions(shipped, _dimensions_to_install(connection, dimensions)))
+
+
+def of_dimensions(schema: bytes, dimensions: int) -> bytes:
+    """Return the reference schema for embeddings of these dimensions: above 2,000 they are `halfvec`.
+
+    >>> of_dimensions(b"embedding vector(768), USING hnsw (embedding vector_cosine_ops)", 2001)
+    b'embedding halfvec(2001), USING hnsw (embedding halfvec_cosine_ops)'
+    """
+    kind = b"vector" if dimensions <= INDEXED_DIMENSIONS["vector"] else b"halfvec"
+    schema = schema.replace(b"vector(%d)" % DIMENSIONS, b"%b(%d)" % (kind, dimensions))
+    schema = schema.replace(b" vector_cosine_ops", b" %b_cosine_ops" % kind)
+    if fits_in_line(kind.decode(), dimensions):
+        return schema
+    return schema.replace(b"COLUMN embedding SET STORAGE PLAIN", b"COLUMN embedding SET STORAGE EXTERNAL")
+
+
+def _dimensions_to_install(connection: psycopg.Connection[Any], wanted: int | None) -> int:
+    stored = {target.table: dimensions_of(connection, target.table) for target in _TARGETS.values()}
+    installed = {table: size for table, size in stored.items() if size is not None}
+    if wanted is None:
+        return next(iter(installed.values()), DIMENSIONS)
+    for table, size in installed.items():
+        if size != wanted:
+            raise WrongUsage(
+                f"--dimensions {wanted}: {table} holds embeddings of {size} dimensions: leave the option out, or drop "
+                "the reference tables, migrate and load again"
+            )
+    return wanted
+
+
+def dimensions_of(connection: psycopg.Connection[Any], table: str) -> int | None:
+    """Return the dimensions of a reference table's embeddings; None if there is no such table."""
+    row = connection.execute(_DIMENSIONS_OF, (table,)).fetchone()
+    return row[0] if row else None
 
 
 def set_worker_password(connection: psycopg.Connection[Any], password: str) -> None:
@@ -120,15 +165,17 @@ def load(
     check_chunk_ids(connection, [file])
     register_vector(connection)
     target, columns = _TARGETS[file.corpus], embed_with.get(file.corpus, ())
+    dimensions = dimensions_of(connection, target.table) or DIMENSIONS
     for start in range(0, len(file.items), _ITEMS_AT_ONCE):
         items = file.items[start : start + _ITEMS_AT_ONCE]
-        vectors = iter(embedder.embed([text for item in items for _, text in item.to_embed(columns)]))
+        texts = [text for item in items for _, text in item.to_embed(columns)]
+        vectors = iter(embedder.embed(texts, dimensions=dimensions))
         for item in items:
             with connection.transaction(), connection.cursor() as cursor:
                 written = target.store(cursor, item, vectors)
             progress(written)
     connection.execute(f"ANALYZE {target.tables}".encode())
-    embedders.store(connection, target.table, embedders.identity(embedder, DIMENSIONS))
+    embedders.store(connection, target.table, embedders.identity(embedder, dimensions))
     return file.chunks
 
 

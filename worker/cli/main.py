@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from worker.cli.commands import calibrate, dead, evaluate, install, jobs, machine, pipeline, runs
+from retrieval_client.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.cli.commands import (
+    adopt,
+    calibrate,
+    dead,
+    evaluate,
+    init,
+    inspector,
+    install,
+    jobs,
+    machine,
+    pipeline,
+    runs,
+    ui,
+)
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
-from worker.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +62,18 @@ def _opening(
 
 for command in (
     *(machine.demo, machine.up),
-    *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay),
-    *(runs.verify, pipeline.trace, evaluate.evaluate, runs.tune),
-    *(install.migrate, install.load, install.statistics, install.doctor, calibrate.calibrate, install.contract),
+    *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay, jobs.feedback),
+    *(runs.verify, pipeline.trace, inspector.inspect, ui.ui, inspector.report, evaluate.evaluate, runs.tune),
+    *(
+        init.init,
+        install.migrate,
+        adopt.adopt,
+        install.load,
+        install.statistics,
+        install.doctor,
+        calibrate.calibrate,
+        install.contract,
+    ),
 ):
     cli.command()(command)
 cli.add_typer(runs.runs, name="runs")

@@ -7,6 +7,7 @@ visible signs (`worker.core.text.visible`) and treats no string as markup. `styl
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,8 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*((visible(text), style) for text, style in pairs))
 
 
-# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns.
-console = Terminal(width=None if sys.stdout.isatty() else 120)
+# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Rich itself obeys COLUMNS.
+console = Terminal(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else 120)
 # Progress for people; output for programs goes to standard output alone.
 screen = Terminal(stderr=True)
 

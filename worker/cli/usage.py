@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worker.errors import RetrievalError
+from retrieval_client.errors import RetrievalError
 
 
 class WrongUsage(RetrievalError):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Protocol
 
-from worker.errors import InvalidJob
-
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
+from retrieval_client.errors import InvalidJob
+from retrieval_client.json_values import join_path
 
 
 class Bounds(Protocol):
@@ -29,27 +27,6 @@ class Bounds(Protocol):
     @property
     def max_depth(self) -> int:
         """Most levels of nested objects and lists."""
-
-
-def join_path(parent: str, part: str | int) -> str:
-    """Return a field's path for an error message; a key that is not a plain name is replaced.
-
-    >>> join_path("filters.pages", 0), join_path("", "k"), join_path("a", "some text")
-    ('filters.pages[0]', 'k', 'a.<key>')
-    """
-    if isinstance(part, int):
-        return f"{parent}[{part}]"
-    name = part if _PLAIN_KEY.fullmatch(part) else "<key>"
-    return f"{parent}.{name}" if parent else name
-
-
-def as_integer(value: Any) -> Any:
-    """Return a number without a fraction as an integer, however it is written; anything else unchanged.
-
-    >>> as_integer(10.0), as_integer(-0.0), as_integer(0.5), as_integer("10")
-    (10, 0, 0.5, '10')
-    """
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def same_json(one: Any, other: Any) -> bool:

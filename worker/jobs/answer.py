@@ -10,7 +10,7 @@ from worker.model import NO_FILTERS, FilterSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.contract.jobs import Filters
+    from retrieval_client.contract.jobs import Filters
     from worker.core.trace import Tracer
     from worker.model import Candidate
 

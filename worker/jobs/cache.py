@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.contract.base import LEGS
+from retrieval_client.contract.results import HybridMetrics
+from retrieval_client.errors import InternalError, SettingsError, Unavailable
 from worker.adapters import logs
 from worker.adapters.postgres.versions import version
-from worker.contract.results import HybridMetrics
-from worker.core.pins.canonical import canonical_sha256
-from worker.errors import InternalError, SettingsError, Unavailable
 from worker.jobs.stored_candidates import StoredCandidate  # noqa: TC001 -- pydantic reads the annotations
-from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -6,7 +6,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import HASH_VERSION, hash_chunk
 from worker.core.citations.cited import ANSWERING, cited_sections
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
@@ -15,10 +17,8 @@ from worker.core.citations.labels import classify
 from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.budget import SearchBudget
 from worker.core.citations.quoting.findings import QuotedChunk
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 from worker.core.pins.pinning import RETURNED, answered, unique
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob
 from worker.jobs.answer import trace
 from worker.jobs.recording import own_records, owner_of
 from worker.jobs.replay import TASK as REPLAY
@@ -28,9 +28,9 @@ from worker.jobs.run_files import CITATIONS, run_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RunRef
+    from retrieval_client.contract.run_jobs import BuildCitations, CitedChunk, CitedRun, Quote
     from worker.adapters.postgres.runs import Record, Runs
-    from worker.contract.jobs import RunRef
-    from worker.contract.run_jobs import BuildCitations, CitedChunk, CitedRun, Quote
     from worker.core.citations.conflicts import Conflict, Side
     from worker.core.citations.quoting.findings import QuoteFinding
     from worker.core.pins.pinning import Outcome, Pin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.adapters.postgres.search import Corpus
 from worker.core.pins.pinning import raw_hash
-from worker.errors import InvalidJob, NotAuthorised
 from worker.model import Candidate, Principal
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters import logs
 from worker.adapters.postgres.embedders import difference, foreign, identity, is_named
 from worker.core.prompting.costs import unbilled
 from worker.core.text.fingerprint import ENOUGH, agree, unrelated
-from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping

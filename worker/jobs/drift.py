@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.base import SCHEMA_VERSION
-from worker.errors import InvalidJob, NotAuthorised, SettingsError
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.jobs.context import JobContext
 from worker.jobs.principal import as_principal
 

@@ -8,12 +8,14 @@ import time
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.embedders import recorded_embedders, sample_for
 from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
+from worker.adapters.postgres.run_list import RunList
 from worker.adapters.postgres.runs import Runs
 from worker.adapters.postgres.sessions import Sessions
 from worker.adapters.providers.embedder import make_started as make_embedder
@@ -22,7 +24,6 @@ from worker.adapters.providers.remote_sources import RemoteSources
 from worker.adapters.providers.reranker import rerankers
 from worker.adapters.providers.tokenizer import token_counter
 from worker.adapters.redis_cache import Cache
-from worker.errors import SettingsError
 from worker.jobs.answer import WORKER_VERSION
 from worker.jobs.cache import ResultCache
 from worker.jobs.citations import CitationBuilder
@@ -44,17 +45,21 @@ from worker.jobs.recording import Recording
 from worker.jobs.replay import Replay
 from worker.jobs.run_archive import RunArchive
 from worker.jobs.run_files import RunFiles
+from worker.jobs.run_reading import RunReader
 from worker.jobs.side_calls import SideCalls
+from worker.jobs.top_k import TASK as TOP_K
 from worker.jobs.top_k import Retrieval
 from worker.jobs.transforms import Transforms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from retrieval_client.contract.jobs import RunPipeline
+    from worker.adapters.postgres.runs import Record
     from worker.adapters.providers.embedder import Embedder
-    from worker.contract.jobs import RunPipeline
     from worker.jobs.answer import Handler
     from worker.jobs.context import JobContext
+    from worker.model import Principal
     from worker.settings import Settings
 
 _COLLECT_AFTER = 50_000
@@ -101,6 +106,7 @@ class Engine:
         verifying: checks recorded runs in bulk.
         feedback: answers `record_feedback`, and proposes leg weights.
         exchange: exports and imports runs as files.
+        reading: reads recorded runs, for the inspector.
         handlers: by task, the function that answers a job in its context.
 
     Raises:
@@ -139,6 +145,8 @@ class Engine:
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
         self.exchange = RunArchive(runs, judgements, self.files)
+        readers = {TOP_K: self.retrieval.from_record, HYBRID: self.hybrid.from_record, PIPELINE: self._read_pipeline}
+        self.reading = RunReader(runs, RunList(self._database), readers, self.replay, self.citing, self.files)
         self._remote = RemoteSources(settings.remote)
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         sessions = Sessions(self._database)
@@ -187,6 +195,9 @@ class Engine:
     def _run_pipeline(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Answer `run_pipeline`; raises as `pipeline` does."""
         return self.pipeline_jobs.answer(job, context)
+
+    def _read_pipeline(self, record: Record, caller: Principal) -> dict[str, Any]:
+        return self.pipeline_jobs.from_record(record, caller).as_answer()
 
     def close(self) -> None:
         """Close the connections to Postgres and the cache, and stop threads."""

@@ -6,23 +6,22 @@ import math
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.contract.base import LEGS, SCHEMA_VERSION
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.feedback import Judgement
-from worker.contract.base import SCHEMA_VERSION
 from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
 from worker.core.ranking.tuning import Example, LegList, tune
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob
 from worker.jobs.answer import trace
 from worker.jobs.recording import owner_of
-from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from retrieval_client.contract.feedback import RecordFeedback
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.feedback import CorpusFeedback, Judgements
     from worker.adapters.postgres.runs import Record, Runs
-    from worker.contract.feedback import RecordFeedback
-    from worker.contract.run_jobs import RunName
     from worker.core.ranking.tuning import Proposal
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext

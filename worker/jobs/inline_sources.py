@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from worker.core.pins.hashing import hash_chunk
+from retrieval_client.hashing import hash_chunk
 from worker.core.pins.inline import InlineChunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.contract.run_jobs import InlineSource
+    from retrieval_client.contract.run_jobs import InlineSource
 
 UNKNOWN_SOURCE = "unknown"
 

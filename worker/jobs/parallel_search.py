@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import RetrievalError, TimedOut
 from worker.adapters.postgres.search import SearchResult, search
 from worker.core.time_budget import OPTIONAL_SHARE
-from worker.errors import RetrievalError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,16 +12,18 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from worker.core.pins.canonical import canonical_json, canonical_sha256
-from worker.core.shape import as_integer, is_storable, join_path
-from worker.errors import InvalidJob, NotAuthorised, SettingsError
+from retrieval_client.canonical import canonical_json, canonical_sha256
+from retrieval_client.contract.base import LEAST_SECRET_BYTES
+from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
+from retrieval_client.json_values import as_integer, join_path
+from worker.core.shape import is_storable
 from worker.model import Principal
 from worker.settings.serving import is_showable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.contract.jobs import Job
+    from retrieval_client.contract.jobs import Job
     from worker.settings import Settings
     from worker.settings.serving import Limits, TokenSettings
 
@@ -57,6 +59,27 @@ def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, setti
         except InvalidJob as error:
             raise NotAuthorised(error.message) from None
     return None
+
+
+VISIT = "inspect"
+"""Value of the claim `task` in a token that signs in to the inspector; no task has this name."""
+
+
+def identify_visitor(token: str, settings: Settings) -> tuple[Principal, str, int]:
+    """Identify a visitor of the inspector by a token: its `task` is `inspect`, its `args_sha256` that of ``{}``.
+
+    Returns:
+        The visitor, the token's `jti`, which may be used once, and its `exp`.
+
+    Raises:
+        NotAuthorised: the token is not valid for a visit, or has no mapped claim.
+    """
+    claims = _decode(token, settings)
+    _check_bound(claims, {}, task=VISIT, task_id=claims["jti"], settings=settings)
+    try:
+        return as_principal(claims, settings, "principal_token"), str(claims["jti"]), int(claims["exp"])
+    except InvalidJob as error:
+        raise NotAuthorised(error.message) from None
 
 
 def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Principal:
@@ -137,6 +160,14 @@ def _verified_claims(
 ) -> dict[str, Any]:
     """Return the claims of a token after checking that it is for this task, this task id and this exact job."""
     claims = _decode(token, settings)
+    _check_bound(claims, raw, task=task, task_id=task_id, settings=settings)
+    return claims
+
+
+def _check_bound(
+    claims: Mapping[str, Any], raw: Mapping[str, Any], *, task: str, task_id: str, settings: Settings
+) -> None:
+    """Check that verified claims are for this task, this task id and this exact job."""
     _refuse_long_lived(claims, settings.principal.token)
     if claims["task"] != task:
         raise _forged("it was issued for another task")
@@ -149,7 +180,6 @@ def _verified_claims(
         raise InvalidJob(str(error)) from None
     if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
         raise _forged("it was issued for another job (args_sha256 differs)")
-    return claims
 
 
 def _decode(token: str, settings: Settings) -> dict[str, Any]:
@@ -203,9 +233,6 @@ def _key_for(header: Mapping[str, Any], settings: Settings) -> str:
 
 # --- keys ---------------------------------------------------------------------------------------
 
-_LEAST_SECRET_BYTES = 32
-"""Minimum by RFC 7518, section 3.2: a shorter secret can be guessed from a token."""
-
 _LEAST_RSA_BITS = 2048
 
 
@@ -228,8 +255,8 @@ def _problem_of(key: str, allowed: Sequence[str]) -> str | None:
         return _problem_of_public(key, allowed)
     if "HS256" not in allowed:
         return f"expected a public key in PEM, because principal.token.algorithms allows {' and '.join(allowed)} only"
-    if len(key.strip().encode()) < _LEAST_SECRET_BYTES:
-        return f"expected a secret of at least {_LEAST_SECRET_BYTES} bytes for HS256 (openssl rand -base64 32)"
+    if len(key.strip().encode()) < LEAST_SECRET_BYTES:
+        return f"expected a secret of at least {LEAST_SECRET_BYTES} bytes for HS256 (openssl rand -base64 32)"
     try:
         jwt.get_algorithm_by_name("HS256").prepare_key(key)
     except jwt.InvalidKeyError:

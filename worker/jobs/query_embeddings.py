@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
-    from worker.errors import RetrievalError
     from worker.jobs.corpus_embedders import CorpusEmbedders
     from worker.jobs.side_calls import SideCalls
     from worker.model import Principal

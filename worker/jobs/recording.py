@@ -7,17 +7,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.adapters.postgres.runs import Record, RecordedPin
-from worker.core.pins.canonical import canonical_sha256
 from worker.core.pins.pinning import Pin, raw_hash
-from worker.errors import InvalidJob, NotAuthorised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import Job, RunRef
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.runs import Runs
-    from worker.contract.jobs import Job, RunRef
-    from worker.contract.run_jobs import RunName
     from worker.model import Candidate, Principal
 
 _NOT_RECORDED = {"principal", "principal_token", "query_embedding"}

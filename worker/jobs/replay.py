@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.run_jobs import DEFAULT_FILL, MAX_PINS
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import HASH_VERSION, NORMALISERS, hash_chunk
 from worker.adapters import logs
 from worker.adapters.postgres.runs import RecordedPin
-from worker.contract.base import SCHEMA_VERSION
-from worker.contract.run_jobs import DEFAULT_FILL, MAX_PINS
 from worker.core.citations.document import is_intact, read_citations_json
-from worker.core.pins.hashing import HASH_VERSION, NORMALISERS, hash_chunk
 from worker.core.pins.inline import fill, order
 from worker.core.pins.pinning import RETURNED, Outcome, Pin, answered, bare, digest, missing, raw_hash, resolve, unique
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, trace
 from worker.jobs.inline_sources import count_sources, inline_answer, inline_chunks
 from worker.jobs.recording import RecordedAnswer, own_records, owner_of
@@ -25,10 +25,10 @@ from worker.jobs.recording import RecordedAnswer, own_records, owner_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RunRef
+    from retrieval_client.contract.run_jobs import InlineSource, PinnedReplay, RunName
     from worker.adapters.postgres.runs import Runs
     from worker.adapters.postgres.search import Corpus
-    from worker.contract.jobs import RunRef
-    from worker.contract.run_jobs import InlineSource, PinnedReplay, RunName
     from worker.core.citations.document import CitationRecord
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext

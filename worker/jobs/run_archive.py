@@ -17,17 +17,19 @@ from pydantic import (
     model_validator,
 )
 
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.contract.base import (
+    ChunkHash,  # noqa: TC001 -- pydantic reads the annotations when it runs
+    LegName,  # noqa: TC001 -- pydantic reads the annotations when it runs
+)
+from retrieval_client.contract.results import TopK
+from retrieval_client.contract.run_jobs import RunName
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import NORMALISERS
 from worker.adapters.postgres.feedback import Judgement
 from worker.adapters.postgres.runs import Event, Record, RecordedPin
-from worker.contract.base import ChunkHash  # noqa: TC001 -- pydantic reads the annotations when it runs
-from worker.contract.results import TopK
-from worker.contract.run_jobs import RunName
-from worker.core.pins.canonical import canonical_sha256
-from worker.core.pins.hashing import NORMALISERS
 from worker.core.pins.pinning import Pin
-from worker.errors import InvalidJob
 from worker.jobs.run_files import file_name, run_path
-from worker.model import LegName  # noqa: TC001 -- pydantic reads the annotations when it runs
 
 if TYPE_CHECKING:
     from worker.adapters.postgres.feedback import Judgements

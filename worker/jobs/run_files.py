@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.runs import Event
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
+    from retrieval_client.contract.jobs import RunRef
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.artifacts import Artifacts
     from worker.adapters.postgres.runs import Runs
-    from worker.contract.jobs import RunRef
-    from worker.contract.run_jobs import RunName
 
 CITATIONS, EVENTS = "citations.json", "events.jsonl"
 
@@ -70,6 +70,18 @@ class RunFiles:
             for event in self._runs.events(owner, run)
         ]
         self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", b"".join(line + b"\n" for line in lines))
+
+    def read(self, owner: str, run: RunRef | RunName, name: str) -> bytes | None:
+        """Return a run's current file; None without one, or if the run's ids can't name a folder.
+
+        Raises:
+            Unavailable: the artifact store is unavailable.
+        """
+        try:
+            path = run_path(run)
+        except InvalidJob:
+            return None
+        return self._artifacts.read(owner, f"{path}/{name}")
 
     def read_all(self, owner: str, run: RunRef | RunName) -> dict[str, bytes]:
         """Return the run's current files by name, without events and earlier versions."""

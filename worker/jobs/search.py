@@ -44,7 +44,7 @@ class LegRequest:
         name: its name in scores and traces.
         kind: ``dense`` or ``sparse``.
         text: query of a sparse leg.
-        vector: query of a dense leg; a sparse leg computes similarities to it.
+        vector: query of a dense leg; a sparse leg computes similarities to it, without one none.
         weight: its weight in a weighted fusion, unless the job names weights; None: the method's default.
         without: degradation code if it fails; "" for a required leg.
     """
@@ -52,7 +52,7 @@ class LegRequest:
     name: str
     kind: str
     text: str
-    vector: Vector
+    vector: Vector | None
     weight: float | None = None
     without: str = ""
 
@@ -103,8 +103,12 @@ def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
 def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     fetch = target.fetch if request.without else target.fetch + target.extra
     if request.kind == "sparse":
-        return FullTextSearch(target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors)
-    return VectorSearch(target.corpus, request.vector, fetch, target.filters, vectors=vectors)
+        return FullTextSearch(
+            target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors, with_text=True
+        )
+    if request.vector is None:
+        raise ValueError(f"leg {request.name}: expected a vector")
+    return VectorSearch(target.corpus, request.vector, fetch, target.filters, vectors=vectors, with_text=True)
 
 
 def _ranked(name: str, found: SearchResult) -> RankedLeg:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from worker.errors import InternalError, RetrievalError, TimedOut
+from retrieval_client.errors import InternalError, RetrievalError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from worker.contract.base import ChunkHash  # noqa: TC001 -- pydantic reads the annotations
+from retrieval_client.contract.base import ChunkHash  # noqa: TC001 -- pydantic reads the annotations
 from worker.core.pins.pinning import raw_hash
 from worker.model import LegScore, ScoreBreakdown
 

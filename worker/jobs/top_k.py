@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.search import VectorSearch, search_each
-from worker.contract.base import SCHEMA_VERSION
 from worker.core.ranking import vectors
 from worker.core.ranking.total_order import within_distance
 from worker.core.trace import Tracer
-from worker.errors import InvalidJob
 from worker.jobs.answer import batch_summary, filter_set, ranked, trace
 from worker.jobs.recording import RecordedAnswer, pins_of
 from worker.jobs.stored_candidates import of_record
@@ -18,10 +18,10 @@ from worker.jobs.stored_candidates import of_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RetrieveTopK
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.search import Corpus, SearchResult
-    from worker.contract.jobs import RetrieveTopK
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
@@ -112,7 +112,7 @@ class Retrieval:
             job,
             caller,
             make=lambda: _made(self._one(job, corpus, filters, query, caller), query),
-            replay=lambda record: self._from_record(record, caller),
+            replay=lambda record: self.from_record(record, caller),
         )
 
     def prepare(self, job: RetrieveTopK, context: JobContext) -> PreparedSearch:
@@ -195,7 +195,7 @@ class Retrieval:
         search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
         return _CutAnswer({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
-    def _from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
+    def from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
         tracer = Tracer(self._clock)
         header = dict(record.answer)

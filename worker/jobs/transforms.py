@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import InvalidJob
 from worker.adapters.providers.language_model import Prompt
 from worker.core.prompting.costs import unbilled
 from worker.core.text.glossary import Glossary
 from worker.core.text.keywords import EXTRACTORS
-from worker.errors import InvalidJob
 from worker.settings import read_glossary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.prompting.costs import Paid
     from worker.core.time_budget import TimeBudget
-    from worker.errors import RetrievalError
     from worker.jobs.side_calls import SideCalls
     from worker.settings import Settings
 

@@ -24,9 +24,9 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, S
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from retrieval_client.errors import SettingsError
 from worker.adapters import logs
 from worker.core.observations import of_job
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

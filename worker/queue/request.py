@@ -40,8 +40,8 @@ from kombu.asynchronous import get_event_loop, set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
-from worker.contract.jobs import Job
-from worker.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
+from retrieval_client.contract.jobs import Job
+from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
 from worker.queue.bundles import was_in_bundle
 from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal

@@ -1,7 +1,7 @@
 """Celery's Redis result backend, with the contract's errors.
 
-A caller gets only errors of `worker.errors`, whatever Celery calls them, and no stack traces: the error class implies
-what to do, and the worker's log has the place of the failure.
+A caller gets only errors of the contract, whatever Celery calls them, and no stack traces: the error class implies what
+to do, and the worker's log has the place of the failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from celery.backends.redis import RedisBackend
 from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevokedError, TimeLimitExceeded
 from celery.states import FAILURE, READY_STATES, REVOKED
 
-from worker.errors import DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
+from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
 from worker.queue.liveness import probed
 from worker.queue.unstored_outcomes import UnstoredOutcomes
 
@@ -73,8 +73,9 @@ class Results(RedisBackend):
         return super()._get_pool(**parameters)
 
     def prepare_exception(self, exc: BaseException, serializer: str | None = None) -> Any:
-        """Return an error's record, converted to an error class of the contract."""
-        return super().prepare_exception(_contract_error(exc), serializer)
+        """Return an error's record, converted to an error class of the contract; for pickle, that error."""
+        prepared = super().prepare_exception(_contract_error(exc), serializer)
+        return {**prepared, "exc_module": ON_THE_WIRE} if isinstance(prepared, dict) else prepared
 
     def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
         """Store a revocation by remote control in the background: the main process must not wait for it."""

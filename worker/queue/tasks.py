@@ -14,13 +14,13 @@ import redis
 from celery import Task
 from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
+from retrieval_client.contract.base import JobT, Part, parse_job
+from retrieval_client.contract.jobs import Job
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.contract.run_jobs import VerifyRuns
+from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.adapters import logs
-from worker.contract.base import JobT, Part, parse_job
-from worker.contract.jobs import Job
-from worker.contract.registry import TASKS
-from worker.contract.run_jobs import VerifyRuns
 from worker.core.shape import check_shape
-from worker.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.jobs import drift
 from worker.jobs.context import JobContext
 from worker.jobs.drift import VERIFY_RUNS
@@ -151,7 +151,7 @@ def run_job(
         started: when it began, by `time.perf_counter`.
 
     Raises:
-        RetrievalError: as `worker.errors` classifies it; anything unforeseen becomes an `InternalError`.
+        RetrievalError: as `retrieval_client.errors` classifies it; anything unforeseen becomes an `InternalError`.
         celery.exceptions.Retry: Postgres or Redis is unavailable, for less than the longest outage so far.
         celery.exceptions.Reject: so is the broker's Redis: the message is requeued unchanged.
     """

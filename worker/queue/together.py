@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveTopK
 from worker.core.shape import check_shape
-from worker.errors import RetrievalError
 from worker.jobs import top_k
 from worker.jobs.context import JobContext
 from worker.jobs.principal import identify
@@ -18,7 +18,7 @@ from worker.jobs.principal import identify
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from worker.contract.base import JobT
+    from retrieval_client.contract.base import JobT
     from worker.jobs.engine import Engine
     from worker.jobs.top_k import PreparedSearch
     from worker.queue.bundles import BundledJob

@@ -17,9 +17,9 @@ from pydantic import AliasChoices, BaseModel, Field, SecretStr, TypeAdapter, Val
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
-from worker.contract.ranges import expected_range, field_names
+from retrieval_client.contract.ranges import expected_range, field_names
+from retrieval_client.errors import SettingsError
 from worker.core.prompting.costs import Price
-from worker.errors import SettingsError
 from worker.settings.base import Identifier, config_folder
 from worker.settings.providers import (
     EmbedderSettings,
@@ -38,6 +38,7 @@ from worker.settings.serving import (
     ArtifactSettings,
     Calibration,
     CorpusSettings,
+    InspectorSettings,
     Limits,
     LogSettings,
     MetricsSettings,
@@ -90,6 +91,7 @@ class Settings(BaseSettings):
             override it.
         cache: Cached results.
         verify: The drift check.
+        inspector: The inspector's pages.
         embedder: Embeddings.
         language_model: The language model.
         metrics: Prometheus.
@@ -134,6 +136,7 @@ class Settings(BaseSettings):
     modes: dict[str, ModeSettings] = {}
     cache: CacheSettings = CacheSettings()
     verify: VerifySettings = VerifySettings()
+    inspector: InspectorSettings = InspectorSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     language_model: LanguageModelSettings = LanguageModelSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -199,6 +202,11 @@ class Settings(BaseSettings):
         """Return the settings with the standby's connection for searches; None if searches read the primary."""
         reading = self.database_read_connection_string
         return self.model_copy(update={"database_connection_string": reading}) if reading is not None else None
+
+    @property
+    def names_database(self) -> bool:
+        """Whether there is a `database_connection_string`, which `load_unconnected` does without."""
+        return self.database_connection_string.get_secret_value() != _UNUSED
 
     def price_table(self) -> dict[tuple[str, str], Price]:
         """Return prices by provider and model; ``prices."openai/gpt-5-mini"`` in the file."""
@@ -364,8 +372,11 @@ def _did_you_mean(name: str) -> str:
 
 def load_unconnected(path: Path | None = None) -> Settings:
     """Load the settings for commands that need neither Postgres nor Redis; see `load`."""
-    unused = {"database_connection_string": "unused", "broker_url": "unused"}
+    unused = {"database_connection_string": _UNUSED, "broker_url": _UNUSED}
     return from_values({**unused, **_read(path)})
+
+
+_UNUSED = "unused"
 
 
 def load_embedder(path: Path | None = None) -> EmbedderSettings:

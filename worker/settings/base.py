@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from worker.contract.ranges import parts_of
+from retrieval_client.contract.ranges import parts_of
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:

@@ -11,9 +11,9 @@ from pydantic import (
     model_validator,
 )
 
+from retrieval_client.contract.base import LegName
 from worker.core.ranking.fusion import PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
-from worker.model import LegName
 from worker.settings.base import Seconds, Section
 
 FusionName = Literal["similarity", "rrf", "weighted"]
@@ -65,6 +65,13 @@ class HybridSettings(Section):
         """Return the weights of the legs for jobs without weights; a missing leg has the method's own default."""
         weights = {"weighted": self.weights, "rrf": self.rrf_weights}.get(fusion, {})
         return {str(leg): weight for leg, weight in weights.items()}
+
+    @field_validator("weights", "rrf_weights")
+    @classmethod
+    def _weigh_something(cls, weights: Weights) -> Weights:
+        if all(weights.get(leg) == 0 for leg in ("primary", "sparse")):
+            raise ValueError("expected more than 0 for primary or sparse: contextual only widens them")
+        return weights
 
     @field_validator("extractor")
     @classmethod
@@ -157,6 +164,19 @@ class ProfileSettings(Section):
         if self.rerank_weight is not None:
             return self.rerank_weight
         return LEXICAL_WEIGHT if self.rerank == "lexical" else 1.0
+
+    @model_validator(mode="after")
+    def _weighs_a_reranker(self) -> ProfileSettings:
+        if self.rerank_weight is not None and self.rerank == "none":
+            raise ValueError("rerank_weight: expected a reranker beside it, such as rerank = lexical")
+        return self
+
+    @model_validator(mode="after")
+    def _legs_weigh_something(self) -> ProfileSettings:
+        searching = [leg for leg in self.legs if leg.of != "context"] or self.legs
+        if self.fusion != "similarity" and all(leg.weight == 0 for leg in searching):
+            raise ValueError("legs: expected a weight above 0 for one of those that search without a context")
+        return self
 
     @model_validator(mode="after")
     def _legs_have_queries(self) -> ProfileSettings:

@@ -206,7 +206,8 @@ class SearchSettings(Section):
         exact_rows: Corpora up to this size are always searched exactly.
         narrow_factor: With a table of documents: search exactly if the caller's visible rows are fewer than this ×
             √(rows of the corpus).
-        ef_search_min: Least `hnsw.ef_search`.
+        ef_search_min: Least `hnsw.ef_search`. An answer that may have missed its neighbourhood is searched again, four
+            times as wide.
         ef_search_rows: `hnsw.ef_search` is the corpus' rows divided by this, from `search.ef_search_min` to 1000.
             Lower: better recall, slower.
         max_scan_tuples: `hnsw.max_scan_tuples` of an iterative scan. What is missing then is found by exact search.
@@ -224,8 +225,8 @@ class SearchSettings(Section):
     over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
     narrow_factor: float = Field(15.0, ge=0)
-    ef_search_min: int = Field(200, ge=15, le=1000)
-    ef_search_rows: int = Field(750, ge=1)
+    ef_search_min: int = Field(100, ge=15, le=1000)
+    ef_search_rows: int = Field(1000, ge=1)
     max_scan_tuples: int = Field(40_000, ge=1000)
     scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0
@@ -439,6 +440,21 @@ class VerifySettings(Section):
     every_minutes: float = Field(0, ge=0, le=100_000)
     batch: int = Field(1000, ge=1, le=100_000)
     principal: dict[str, str | int | bool | list[str]] = {}
+
+
+class InspectorSettings(Section):
+    """The inspector's pages: `retrieval-worker inspect`.
+
+    Attributes:
+        session_minutes: Time after which a visitor signs in again.
+        operators: Claims that a visitor needs to see the queue and to retry or delete dead letters; `{}`: no visitor
+            may, except with `--as`.
+        evaluations: A report of `evaluate --report`, or a folder of them: every visitor sees their figures, no query.
+    """
+
+    session_minutes: float = Field(30, ge=1, le=1440)
+    evaluations: str = ""
+    operators: dict[str, str | int | bool | list[str]] = {}
 
 
 class MetricsSettings(Section):

@@ -1,8 +1,7 @@
-"""The reference pages: Markdown made from the project's own types, code and messages whenever the site is built.
+"""The reference pages: Markdown made from the project's own types, code and messages.
 
-A page under ``docs/reference`` has a few written sentences and the line ``<!-- generated: NAME -->``, in whose place
-comes what `SECTIONS` makes. Nothing of it is committed, so nothing of it can go stale. `EMPTY` tells readers of the
-repository, and is left out of the site.
+A page under ``docs/reference`` has a few written sentences and, between ``<!-- generated: NAME -->`` and
+``<!-- end -->``, what `SECTIONS` makes. ``python -m reference_pages`` writes it (`make contract`); a test compares.
 
 - `markdown`: what all of them are written with.
 - `json_schemas`: types, bounds and defaults in words.
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-EMPTY = "*Empty here: `make docs` fills it.*\n"
-_PLACE = re.compile(rf"^(?:{re.escape(EMPTY)})?<!-- generated: ([\w/]+) -->$", re.MULTILINE)
+_PLACE = re.compile(r"^<!-- generated: ([\w/]+) -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "settings": settings.page,
@@ -50,16 +48,21 @@ def generated(name: str) -> str:
 
 
 def completed(text: str) -> str:
-    """A page with everything generated in its place."""
-    return _PLACE.sub(lambda place: generated(place[1]), text)
+    """A page with everything generated in its place, as it is made now."""
+    return _PLACE.sub(lambda place: f"<!-- generated: {place[1]} -->\n\n{generated(place[1])}\n\n<!-- end -->", text)
+
+
+def written(text: str) -> str:
+    """A page without what is generated."""
+    return _PLACE.sub("", text)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Have Sphinx read every page as `completed` and `links.adapted` leave it."""
+    """Have Sphinx read every page as `links.adapted` leaves it."""
     docs = Path(app.srcdir)
 
     def read(_: Sphinx, page: str, content: list[str]) -> None:
-        content[0] = links.adapted(completed(content[0]), (docs / page).parent, docs)
+        content[0] = links.adapted(content[0], (docs / page).parent, docs)
 
     app.connect("source-read", read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from typer.main import get_command
 
-from reference_pages.markdown import directive, prose
+from reference_pages.markdown import code_block, definitions, prose
 from worker.cli.main import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "retrieval-worker"
+_USAGE_WIDTH = 120
 _EXAMPLES = re.compile(r"(?:^|\n\n)Examples?: ", re.DOTALL)
 _BOLD = re.compile(r"\[bold\](.*?)\[/bold\]", re.DOTALL)
 
@@ -54,7 +55,7 @@ def commands() -> Iterator[Command]:
 
 
 def _commands(command: Any, name: str) -> Iterator[Command]:
-    context = command.context_class(command, info_name=name)
+    context = command.context_class(command, info_name=name, terminal_width=_USAGE_WIDTH)
     inside = getattr(command, "commands", {})
     help_text = (command.help or "").strip()
     said = [(parameter, parameter.get_help_record(context)) for parameter in command.params]
@@ -77,10 +78,9 @@ def _shown(command: Command) -> str:
     text = prose(_BOLD.sub(r"`\1`", command.text))
     if command.group:
         return f"{heading}\n\n{text}"
-    parameters = [directive("option", typed, _meaning(meaning)) for typed, meaning in command.parameters]
-    examples = [directive("code-block", "sh", "\n".join(command.examples))]
-    usage = directive("code-block", "text", command.usage)
-    return "\n\n".join([heading, text, usage, directive("program", command.name), *parameters, "Example:", *examples])
+    usage, examples = code_block("text", command.usage), code_block("sh", "\n".join(command.examples))
+    parameters = definitions((typed, [_meaning(meaning)]) for typed, meaning in command.parameters)
+    return "\n\n".join(part for part in (heading, text, usage, parameters, "Example:", examples) if part)
 
 
 def _meaning(text: str) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from reference_pages.json_schemas import Schema, default_in_words, type_in_words
 from reference_pages.markdown import definitions, json_block, prose
+from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas.envelopes import ENVELOPES
 from worker.cli.schemas.examples import examples
 from worker.cli.schemas.objects import schemas
-from worker.contract.registry import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -72,7 +72,7 @@ def _fields(schema: Schema, what: str, kinds: Mapping[str, Schema], up: str) -> 
         default = default_in_words(field)
         kind = re.sub(r"\b[A-Z]\w+\b", link, type_in_words(field))
         said = [kind, "required" if name in needed else "", f"default {default}" if default else ""]
-        return f"`{name}`", ["; ".join(part for part in said if part), *filter(None, [_described(field, up)])]
+        return name, ["; ".join(part for part in said if part), *filter(None, [_described(field, up)])]
 
     return definitions(entry(name, field) for name, field in schema["properties"].items())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from reference_pages.markdown import definitions, prose, table
-from worker import errors as tree
+from retrieval_client import errors as tree
 from worker.cli.main import _EXIT_CODES
 
 EXIT_CODES = (
@@ -21,8 +21,8 @@ EXIT_CODES = (
 
 
 def classes() -> list[type[tree.RetrievalError]]:
-    """The classes below the root, in the order of the source."""
-    return tree.RetrievalError.__subclasses__()
+    """The classes that are on the wire, in the order of the source; others are of programs that use them."""
+    return [kind for kind in tree.RetrievalError.__subclasses__() if kind.__module__ == tree.__name__]
 
 
 def errors() -> str:
@@ -31,7 +31,7 @@ def errors() -> str:
     def entry(kind: type[tree.RetrievalError]) -> tuple[str, list[str]]:
         paragraphs = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
         code = _EXIT_CODES.get(kind, 1)
-        return f"`{kind.__name__}`", [*(prose(" ".join(text.split())) for text in paragraphs), f"Exit code {code}."]
+        return kind.__name__, [*(prose(" ".join(text.split())) for text in paragraphs), f"Exit code {code}."]
 
     return definitions(entry(kind) for kind in classes())
 

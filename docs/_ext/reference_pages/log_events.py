@@ -43,7 +43,7 @@ def page() -> str:
     said = sentences()
     return definitions(
         (
-            f"`{event.name}`",
+            event.name,
             [
                 prose(said[event.name]),
                 f"Level {' or '.join(sorted(event.levels))}"

@@ -1,9 +1,10 @@
-"""Markdown, as MyST reads it, in the few forms that the reference pages need."""
+"""Markdown in the few forms that the reference pages need: any viewer of the repository shows them, the site too."""
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,30 +27,25 @@ def prose(text: str, up: str = "..") -> str:
     return _PAGE.sub(lambda page: f"[{page[1]}]({up}/{page[1]}{page[2] or ''})", text.replace("``", "`"))
 
 
-def directive(name: str, argument: str, text: str = "", **options: str) -> str:
-    """A directive of Sphinx.
-
-    >>> print(directive("confval", "pool.max_size", "Connections.", type="integer"))
-    ```{confval} pool.max_size
-    :type: integer
-    <BLANKLINE>
-    Connections.
-    ```
-    """
-    head = [f"```{{{name}}} {argument}", *(f":{key}: {value}" for key, value in options.items() if value)]
-    return "\n".join([*head, *(["", text] if text else []), "```"])
+def code_block(language: str, text: str) -> str:
+    """A block of code."""
+    return f"```{language}\n{text}\n```"
 
 
 def definitions(entries: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """A list of terms, each with one or more paragraphs.
+    """A list of terms, each with one or more paragraphs; a term is shown as code.
 
-    >>> print(definitions([("`k`", ["integer", "How many."])]))
-    `k`
-    : integer
+    >>> print(definitions([("k", ["integer", "How many."])]))
+    - **`k`**: integer
     <BLANKLINE>
       How many.
     """
-    return "\n\n".join(f"{term}\n: " + "\n\n  ".join(paragraphs) for term, paragraphs in entries)
+    return "\n\n".join(_definition(term, *paragraphs) for term, paragraphs in entries)
+
+
+def _definition(term: str, *paragraphs: str) -> str:
+    first, *more = paragraphs
+    return "\n\n".join([f"- **`{term}`**: {first}", *(textwrap.indent(paragraph, "  ") for paragraph in more)])
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -66,7 +62,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def json_block(value: Any) -> str:
     """A value as JSON; strings that are long, as base64 of an embedding is, are cut."""
-    return f"```json\n{json.dumps(_short(value), indent=2, ensure_ascii=False)}\n```"
+    return code_block("json", json.dumps(_short(value), indent=2, ensure_ascii=False))
 
 
 def _short(value: Any) -> Any:

@@ -11,6 +11,6 @@ def page() -> str:
     counted = [(each.name, each.kind.__name__.lower(), each.labels, each.meaning) for each in DEFINITIONS]
     read = [(name, "gauge", ("queue",), meaning) for name, meaning in GAUGES]
     return definitions(
-        (f"`{name}`", [f"{kind}; labels {', '.join(f'`{label}`' for label in labels)}", prose(meaning)])
+        (name, [f"{kind}; labels {', '.join(f'`{label}`' for label in labels)}", prose(meaning)])
         for name, kind, labels, meaning in (*counted, *read)
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices
 
 from reference_pages.json_schemas import Schema, default_in_words, parts_of, type_in_words
-from reference_pages.markdown import directive, prose
+from reference_pages.markdown import definitions, prose
 from worker.cli.schemas.docstrings import describe_fields
 from worker.cli.schemas.objects import Generator
 from worker.settings import Settings
@@ -54,31 +53,26 @@ class Table:
 
 def page(model: type[Any] = Settings) -> str:
     """All tables of the settings file, and what they hold."""
-    found = tuple(tables(model))
-    names = {setting.name for table in found for setting in table.settings}
-    return "\n\n".join(_shown(table, names) for table in found)
+    return "\n\n".join(_shown(table) for table in tables(model))
 
 
-def _shown(table: Table, names: set[str]) -> str:
+def _shown(table: Table) -> str:
     heading = f"## `[{table.path}]`" if table.path else "## Connections, secrets and trust"
-    entries = [
-        directive(
-            "confval",
-            setting.name,
-            _linked(prose(setting.description), setting.name, names),
-            type=setting.kind,
-            default=setting.default or ("none; needed" if setting.needed else "none"),
-        )
-        for setting in table.settings
-    ]
-    return "\n\n".join([heading, *([prose(table.description)] if table.path else []), *entries])
-
-
-def _linked(text: str, own: str, names: set[str]) -> str:
-    """Names of other settings, as links to them."""
-    return re.sub(
-        r"`([\w.]+)`", lambda found: f"{{confval}}{found[0]}" if found[1] in names - {own} else found[0], text
+    entries = definitions(
+        (setting.name, [_in_words(setting), prose(setting.description)]) for setting in table.settings
     )
+    description = prose(table.description) if table.path else ""
+    return "\n\n".join(part for part in (heading, description, entries) if part)
+
+
+def _in_words(setting: Setting) -> str:
+    """Type, bounds and default.
+
+    >>> _in_words(Setting("pool.max_size", "integer, 1 to 50", "`10`", "Connections.", False))
+    'integer, 1 to 50; default `10`'
+    """
+    default = f"default {setting.default}" if setting.default else "required" if setting.needed else "no default"
+    return f"{setting.kind}; {default}"
 
 
 def tables(model: type[Any] = Settings) -> Iterator[Table]:

@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.pins.canonical import canonical_json, canonical_sha256
+from retrieval_client.canonical import canonical_json, canonical_sha256
 
 if TYPE_CHECKING:
     import random

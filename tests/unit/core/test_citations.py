@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import hash_chunk
 from worker.core.citations.document import (
     CitationRecord,
     create_citations_json,
     is_intact,
     read_citations_json,
 )
-from worker.core.pins.hashing import hash_chunk
-from worker.errors import InvalidJob
 
 SEED = ("chunk_hash", "source_id", "text", "weight", "section")
 storable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval_client.hashing import hash_chunk
 from worker.core.citations.conflicts import Conflict, find_conflicts
 from worker.core.citations.document import CitationRecord, is_intact
-from worker.core.pins.hashing import hash_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

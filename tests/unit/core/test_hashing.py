@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
+from retrieval_client.hashing import HASH_VERSION, format_hash, hash_chunk, normalise, parse_hash, parse_hashes
 from worker.settings.base import config_folder
 
 WHITE_SPACE = [

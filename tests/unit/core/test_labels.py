@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval_client.errors import InvalidJob
 from worker.core.citations.labels import MAX_EXPANDED, LabelReport, classify, defused, find_labels
-from worker.errors import InvalidJob
 
 GIVEN = {f"S{n}": f"sha256:{n}" for n in range(1, 6)}
 LABELS = ["S1", "S2", "S0", "S01", "s1", "S9", "Ｓ１"]

@@ -9,8 +9,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval_client.hashing import hash_chunk
 from worker.core.pins import pinning
-from worker.core.pins.hashing import hash_chunk
 from worker.core.pins.inline import FILL_ORDERS, InlineChunk, fill
 from worker.core.pins.inline import order as inline_order
 from worker.core.pins.pinning import RETURNED, Outcome, Pin, answered, bare, compact_json, digest, raw_hash, unique

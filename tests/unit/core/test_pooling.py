@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.core.text.pooling import fitted, pooled
-from worker.errors import SettingsError, Unavailable
 
 TOKENS = np.array([[1.0, 2.0], [3.0, -4.0], [5.0, 8.0]], dtype=np.float32)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.pins.hashing import hash_chunk
+from retrieval_client.hashing import hash_chunk
 from worker.core.ranking.total_order import by_similarity, id_key, within_distance
 from worker.model import Candidate, Chunk
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.shape import check_shape, join_path
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
+from retrieval_client.json_values import join_path
+from worker.core.shape import check_shape
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
+from retrieval_client.errors import InvalidJob
 from worker.core.citations.labels import classify
 from worker.core.citations.statements import read_statements, without_marker
-from worker.errors import InvalidJob
 
 GIVEN = ["S1", "S2", "S3"]
 pieces = st.sampled_from(

@@ -18,6 +18,15 @@ def test_two_models_are_told_apart(rows: int) -> None:
     assert not unrelated(MADE[:rows], MADE[:rows] + 0.2 * OTHER[:rows])
 
 
+@pytest.mark.parametrize("rows", [4, 8])
+def test_half_of_another_model_is_found(rows: int) -> None:
+    """A table that is being embedded again holds vectors of both."""
+    stored = np.vstack([MADE[: rows // 2], OTHER[rows // 2 : rows]])
+    assert unrelated(MADE[:rows], stored)
+    one = np.vstack([MADE[: rows - 1], OTHER[rows - 1 : rows]])
+    assert not unrelated(MADE[:rows], one)
+
+
 def test_another_layout_of_the_text_is_no_other_model() -> None:
     """A cosine of 0.4 is enough if the own row is the nearest."""
     assert not unrelated(MADE, MADE + 2.2 * OTHER)

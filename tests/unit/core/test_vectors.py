@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from retrieval_client.errors import InvalidJob
 from worker.core.ranking.vectors import decode
-from worker.errors import InvalidJob
 
 LARGEST = float(np.finfo(np.float32).max)
 finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)

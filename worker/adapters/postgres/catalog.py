@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
 from worker.adapters.postgres.privileges import (
     Role,
@@ -23,7 +24,6 @@ from worker.adapters.postgres.privileges import (
     usage,
 )
 from worker.adapters.postgres.row_security import RECORDS, UNPROTECTED, Protection, version_of
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

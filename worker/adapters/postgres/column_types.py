@@ -15,12 +15,20 @@ TEXTS = ("text", "character varying", "bpchar", "name")
 """Types that the driver reads as strings and Postgres orders by a collation (`bpchar` is ``char(n)``)."""
 
 EMBEDDINGS = ("vector", "halfvec")
+INDEXED_DIMENSIONS = {"vector": 2000, "halfvec": 4000}
+"""Most dimensions that an HNSW index of pgvector holds, by type of its vectors."""
+
+DIMENSION_BYTES = {"vector": 4, "halfvec": 2}
+"""Type of an embedding → bytes of a dimension."""
+
+_LONGEST_IN_LINE = 7200
+"""Bytes of an embedding beside which a row's other values still fit into a page of 8,192, as pointers at least."""
 _KEYS = (*TEXTS, *INTEGER_TYPES, "uuid")
 _EXPECTED = {
     "id": _KEYS,
     "document_id": _KEYS,
     "text": TEXTS,
-    "page": tuple(INTEGER_TYPES),
+    "page": (*INTEGER_TYPES, *TEXTS),
     "section": TEXTS,
     "chunk_hash": ("bytea",),
     "text_search": ("tsvector",),
@@ -62,9 +70,23 @@ class ColumnType(NamedTuple):
         return self.name.rpartition(".")[2]
 
     @property
+    def is_text(self) -> bool:
+        """True if the driver reads its values as strings."""
+        return self.name in TEXTS
+
+    @property
     def is_json(self) -> bool:
         """True if the driver reads its values as JSON values; Postgres converts any other type to JSON."""
         return self.name.removesuffix("[]") in _AS_THEY_ARE
+
+
+def fits_in_line(kind: str, dimensions: int) -> bool:
+    """Return whether embeddings of this type can be stored in the row (``STORAGE PLAIN``).
+
+    >>> fits_in_line("vector", 1536), fits_in_line("vector", 2000), fits_in_line("halfvec", 3072)
+    (True, False, True)
+    """
+    return DIMENSION_BYTES[kind] * dimensions <= _LONGEST_IN_LINE
 
 
 def wrong_types(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnType]) -> Iterator[str]:

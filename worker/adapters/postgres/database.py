@@ -13,11 +13,11 @@ from psycopg import sql
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from retrieval_client.errors import InternalError, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.adapters.postgres import catalog, connections
 from worker.adapters.postgres.connections import CHECK_SECONDS, PatientConnection
 from worker.adapters.postgres.refusals import refusal, string_problem
 from worker.adapters.postgres.row_security import OF_RECORDS, UNPROTECTED, Protection, protected
-from worker.errors import InternalError, SettingsError, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,17 +35,25 @@ _TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
 _TIMED_OUT = ("57014", "55P03", "25P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
 
+_CAST_FAILED = ("22P02", "22P05", "22003", "22007", "22008")
 _UNREADABLE = (
-    "Postgres can't read a value as the type that it is cast to (SQLSTATE {}): a policy casts a claim that holds "
-    "something else. Let it take any text (docs/schema.md, Policies)"
+    "Postgres can't read a stored value as the type that it is cast to (SQLSTATE {}): a view or a generated column "
+    "casts it. Let it take any value (docs/schema.md)"
+)
+_REFUSED_CLAIM = (
+    "a policy fails on the claims of this caller (SQLSTATE {}): a claim is missing or malformed, such as a text where "
+    "the policy casts it to a uuid"
 )
 _OTHER_DIMENSIONS = (
     "a stored embedding has other dimensions than its corpus: 'retrieval-worker doctor' names the column that lets it"
 )
 # 22000 is pgvector's, raised where vectors of different lengths are compared. The worker's own statements cast only
 # checked values.
-_OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in ("22P02", "22P05")}}
-"""SQLSTATE → the problem with stored values or with the policies."""
+_OF_VALUES = {"22000": _OTHER_DIMENSIONS, **{state: _UNREADABLE.format(state) for state in _CAST_FAILED}}
+"""SQLSTATE → the problem with stored values."""
+
+_VISIBLE = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT 1000) AS visible")
+"""Reads no value of a table: what fails here is a policy, or the condition of a view."""
 
 _UNKNOWN_SETTING = "42704"
 _SETTING_NAME = re.compile(r'"([a-z_]\w{0,62}\.\w{1,63})"', re.ASCII | re.IGNORECASE)
@@ -254,12 +262,27 @@ class Database:
             except psycopg.errors.UndefinedObject:
                 # The database changed since the last full check: a new one names the problem or finds none.
                 self.types = check(self._settings, try_reads=False)
+            except (psycopg.DataError, psycopg.errors.RaiseException) as error:
+                if corpora and self._policies_fail(settings, patience, corpora):
+                    raise NotAuthorised(_REFUSED_CLAIM.format(error.sqlstate)) from None
+                raise
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise
                 # Usually a pooled connection that died unnoticed (a restart, a failover).
                 self._pool.check()
             return self._run(settings, statements, patience, write, self._protections(corpora))
+
+    def _policies_fail(self, settings: Sequence[tuple[str, str]], patience: float, corpora: Collection[str]) -> bool:
+        """Return whether a caller can't even count rows: then a policy fails on a claim."""
+        read = [self._settings.corpora[name] for name in corpora]
+        tables = [corpus.table for corpus in read] + [corpus.documents.table for corpus in read if corpus.documents]
+        probes: list[Statement] = [(_VISIBLE.format(catalog.identifier(name)).as_bytes(None), {}) for name in tables]
+        try:
+            self._run(settings, probes, patience, False, self._protections(corpora))
+        except (psycopg.DataError, psycopg.errors.RaiseException):
+            return True
+        return False
 
     def _protections(self, corpora: Collection[str] | None) -> tuple[Protection, ...]:
         return (OF_RECORDS,) if corpora is None else tuple(self.types[name].protection for name in corpora)

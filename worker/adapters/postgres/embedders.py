@@ -41,13 +41,28 @@ ON CONFLICT (relation) DO UPDATE SET name = excluded.name, version = excluded.ve
 """
 
 
-_SAMPLE = r"""
-SELECT {text}::text, {embedding}::real[]{columns} FROM {table}
- WHERE {embedding} IS NOT NULL AND {text}::text ~ '\S' ORDER BY {chunk_id} LIMIT {rows}
+# Both ends of the ids, by their index: a table whose embedder was changed half way has rows of both. Who sees few rows
+# has all of them in the first end, and is spared a second walk through the index.
+_SAMPLE = """
+WITH first AS MATERIALIZED ({visible} ORDER BY {chunk_id} LIMIT {end}),
+last AS ({visible} AND (SELECT count(*) FROM first) = {end} ORDER BY {chunk_id} DESC LIMIT {end}),
+chosen AS (
+  SELECT id, hashtextextended(id::text, 0) AS place
+    FROM (SELECT * FROM first UNION SELECT * FROM last) AS ends ORDER BY place, id LIMIT {rows}
+)
+SELECT {text}::text, {embedding}::real[]{columns} FROM {table} JOIN chosen ON {chunk_id} = chosen.id
+ ORDER BY place, chosen.id
+"""
+
+_VISIBLE = r"""
+SELECT {chunk_id} AS id FROM {table}
+ WHERE {embedding} IS NOT NULL AND (octet_length({text}::text) > 256 OR {text}::text ~ '\S')
 """
 
 SAMPLED = 8
-"""Rows of a sample: the first in the order of their ids."""
+"""Rows of a sample, chosen by a hash of their ids from the `_END` first and last ones."""
+
+_END = 100
 
 _CHARACTERS = 2000
 _SAMPLE_SECONDS = 1.0
@@ -88,13 +103,18 @@ def sample_for(database: Database, settings: Settings, name: str, caller: Princi
 
 
 def _sample_of(corpus: CorpusSettings) -> sql.Composed:
+    names = {
+        "text": sql.Identifier("c", corpus.columns.text),
+        "embedding": sql.Identifier("c", corpus.columns.embedding),
+        "table": sql.SQL("{} AS c").format(identifier(corpus.table)),
+        "chunk_id": sql.Identifier("c", corpus.columns.id),
+    }
     return sql.SQL(_SAMPLE).format(
-        text=sql.Identifier(corpus.columns.text),
-        embedding=sql.Identifier(corpus.columns.embedding),
-        columns=sql.Composed([sql.SQL(", ") + sql.Identifier(column) for column in corpus.embed_with]),
-        table=identifier(corpus.table),
-        chunk_id=sql.Identifier(corpus.columns.id),
+        visible=sql.SQL(_VISIBLE).format(**names),
+        columns=sql.Composed([sql.SQL(", ") + sql.Identifier("c", column) for column in corpus.embed_with]),
+        end=_END,
         rows=SAMPLED,
+        **names,
     )
 
 
@@ -186,7 +206,7 @@ def foreign(embedder: Embedder, stored_vectors: NDArray[np.float32]) -> str:
     """Return the sentence for a table whose vectors the embedder of the settings did not make."""
     used = int(np.flatnonzero(stored_vectors.any(axis=0))[-1]) + 1
     return (
-        f"its vectors were made by an embedder that is not recorded, of {used} dimensions, and those of "
+        f"its vectors, or many, were made by an embedder that is not recorded, of {used} dimensions, and those of "
         f"{embedder.name} {embedder.version}, which the settings name, are others: set the one that filled the table, "
         "or compare_embedder = false if you know that they agree"
     )

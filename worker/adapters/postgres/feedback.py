@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from retrieval_client.contract.jobs import RunRef
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.database import Database, Row
-    from worker.contract.jobs import RunRef
-    from worker.contract.run_jobs import RunName
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ from uuid import UUID
 
 from psycopg import sql
 
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.catalog import identifier
 from worker.core.ranking.total_order import INTEGER_TYPES
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.adapters.postgres.column_types import ColumnType
     from worker.model import FilterSet
     from worker.settings.serving import CorpusSettings
 
@@ -95,7 +96,7 @@ class FilterSql:
             section = self._mapped(columns.section, "sections")
             conditions.append(sql.SQL("{} = ANY (%(sections)s::text[])").format(section))
         if filters.pages is not None:
-            page = self._mapped(columns.page, "pages")
+            page = page_number(self._mapped(columns.page, "pages"), self._types.columns.get(columns.page or ""))
             conditions.append(sql.SQL("{} = ANY (%(pages)s::integer[])").format(page))
         for i, key in enumerate(sorted(filters.metadata or {})):
             value = sql.Placeholder(f"metadata_{i}")
@@ -167,6 +168,13 @@ class FilterSql:
 
     def _not_mapped(self, filter_name: str) -> InvalidJob:
         return InvalidJob(f"the corpus {self._name} has no column for this filter", f"filters.{filter_name}")
+
+
+def page_number(column: sql.Composable, kind: ColumnType | None) -> sql.Composable:
+    """Compose a column of pages as a number; a text that is none (``xii``) counts as no page."""
+    if kind is None or not kind.is_text:
+        return column
+    return sql.SQL("CASE WHEN {0} ~ '^[0-9]{{1,9}}$' THEN {0}::integer END").format(column)
 
 
 def all_of(conditions: Sequence[sql.Composable]) -> sql.Composable:

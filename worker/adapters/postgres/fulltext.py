@@ -37,27 +37,30 @@ class FullTextSearch:
     Attributes:
         corpus: the corpus to search.
         text: the query as the user typed it.
-        query: unit vector of the query, shape (768,): chunks get their similarity to it, too.
+        query: unit vector of the query, shape (dimensions of the corpus,): chunks get their similarity to it, too;
+            None: they get none.
         k: number of chunks.
         filters: the filters of the search.
         vectors: also return the chunks' embeddings.
+        with_text: leave out chunks without text, so that they take no place among the ``k``.
     """
 
     corpus: Corpus
     text: str
-    query: Vector
+    query: Vector | None
     k: int
     filters: FilterSet
     vectors: bool = False
+    with_text: bool = False
 
     def statements(self) -> list[Statement]:
         """See `Search`."""
         statements = self.corpus.statements
         values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
-        return [(best_matching(statements, self.filters, self.vectors), values)]
+        return [(best_matching(statements, self.filters, self.vectors, self.with_text), values)]
 
     def read(self, results: Sequence[list[Row]]) -> SearchResult:
-        """See `Search`; never None."""
+        """See `Search`; full-text search is always exact."""
         (rows,) = results
         words, searched, chunks, of_tenant, age, *_ = rows[0]
         found = [row[STATE - 2 :] for row in rows if row[STATE - 2] is not None]
@@ -71,10 +74,6 @@ class FullTextSearch:
             [float(row[1]) for row in found],
             None if chunks is None else WordStatistics(chunks, age, of_tenant),
         )
-
-    def exactly(self) -> FullTextSearch:
-        """See `Search`; full-text search is always exact."""
-        return self
 
 
 def _method(words: int, searched: int, loosely: bool | None) -> str:

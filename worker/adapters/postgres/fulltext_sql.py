@@ -196,7 +196,7 @@ SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, compared.
 """
 
 
-def best_matching(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
+def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool = False) -> bytes:
     """Compose the statement for the ``k`` chunks that match a text best.
 
     Its rows are (words, words searched, chunks that the statistics know or NULL, whether they are the tenant's, their
@@ -207,8 +207,11 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool) -> byte
         corpus: the statements of the corpus.
         filters: the filters of the search.
         vectors: also return the chunks' embeddings (else NULL).
+        with_text: leave out chunks without text; see `Statements.has_text`.
     """
-    return corpus.cached(("matching", vectors), filters, lambda: _compose(corpus, filters, vectors))
+    return corpus.cached(
+        ("matching", vectors, with_text), filters, lambda: _compose(corpus, filters, vectors, with_text)
+    )
 
 
 def document(settings: CorpusSettings) -> sql.Composable:
@@ -224,14 +227,15 @@ def language(settings: CorpusSettings) -> sql.Composable:
     return sql.SQL("{}::regconfig").format(sql.Literal(settings.language))
 
 
-def _compose(corpus: Statements, filters: FilterSet, vectors: bool) -> bytes:
+def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool) -> bytes:
     # Where every chunk is public, counting a caller's documents narrows nothing: the index answers.
     narrows = corpus.settings.documents is not None and not corpus.settings.public
     branches = [corpus.filters.on_chunk_paths(filters)]
     few = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
     if narrows:
         branches = [[few, *corpus.few_documents(filters)], [sql.SQL("NOT {}").format(few), *branches[0]]]
-    conditions = [all_of([*corpus.filters.on_chunks(filters), *branch]) for branch in branches]
+    on_chunks = [*corpus.filters.on_chunks(filters), *([corpus.has_text] if with_text else [])]
+    conditions = [all_of([*on_chunks, *branch]) for branch in branches]
     signed = sql.SQL(_SIGNED).format(no_bits=sql.SQL(_NO_BITS)) if corpus.signature else sql.SQL("")
     return render(
         _BEST,

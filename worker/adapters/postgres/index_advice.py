@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.durability import Finding
-from worker.adapters.postgres.column_types import EMBEDDINGS
+from worker.adapters.postgres.column_types import DIMENSION_BYTES, EMBEDDINGS, INDEXED_DIMENSIONS, fits_in_line
 from worker.adapters.postgres.indexes import Hnsw, hnsw
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
@@ -44,9 +44,6 @@ _BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_byt
 
 _INLINE_BYTES = 2000
 """Postgres stores a value out of line if its row would be longer than about this."""
-
-_BYTES = {"vector": 4, "halfvec": 2}
-"""Type of an embedding → bytes of a dimension."""
 
 _OUT_OF_LINE = """
 SELECT attrelid FROM pg_attribute
@@ -97,7 +94,8 @@ def index_findings(
             yield Finding("advice", subject, _unclear(corpus))
         return
     known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
-    if corpus.dimensions * _BYTES[types.columns[corpus.columns.embedding].embedding] > _INLINE_BYTES:
+    kind, dimensions = types.columns[corpus.columns.embedding].embedding, corpus.dimensions
+    if dimensions * DIMENSION_BYTES[kind] > _INLINE_BYTES and fits_in_line(kind, dimensions):
         outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
         yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
     missing = tables.keys() - {one.table for one in usable}
@@ -141,7 +139,19 @@ def _stored_outside(corpus: _Corpus, table: int) -> str:
 
 
 def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
+    dimensions, most = corpus.settings.dimensions, INDEXED_DIMENSIONS["halfvec"]
+    if dimensions > most:
+        return (
+            f"no HNSW index holds {dimensions:,} dimensions, at most {most:,}: every search compares all visible rows. "
+            "Choose an embedder with fewer"
+        )
     other = next((one.kind for one in found if one.table == table), None)
+    if dimensions > INDEXED_DIMENSIONS[corpus.index]:
+        halved = "" if other == "halfvec" else f"{corpus.index_sql(table, 'halfvec')}; then "
+        return (
+            f"no HNSW index over vector holds {dimensions:,} dimensions, over halfvec it does: "
+            f'{halved}corpora.{corpus.name}.index = "halfvec"'
+        )
     if other is None:
         return f"no HNSW index: {corpus.index_sql(table)}"
     setting = f'corpora.{corpus.name}.index = "{other}"'

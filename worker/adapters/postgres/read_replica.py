@@ -6,10 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters import logs
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.replication import LAG, check_standby
-from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

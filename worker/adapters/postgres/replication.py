@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.database import check
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

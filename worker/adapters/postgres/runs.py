@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Json, Jsonb
 
-from worker.core.pins.hashing import format_hash, parse_hash
+from retrieval_client.hashing import format_hash, parse_hash
 from worker.core.pins.pinning import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from retrieval_client.contract.jobs import RunRef
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.database import Database, Row
-    from worker.contract.jobs import RunRef
-    from worker.contract.run_jobs import RunName
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retrieval_client.errors import SettingsError
+from retrieval_client.hashing import HASH_VERSION, format_hash, hash_chunk
 from worker.adapters.postgres.database import CallerRead
-from worker.adapters.postgres.statements import Statements
-from worker.core.pins.hashing import HASH_VERSION, format_hash, hash_chunk
+from worker.adapters.postgres.statements import MAX_WIDTH, Statements
 from worker.core.ranking.total_order import by_similarity, id_key
-from worker.errors import SettingsError
 from worker.model import Candidate, Chunk
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ _BLUR = 0.002
 """Largest error of the order by an index over halfvec, in cosine distance, where the column holds vectors.
 
 Each number keeps 11 bits, so a vector turns by 2 ** -11 at most, and a query likewise."""
+_LOST = 0.82
+"""Ratio of the nearest to the farthest fetched distance above which an index's answer is searched again, wider.
+
+A search of an HNSW graph that never entered the query's neighbourhood finds rows that are all about equally far. Such
+answers had 0.84 to 0.95 in graphs as the reference schema builds them; one in sixteen right answers of real text has
+as much, which costs time only (docs/vector-index.md)."""
+_WIDER = 4
+"""How much wider."""
 _CHOICE = 6
 """Columns of `Statements.nearest` that describe the search; a chunk's columns follow them."""
 _FIELDS = 8
@@ -81,11 +89,8 @@ class Search(Protocol):
     def statements(self) -> list[Statement]:
         """Return the statements to send."""
 
-    def read(self, results: Sequence[list[Row]]) -> SearchResult | None:
-        """Read the result from the rows of each statement; None: search `exactly`."""
-
-    def exactly(self) -> Search:
-        """Return the same search without an index."""
+    def read(self, results: Sequence[list[Row]]) -> SearchResult | Search:
+        """Read the result from the rows of each statement, or return the search that must be run instead."""
 
 
 def search(
@@ -93,7 +98,7 @@ def search(
 ) -> list[SearchResult]:
     """Run searches for one caller in one transaction and round trip.
 
-    A second one repeats, exactly, the searches that an index could not decide.
+    Further ones repeat the searches that an index could not decide: wider, then exactly.
 
     Args:
         database: the database that holds the corpora.
@@ -102,17 +107,15 @@ def search(
         timeout_seconds: time limit of each statement; default that of the settings.
     """
     found = _run(database, principal, searches, timeout_seconds)
-    left = [i for i, one in enumerate(found) if one is None]
-    if left:
-        exact = _run(database, principal, [searches[i].exactly() for i in left], timeout_seconds)
-        for i, one in zip(left, exact, strict=True):
+    while again := {i: one for i, one in enumerate(found) if not isinstance(one, SearchResult)}:
+        for i, one in zip(again, _run(database, principal, [*again.values()], timeout_seconds), strict=True):
             found[i] = one
-    return [one for one in found if one is not None]
+    return [one for one in found if isinstance(one, SearchResult)]
 
 
 def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
-) -> list[SearchResult | None]:
+) -> list[SearchResult | Search]:
     sent = [one.statements() for one in searches]
     read = [getattr(one, "corpus", None) for one in searches]
     # A search without a named corpus may read any: all are checked.
@@ -137,7 +140,8 @@ def search_each(
     """
     reads = [CallerRead(caller, one.statements(), (one.corpus.name,)) for caller, one in wanted]
     found = database.read_each(reads, timeout_seconds)
-    return [None if rows is None else one.read(rows) for (_, one), rows in zip(wanted, found, strict=True)]
+    read = (None if rows is None else one.read(rows) for (_, one), rows in zip(wanted, found, strict=True))
+    return [one if isinstance(one, SearchResult) else None for one in read]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,8 @@ class VectorSearch:
         filters: the filters of the search.
         exact: search without an index.
         vectors: also return the chunks' embeddings.
+        wide: search the index wider than the settings say.
+        with_text: leave out chunks without text, so that they take no place among the ``k``.
     """
 
     corpus: Corpus
@@ -159,21 +165,19 @@ class VectorSearch:
     filters: FilterSet
     exact: bool = False
     vectors: bool = False
+    wide: bool = False
+    with_text: bool = False
 
     def statements(self) -> list[Statement]:
         """See `Search`."""
         return self.corpus.statements_of(self)
 
-    def read(self, results: Sequence[list[Row]]) -> SearchResult | None:
+    def read(self, results: Sequence[list[Row]]) -> SearchResult | VectorSearch:
         """See `Search`."""
         if not self.exact:
             return self.corpus.found_by_plan(self, results[0])
         size, rows = results
         return self.corpus.found_exactly(self, size[0], rows)
-
-    def exactly(self) -> VectorSearch:
-        """See `Search`."""
-        return dataclasses.replace(self, exact=True)
 
 
 class Corpus:
@@ -234,31 +238,35 @@ class Corpus:
         statements = self.statements
         values = statements.values(wanted.query, wanted.k, wanted.filters)
         if wanted.exact:
-            return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors), values)]
-        return [(statements.nearest(wanted.filters, wanted.k, wanted.vectors), values)]
+            return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors, wanted.with_text), values)]
+        widen = _WIDER if wanted.wide else 1
+        nearest = statements.nearest(wanted.filters, wanted.k, wanted.vectors, widen, wanted.with_text)
+        return [(nearest, values)]
 
-    def found_by_plan(self, wanted: VectorSearch, rows: Sequence[Row]) -> SearchResult | None:
-        """Read the result of index or exact search; None where only exact search can decide.
+    def found_by_plan(self, wanted: VectorSearch, rows: Sequence[Row]) -> SearchResult | VectorSearch:
+        """Read the result of index or exact search, or return the search that must decide.
 
-        That is where the index returned fewer candidates than requested (it may not have reached all rows), and where a
-        tie at the cut extends beyond the fetched rows (the plan would decide which of the tied chunks were seen).
+        An exact one where the index returned fewer candidates than requested (it may not have reached all rows), and
+        where a tie at the cut extends beyond the fetched rows (the plan would decide which of the tied chunks were
+        seen); a wider one where nothing that was found is near.
         """
         corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
         candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
         if exact:
             return SearchResult(candidates, _EXACT, fetched, corpus_rows, 0)
         tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
-        complete = fetched >= self.statements.over_fetch(wanted.k) and not tied_past_fetch
-        if not complete:
-            return None
-        # Without an index Postgres compared every row, whatever the plan.
-        return SearchResult(
-            candidates, *((_INDEX, fetched, corpus_rows, ef_search) if indexed else (_EXACT, fetched, corpus_rows, 0))
-        )
+        if fetched < self.statements.over_fetch(wanted.k) or tied_past_fetch:
+            return dataclasses.replace(wanted, exact=True)
+        if not indexed:
+            # Postgres compared every row, whatever the plan.
+            return SearchResult(candidates, _EXACT, fetched, corpus_rows, 0)
+        if ef_search < MAX_WIDTH and not wanted.wide and _distance(candidates[0]) > _LOST * farthest:
+            return dataclasses.replace(wanted, wide=True)
+        return SearchResult(candidates, _INDEX, fetched, corpus_rows, ef_search)
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
         """Return whether the index may have missed a chunk as near as this candidate."""
-        return 1.0 - (candidate.similarity or 0.0) >= farthest - self._blur
+        return _distance(candidate) >= farthest - self._blur
 
     def found_exactly(self, wanted: VectorSearch, size: Row, rows: Sequence[Row]) -> SearchResult:
         """Read the result of exact search."""
@@ -352,6 +360,11 @@ class Corpus:
             f"corpora.{self.name}.columns.{field}: a row of {self.settings.table} has no {column} (it is NULL): "
             "give it one and set the column NOT NULL, or map a view that leaves such rows out"
         )
+
+
+def _distance(candidate: Candidate) -> float:
+    """Return the cosine distance of a candidate that has a similarity."""
+    return 1.0 - (candidate.similarity or 0.0)
 
 
 def _in_json(value: Any) -> Any:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from retrieval_client.hashing import parse_hashes
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.column_types import TEXTS
-from worker.adapters.postgres.filters import FilterSql, all_of, as_type
-from worker.core.pins.hashing import parse_hashes
+from worker.adapters.postgres.filters import FilterSql, all_of, as_type, page_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from worker.settings.serving import Calibration, CorpusSettings, SearchSettings
 
 
+MAX_WIDTH = 1000
+"""Greatest `hnsw.ef_search` of pgvector."""
 FEW_ROWS_SETTING = "retrieval.few_rows"
 """Setting that announces a statement of few rows; it changes how fast a policy may answer, never its result."""
 
@@ -81,7 +83,7 @@ class Statements:
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}
 
-    def values(self, query: Vector, k: int, filters: FilterSet) -> dict[str, Any]:
+    def values(self, query: Vector | None, k: int, filters: FilterSet) -> dict[str, Any]:
         """Return the parameters of `exact` and `nearest`."""
         return {"query": query, "k": k, **self.filters.values(filters)}
 
@@ -112,7 +114,7 @@ class Statements:
         measured = self._calibration
         return (measured.ef_search, measured.ef_search, measured.rows) if measured else None
 
-    def _tuned(self, filters: FilterSet) -> sql.Composable:
+    def _tuned(self, filters: FilterSet, widen: int) -> sql.Composable:
         """Compose the common table expression `tuned`: size of the corpus, and HNSW's settings by it.
 
         They apply until the end of the transaction, and to the rest of the statement once it has read `tuned`. The
@@ -123,7 +125,8 @@ class Statements:
         s = self.search
         return sql.SQL(
             "tuned AS MATERIALIZED (SELECT rows,"
-            " set_config('hnsw.ef_search', least(1000, greatest({widths}))::text, true)::integer AS ef_search,"
+            " set_config('hnsw.ef_search', least({most}, {widen} * greatest({widths}))::text, true)::integer"
+            " AS ef_search,"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
             " set_config('hnsw.max_scan_tuples', {tuples}, true),"
             " set_config('hnsw.scan_mem_multiplier', {memory}, true),"
@@ -133,36 +136,52 @@ class Statements:
             widths=sql.SQL(", ").join(
                 [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in self._widths(filters)]
             ),
+            most=sql.Literal(MAX_WIDTH),
+            widen=sql.Literal(widen),
             tuples=sql.Literal(str(s.max_scan_tuples)),
             memory=sql.Literal(str(s.scan_mem_multiplier)),
             few_rows=sql.Literal(FEW_ROWS_SETTING),
             size=estimated_rows(self._types.storage),
         )
 
-    def exact(self, filters: FilterSet, vectors: bool = False) -> bytes:
-        """Compose a comparison of every visible chunk, in total order."""
+    def exact(self, filters: FilterSet, vectors: bool = False, with_text: bool = False) -> bytes:
+        """Compose a comparison of every visible chunk, in total order; see `nearest`."""
         return self.cached(
-            ("exact", vectors),
+            ("exact", vectors, with_text),
             filters,
             lambda: render(
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
-                where=all_of([*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]),
+                where=all_of(
+                    [
+                        *self.filters.on_chunks(filters),
+                        *self.filters.on_chunk_paths(filters),
+                        *([self.has_text] if with_text else []),
+                    ]
+                ),
                 columns=self.columns(vectors),
                 **self.names,
             ),
         )
 
-    def nearest(self, filters: FilterSet, k: int, vectors: bool = False) -> bytes:
+    def nearest(
+        self, filters: FilterSet, k: int, vectors: bool = False, widen: int = 1, with_text: bool = False
+    ) -> bytes:
         """Compose the search by index or exact, as the database's statistics and the caller's permissions decide.
 
         Args:
             filters: the filters of the search.
             k: number of chunks; it determines the number fetched, see `over_fetch`.
             vectors: also return the chunks' embeddings (else NULL).
+            widen: how many times as wide as the settings say.
+            with_text: leave out chunks without text; see `has_text`.
         """
         fetch = self.over_fetch(k)
-        return self.cached(("index", fetch, vectors), filters, lambda: self._compose_nearest(filters, fetch, vectors))
+        return self.cached(
+            ("index", fetch, vectors, widen, with_text),
+            filters,
+            lambda: self._compose_nearest(filters, fetch, vectors, widen, with_text),
+        )
 
     def over_fetch(self, k: int) -> int:
         """Return the number that the index returns before the exact order and the cut: at least ``2 * k``.
@@ -246,8 +265,10 @@ class Statements:
             "ids": json.dumps([str(value) for value in values if value is not None]),
         }
 
-    def _compose_nearest(self, filters: FilterSet, over_fetch: int, vectors: bool) -> bytes:
-        on_chunks = self.filters.on_chunks(filters)
+    def _compose_nearest(
+        self, filters: FilterSet, over_fetch: int, vectors: bool, widen: int, with_text: bool
+    ) -> bytes:
+        on_chunks = [*self.filters.on_chunks(filters), *([self.has_text] if with_text else [])]
         return render(
             """
             WITH {tuned},
@@ -271,7 +292,7 @@ class Statements:
             SELECT rows, ef_search, exact, ({has_index}) AS indexed, coalesce(fetched, 0), farthest, {outputs}
               FROM tuned CROSS JOIN choice LEFT JOIN hits ON true
             """,
-            tuned=self._tuned(filters),
+            tuned=self._tuned(filters, widen),
             choice=self.choice(filters, sql.SQL("tuned")),
             where_few=all_of([*on_chunks, *self.few_documents(filters)]),
             where_near=all_of([*on_chunks, *self.filters.on_chunk_paths(filters)]),
@@ -344,6 +365,13 @@ class Statements:
             *(self.filters.on_chunk_paths(filters) if self.settings.columns.path else []),
         ]
 
+    @cached_property
+    def has_text(self) -> sql.Composable:
+        """The condition that a chunk has more than white space; long texts count without being read."""
+        return sql.SQL(_HAS_TEXT).format(
+            text=sql.Identifier(self.settings.columns.text), long=sql.Literal(_LONG), spaces=sql.Literal(_SPACES)
+        )
+
     # --- names ----------------------------------------------------------------------------------
 
     @cached_property
@@ -376,6 +404,8 @@ class Statements:
         if column is None:
             return sql.SQL("NULL::{} AS {}").format(sql.SQL(cast), sql.Identifier(field))
         value = self._in_json(column) if cast == "jsonb" else sql.Identifier("c", column)
+        if field == "page":
+            value = page_number(value, self._types.columns.get(column))
         return sql.SQL("{} AS {}").format(value, sql.Identifier(field))
 
     def _in_json(self, column: str) -> sql.Composable:
@@ -405,6 +435,14 @@ _NEARNESS = {
     "halfvec": "(c.{embedding}::halfvec({dimensions})) <=> %(query)s::halfvec({dimensions})",
 }
 _COLLATABLE = frozenset(TEXTS)
+
+# Mostly the length tells, which is known without reading a text that is stored out of line, or the first letter.
+_HAS_TEXT = """
+(octet_length(c.{text}::text) > {long} OR ascii(c.{text}::text) BETWEEN 33 AND 126
+ OR btrim(c.{text}::text, {spaces}) <> '')
+"""
+_LONG = 256
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 # Lists of a pin lookup as one value each, split by Postgres: psycopg would write arrays item by item. It also keeps the
 # planner at its default estimate of few items, for which it checks policies row by row (config/schema.sql).

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.catalog import STATISTICS, identifier
 from worker.adapters.postgres.fulltext_sql import document
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.openai_api import Provider, counted
 from worker.core.prompting.costs import Tokens, unbilled
 from worker.core.text import lexical
 from worker.core.text.pooling import fitted
 from worker.core.time_budget import TimeBudget
-from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.openai_api import Provider, counted
 from worker.core.prompting.costs import Tokens, unbilled
-from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from worker.core.prompting.costs import Paid

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters import logs
 from worker.adapters.providers.local_model import read
 from worker.core.prompting.costs import unbilled
 from worker.core.text.pooling import fitted, pooled
 from worker.core.time_budget import TimeBudget
-from worker.errors import SettingsError, Unavailable
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:

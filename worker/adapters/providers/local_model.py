@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
     from worker.core.text.pooling import Pooling

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, UnusableResponse, read_body
 from worker.adapters.providers.deadline import within
 from worker.core.prompting.costs import MOST_TOKENS
-from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, UnusableResponse, read_body
 from worker.adapters.providers.deadline import within
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.openai_api import counted
 from worker.core.prompting.costs import Tokens, unbilled
 from worker.core.ranking import bm25
-from worker.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from retrieval_client.errors import SettingsError
 from worker.core.prompting.context import ESTIMATE, TokenCounter
-from worker.errors import SettingsError
 
 
 def token_counter(path: str | None) -> TokenCounter:

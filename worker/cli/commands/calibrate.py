@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from retrieval_client.errors import InvalidJob
+from worker.cli.commands.callers import AS, CLAIMS, TOKEN, principal_of, visitor_of
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import console, progress, screen, write_json, write_text
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import MEAN, WORST, Goal
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from worker.cli.calibration import Caller, CorpusCalibration, Line
@@ -26,10 +27,15 @@ if TYPE_CHECKING:
 def calibrate(
     corpus: Annotated[str, typer.Option(help="The corpus; default the first.")] = "",
     callers: Annotated[
-        list[str] | None, typer.Option("--as", metavar="USER", help="A caller (owner claim); repeat for others.")
+        list[str] | None,
+        typer.Option(AS, metavar="USER", help="A caller: the user's id (owner claim), or all claims as JSON; repeat."),
     ] = None,
     claims: Annotated[
-        list[str] | None, typer.Option(metavar="JSON", help="A caller by all claims; repeat for more callers.")
+        list[str] | None, typer.Option(CLAIMS, metavar="JSON", help="A caller by all claims; repeat for more callers.")
+    ] = None,
+    tokens: Annotated[
+        list[str] | None,
+        typer.Option(TOKEN, metavar="TOKEN", help="A caller by a principal token for the task inspect; repeat."),
     ] = None,
     queries: Annotated[int, typer.Option(min=10, max=10_000, help="Number of queries.")] = 300,
     vectors: Annotated[
@@ -67,7 +73,7 @@ def calibrate(
     path = settings_module.calibration_file() if to_file else None
     known = settings.corpora.get(name)  # `CorpusCalibration` refuses an unknown one
     given = _vectors(vectors, known.dimensions) if vectors and known else None
-    named = _named_callers(settings, callers or [], claims or [])
+    named = _named_callers(settings, callers or [], claims or [], tokens or [])
     calibrating = CorpusCalibration(settings, name, timeout)
     asked: list[Vector] = []
     lines: list[Line] = []
@@ -171,13 +177,14 @@ def _vectors(file: Path, dimensions: int) -> list[Vector]:
         raise WrongUsage(error.message) from None
 
 
-def _named_callers(settings: Settings, names: list[str], claims: list[str]) -> list[Caller]:
-    """Return the callers of --as and --claims."""
+def _named_callers(settings: Settings, names: list[str], claims: list[str], tokens: list[str]) -> list[Caller]:
+    """Return the callers of --as, --claims and --token."""
     from worker.cli.calibration import Caller
-    from worker.cli.commands.runs import principal_of
 
-    found = [Caller(name, principal_of(settings, name, "")) for name in dict.fromkeys(names)]
-    return found + [Caller(text, principal_of(settings, "", text)) for text in dict.fromkeys(claims)]
+    found = [Caller(name, principal_of(settings, name, "", "")) for name in dict.fromkeys(names)]
+    found += [Caller(text, principal_of(settings, "", text, "")) for text in dict.fromkeys(claims)]
+    signed = [visitor_of(settings, token) for token in dict.fromkeys(tokens)]
+    return found + [Caller(principal.owner, principal) for principal in signed]
 
 
 def _everybody(settings: Settings, corpus: str) -> Caller:
@@ -190,7 +197,7 @@ def _everybody(settings: Settings, corpus: str) -> Caller:
     from worker.jobs.corpora import anonymous
 
     if not settings.corpora[corpus].public:
-        raise typer.BadParameter(f"the corpus {corpus} is not public: name the caller with --as or --claims")
+        raise typer.BadParameter(f"the corpus {corpus} is not public: name the caller with --as, --claims or --token")
     return Caller("everybody", anonymous(settings))
 
 
@@ -200,7 +207,7 @@ def _shares(calibrating: CorpusCalibration, callers: list[Caller]) -> dict[Calle
     for caller in callers:
         visible = calibrating.visible(caller)
         if not visible:
-            raise InvalidJob(f"{caller.name} sees no chunk with an embedding", "--as")
+            raise InvalidJob(f"{caller.name} sees no chunk with an embedding", f"{AS}, {CLAIMS}, {TOKEN}")
         shares[caller] = min(1.0, visible / calibrating.rows)
     return shares
 

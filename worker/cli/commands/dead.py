@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from rich.table import Table
 
+from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError, Unavailable
 from worker.cli.commands.jobs import check_url
 from worker.cli.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
-from worker.errors import InvalidJob, NotAuthorised, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,9 @@ def show_letter(
 
 
 @dead.command("retry")
-def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
+def retry_letters(
+    entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False, as_json: AsJson = False
+) -> None:
     """Send dead letters again, byte for byte as they arrived, with their delivery count reset.
 
     A letter that expired, had a principal token or is not stored whole can't be sent again: exit code 1, and each is
@@ -162,6 +164,8 @@ def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
                 sent += dead_letters.retry(client, letter.queue, letter.entry)
             except InvalidJob as error:
                 refused.append(error.message)
+    if as_json:
+        write_json({"sent": sent, "refused": refused})
     screen.print(f"{sent} sent again")
     for sentence in refused:
         screen.print(sentence)
@@ -170,7 +174,9 @@ def retry_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
 
 
 @dead.command("purge")
-def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False) -> None:
+def purge_letters(
+    entries: Entries = None, queue: Queue = "", reason: Reason = "", every: Every = False, as_json: AsJson = False
+) -> None:
     """Delete dead letters permanently.
 
     Examples: [bold]retrieval-worker dead purge 1763762345678-0[/bold],
@@ -183,6 +189,8 @@ def purge_letters(entries: Entries = None, queue: Queue = "", reason: Reason = "
         chosen = _chosen(client, queues, entries, reason, every=every)
         for name in queues:
             deleted += dead_letters.purge(client, name, [letter.entry for letter in chosen if letter.queue == name])
+    if as_json:
+        write_json({"deleted": deleted})
     screen.print(f"{deleted} deleted")
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from worker.cli.commands.jobs import Backend, JsonDocument, Timeout, answer_to, claims_of, client_of, json_claims
+from retrieval_client.errors import RetrievalError
+from worker.cli.commands.callers import Claims, JobCaller, Token, claims_of, enqueue, is_named, signer_of
+from worker.cli.commands.jobs import Backend, JsonDocument, Timeout, answer_to, client_of
 from worker.cli.commands.runs import opened_engine
 from worker.cli.terminal import console, progress, screen, write_json
 from worker.cli.usage import WrongUsage
-from worker.errors import RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,10 +42,9 @@ def evaluate(
     broker: Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")] = "",
     backend: Backend = "",
     here: Annotated[bool, typer.Option("--here", help="Search in this process, without a worker.")] = False,
-    caller: Annotated[
-        str, typer.Option("--as", help="user_id of the caller of queries that name none, or all claims as JSON.")
-    ] = "",
-    claims: Annotated[str, typer.Option(help="All claims of that caller, as JSON.")] = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: Token = "",
     corpus: Annotated[str, typer.Option(help="Corpus of queries that name none; default the first.")] = "",
     cut_offs: Annotated[str, typer.Option("--k", help="Cut-off ranks of the measures, with commas.")] = "5,10",
     depth: Annotated[int, typer.Option(min=0, max=DEEPEST, help="Chunks to ask for; 0: the greatest k.")] = 0,
@@ -77,8 +77,9 @@ def evaluate(
     """Measure retrieval on labelled queries: recall, precision and nDCG at k, and MRR, with 95 % intervals.
 
     A line of QUERIES is an object with question and relevant: a list of ids, or an object of id and grade. Optional:
-    id, corpus, context, caller (claims), query_embedding, kind. Measured are each leg alone and the whole: the hybrid
-    retrieval as shipped, with --fusion and --legs, or with --profile. A worker answers, unless --here is given.
+    id, corpus, context, caller (claims), query_embedding, kind; --as, --claims or --token: the caller of queries that
+    name none. Measured are each leg alone and the whole: the hybrid retrieval as shipped, with --fusion and --legs, or
+    with --profile. A worker answers, unless --here is given.
 
     Examples: [bold]retrieval-worker evaluate queries.jsonl --as alice[/bold],
     [bold]retrieval-worker evaluate queries.jsonl --here --legs primary,sparse --compare rrf weighted[/bold],
@@ -93,7 +94,7 @@ def evaluate(
 
     outputs = Outputs(write_run, write_qrels, plot, report)
     outputs.check()
-    ks, unit, everybody = _cut_offs(cut_offs), _unit(by), _claims(caller, claims)
+    ks, unit, everybody = _cut_offs(cut_offs), _unit(by), _claims(caller, claims, token)
     source = str(queries or qrels)
     judged = _judged(queries, qrels, of_files=bool(runs))
     _check_relevant(judged, relevant_from, source)
@@ -110,9 +111,9 @@ def evaluate(
         main, systems, deep = plan.main, plan.systems, _depth(depth, ks)
         settings |= {"depth": deep, "by": unit or "what they match"}
         evaluation = Evaluation((), [*systems], plan.pairs, ks, relevant_from)
-        with _answering(here=here, broker=broker, backend=backend, timeout=timeout) as (answering, first_corpus):
-            every = [*systems.values()]
-            questioner = Questioner(answering, every, corpus or first_corpus, deep, everybody, source)
+        with _answering(here=here, broker=broker, backend=backend, timeout=timeout) as (answering, known):
+            every, default = [*systems.values()], corpus or known[0]
+            questioner = Questioner(answering, every, default, deep, everybody, source, known)
             evaluation = _measured(questioner, judged, evaluation, unit)
     title = f"{source.rpartition('/')[2]}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
     whole = document(evaluation, systems, settings, _about(source))
@@ -144,12 +145,10 @@ def _unit(text: str) -> Unit | None:
     return None
 
 
-def _claims(caller: str, claims: str) -> dict[str, Any] | None:
-    if caller and claims:
-        raise typer.BadParameter("give either --as or --claims")
-    if claims:
-        return json_claims(claims, "--claims")
-    return claims_of(caller) if caller else None
+def _claims(caller: str, claims: str, token: str) -> dict[str, Any] | None:
+    from worker.settings import load_unconnected
+
+    return claims_of(load_unconnected(), caller, claims, token) if is_named(caller, claims, token) else None
 
 
 def _depth(depth: int, ks: Sequence[int]) -> int:
@@ -167,20 +166,31 @@ def _judged(queries: Path | None, qrels: Path | None, *, of_files: bool) -> list
         WrongUsage: the files can't be used.
     """
     from worker.cli.evaluation.files import as_in_runs, queries_of_qrels
-    from worker.cli.evaluation.queries import WrongLines, read_queries
+    from worker.cli.evaluation.queries import read_queries
 
     if (queries is None) == (qrels is None) or (qrels is not None and not of_files):
         raise typer.BadParameter("give QUERIES; or --run FILE, with --qrels FILE or QUERIES")
     if queries is None:
         assert qrels is not None  # noqa: S101 -- for the type checker: one of them is there
         return queries_of_qrels(qrels)
-    try:
+    with _wrong_lines_shown(str(queries)):
         judged = read_queries(queries)
+    return [as_in_runs(query) for query in judged] if of_files else judged
+
+
+@contextlib.contextmanager
+def _wrong_lines_shown(source: str) -> Iterator[None]:
+    """Show the first of the wrong lines of a file, where there are several."""
+    from worker.cli.evaluation.queries import WrongLines
+
+    try:
+        yield
     except WrongLines as error:
         if len(error.lines) > 1:
-            _say(f"{queries}: {line}" for line in error.lines[:_SHOWN_LINES])
+            _say(f"{source}: {line}" for line in error.lines[:_SHOWN_LINES])
+        if len(error.lines) > _SHOWN_LINES:
+            _say([f"and {len(error.lines) - _SHOWN_LINES} more"])
         raise
-    return [as_in_runs(query) for query in judged] if of_files else judged
 
 
 def _check_relevant(judged: Sequence[LabelledQuery], relevant_from: int, source: str) -> None:
@@ -197,20 +207,20 @@ def _check_relevant(judged: Sequence[LabelledQuery], relevant_from: int, source:
 
 
 @contextlib.contextmanager
-def _answering(*, here: bool, broker: str, backend: str, timeout: float) -> Iterator[tuple[Answering, str]]:
-    """Open what answers jobs: an engine of this process, or a worker; with the name of the first corpus."""
+def _answering(*, here: bool, broker: str, backend: str, timeout: float) -> Iterator[tuple[Answering, Sequence[str]]]:
+    """Open what answers jobs: an engine of this process, or a worker; with the names of the settings' corpora."""
     from worker import settings as settings_module
     from worker.cli.evaluation.asking import InProcess, ThroughWorker
 
     if here:
         with opened_engine() as (engine, settings):
-            yield InProcess(engine, settings), settings.default_corpus
+            yield InProcess(engine, settings), [*settings.corpora]
         return
     if not broker:
         raise typer.BadParameter("give it (or CELERY_BROKER_URL), or search --here", param_hint="--broker")
     loaded = settings_module.load_unconnected()
-    with client_of(broker, backend) as client:
-        yield ThroughWorker(client, answer_to, timeout), loaded.default_corpus
+    with client_of(broker, backend, signer_of(loaded, timeout)) as client:
+        yield ThroughWorker(client, enqueue, answer_to, timeout), [*loaded.corpora]
 
 
 def _measured(
@@ -225,8 +235,9 @@ def _measured(
 
     found = []
     try:
-        for asked in _with_progress(questioner.ask(queries), len(queries)):
-            found.append(ranked(asked, unit))  # noqa: PERF401 -- what was found is needed where this is interrupted
+        with _wrong_lines_shown(questioner.source):
+            for asked in _with_progress(questioner.ask(queries), len(queries)):
+                found.append(ranked(asked, unit))  # noqa: PERF401 -- what was found is needed if this is interrupted
     except (KeyboardInterrupt, RetrievalError):
         if found:
             title = f"stopped after {len(found)} of {len(queries)} queries, which have these figures"

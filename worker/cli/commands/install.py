@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import console, progress, screen, styled, write_json
 from worker.cli.usage import WrongUsage
-from worker.errors import RetrievalError, SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,29 +33,39 @@ def migrate(
     records_only: Annotated[
         bool, typer.Option("--records-only", help="Leave out the reference tables: the corpora are your own.")
     ] = False,
+    dimensions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=4000, help="Dimensions of the reference tables' embeddings; above 2000 they are halfvec."
+        ),
+    ] = None,
     lock_timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock of another session.")
     ] = 10.0,
     worker_password: Annotated[
         str, typer.Option(envvar="WORKER_PASSWORD", help="Set this password for the worker's role.", show_default=False)
     ] = "",
+    as_json: JsonDocument = False,
 ) -> None:
     """Install or update the worker's role, its records and the reference schema (config/*.sql). Safe to repeat.
 
     It changes tables that searches read. While it waits for their lock, searches wait for it, so it gives up soon (exit
     code 69) and changes nothing.
 
+    New tables have 768 dimensions unless --dimensions says otherwise; set the same as dimensions of each corpus.
+
     Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
-    [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold]
+    [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold],
+    [bold]retrieval-worker migrate --dimensions 1536[/bold]
     """
     import psycopg
 
+    from worker.cli.loader import dimensions_of, set_worker_password
     from worker.cli.loader import migrate as install
-    from worker.cli.loader import set_worker_password
 
-    with _admin(dsn) as connection:
+    with admin_connection(dsn) as connection:
         try:
-            install(connection, records_only=records_only, lock_seconds=lock_timeout)
+            install(connection, records_only=records_only, lock_seconds=lock_timeout, dimensions=dimensions)
         except psycopg.errors.LockNotAvailable:
             raise Unavailable(
                 f"another session held a table for more than {lock_timeout:g} s, and nothing is changed: try again "
@@ -63,7 +73,11 @@ def migrate(
             ) from None
         if worker_password:
             set_worker_password(connection, worker_password)
-    console.print("the schema is installed")
+        installed = None if records_only else dimensions_of(connection, "public.document_chunks")
+    if as_json:
+        write_json({"installed": ["records"] if records_only else ["records", "reference"], "dimensions": installed})
+    else:
+        console.print("the schema is installed")
 
 
 def load(
@@ -71,6 +85,7 @@ def load(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="FILE", help="JSON files; default the three sample corpora.")
     ] = None,
+    as_json: JsonDocument = False,
 ) -> None:
     """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
 
@@ -94,13 +109,17 @@ def load(
     loaded = settings.load_unconnected()
     model = sample_vectors.known(embedder.make(loaded.embedder))
     columns = loader.columns_to_embed(loaded.corpora)
-    with _admin(dsn) as connection, progress(console) as shown:
+    with admin_connection(dsn) as connection, progress(screen if as_json else console) as shown:
         loader.check_chunk_ids(connection, contents)
         loader.check_embedders(connection, contents, model)
         for content in contents:
             bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
             loader.load(connection, content, model, partial(shown.advance, bar), columns)
         loader.count_words(connection, loaded.corpora, contents)
+    if as_json:
+        counts = [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents]
+        write_json({"loaded": counts})
+        return
     for content in contents:
         console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
 
@@ -127,7 +146,7 @@ def statistics(
         if name not in known:
             raise WrongUsage(f"there is no corpus {name} in the settings: name one of {', '.join(known)}")
     counted = []
-    with _admin(dsn) as connection, progress(screen) as shown:
+    with admin_connection(dsn) as connection, progress(screen) as shown:
         for name in dict.fromkeys(corpora or known):
             bar = shown.add_task(f"counting {name}", total=None)
 
@@ -146,7 +165,13 @@ def statistics(
 
 
 @contextlib.contextmanager
-def _admin(dsn: str) -> Iterator[Any]:
+def admin_connection(dsn: str) -> Iterator[Any]:
+    """Open a connection of a role that may change the schema.
+
+    Raises:
+        SettingsError: Postgres refuses the connection, or a command on it.
+        Unavailable: Postgres does not answer.
+    """
     import psycopg
 
     from worker.adapters.postgres.refusals import refusal, string_problem
@@ -196,6 +221,7 @@ _NAMED = 5
 def contract(
     folder: Annotated[Path, typer.Argument(help="Output folder.")] = Path("docs/contract"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the files differ.")] = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Write the wire contract (JSON Schemas, AsyncAPI, examples) from the project's own types.
 
@@ -207,12 +233,19 @@ def contract(
         if not folder.is_dir():
             raise WrongUsage(f"{folder}: no such folder: run this in a checkout, or name the folder of the files")
         stale = differing(folder)
+        if as_json:
+            write_json({"differing": stale})
         if stale:
             more = [f"and {len(stale) - _NAMED} more"] if len(stale) > _NAMED else []
             differ = "differ" if len(stale) > 1 else "differs"
             raise RetrievalError(
                 f"{', '.join(stale[:_NAMED] + more)} {differ} from the types: run 'retrieval-worker contract {folder}'"
             )
-        console.print("the contract's files match the types")
+        if not as_json:
+            console.print("the contract's files match the types")
+        return
+    files = write(folder)
+    if as_json:
+        write_json({"written": [str(file) for file in files]})
     else:
-        console.print(f"{len(write(folder))} files written to {folder}")
+        console.print(f"{len(files)} files written to {folder}")

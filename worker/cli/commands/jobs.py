@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,13 +10,19 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import typer
 
+from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, SettingsError
+from worker.cli.commands.callers import Claims, JobCaller, JobToken, enqueue, sent_as
 from worker.cli.terminal import console, write_json_text
 from worker.cli.usage import WrongUsage
-from worker.errors import DeadLettered, InternalError, InvalidJob, SettingsError
 
 if TYPE_CHECKING:
-    from worker.client import Client, TaskId
-    from worker.contract.base import AnsweredBy, AnswerT, JobT
+    from collections.abc import Mapping
+
+    from retrieval_client import Client, Replay, Signer, TaskId
+    from retrieval_client.contract.base import AnsweredBy, AnswerT, JobT
+    from retrieval_client.contract.pinned import ReplayedChunk
+    from worker.adapters.providers.embedder import Embedder
+    from worker.settings import Settings
 
 LONGEST_WAIT = 7 * 86_400
 
@@ -35,13 +41,6 @@ def _words(given: str) -> str:
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
 Backend = Annotated[str, typer.Option(envvar="CELERY_RESULT_BACKEND", help="Redis of the results.")]
-Caller = Annotated[
-    str,
-    typer.Option("--as", help="user_id of the caller, or all claims as JSON (the worker must trust its queue)."),
-]
-CallerOrNone = Annotated[
-    str, typer.Option("--as", help="user_id of the caller, or all claims as JSON; none: public corpora only.")
-]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait.", callback=_seconds)]
 Record = Annotated[
     tuple[str, str] | None, typer.Option("--record", metavar="SUBJECT RUN", help="Record it as this run.")
@@ -52,23 +51,23 @@ JsonDocument = Annotated[bool, typer.Option("--json", help="One JSON document on
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per run on standard output.")]
 
 
-def client_of(broker: str, backend: str) -> Client:
-    """Create the client of a queue.
+def client_of(broker: str, backend: str, signer: Signer | None = None) -> Client:
+    """Create the client of a queue; with a signer it signs the claims of jobs that `send` sends.
 
     Raises:
         SettingsError: a URL is wrong.
     """
-    from worker.client import Client
+    from retrieval_client import Client
 
     check_url(broker, "--broker (CELERY_BROKER_URL)")
     if backend:
         check_url(backend, "--backend (CELERY_RESULT_BACKEND)", queue=False)
-    return Client(broker, backend or None)
+    return Client(broker, backend or None, signer)
 
 
 def send(client: Client, job: AnsweredBy[AnswerT], timeout: float) -> AnswerT:
     """Send a job that expires after the time, and wait for its answer; see `answer_to`."""
-    return answer_to(client, client.enqueue(job, expires=timeout), timeout)
+    return answer_to(client, enqueue(client, job, timeout), timeout)
 
 
 def answer_to(client: Client, task_id: TaskId[AnswerT], timeout: float) -> AnswerT:
@@ -83,28 +82,6 @@ def answer_to(client: Client, task_id: TaskId[AnswerT], timeout: float) -> Answe
         raise DeadLettered(f"no answer within {timeout:g} s: {error.message} (task id {task_id})") from None
     except InternalError as error:
         raise InternalError(f"{error.message} (task id {task_id})") from None
-
-
-def claims_of(caller: str) -> dict[str, Any]:
-    """Return the caller's claims from `--as`: the `user_id`, or a JSON object of claims.
-
-    >>> claims_of("alice"), claims_of('{"tenant_id": "t1"}')
-    ({'user_id': 'alice'}, {'tenant_id': 't1'})
-    """
-    if not caller.startswith("{"):
-        return {"user_id": caller}
-    return json_claims(caller, "--as")
-
-
-def json_claims(text: str, option: str) -> dict[str, Any]:
-    """Return claims from a JSON object."""
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
-    return given
 
 
 def check_url(url: str, name: str, *, queue: bool = True) -> None:
@@ -157,8 +134,10 @@ def _has_known_options(url: str) -> bool:
 def query(
     question: Annotated[str, typer.Argument(help="The query; embedded as the settings say.", callback=_words)],
     broker: Broker,
-    caller: Caller,
     backend: Backend = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
     corpus: Annotated[str, typer.Option(help="A corpus of the worker's settings; default its first.")] = "",
     record: Record = None,
     k: Annotated[int, typer.Option(help="Number of chunks (10 to 15).")] = 15,
@@ -167,27 +146,35 @@ def query(
 ) -> None:
     """Enqueue one retrieve_top_k job and print its answer.
 
+    The question is embedded here, not in the worker. Where DATABASE_CONNECTION_STRING is set, the embedder is compared
+    with the one recorded for the corpus; otherwise, and without a record, nothing tells whether they agree.
+
     Example: [bold]retrieval-worker query "hum on channel 18" --as alice --record song-1 r1[/bold]
     """
+    from retrieval_client import RetrieveTopK, TopK, encode_embedding
     from worker import settings
     from worker.adapters.providers import embedder
     from worker.cli.demo import as_table
     from worker.cli.reports.answers import QUESTION_WIDTH, short
-    from worker.client import RetrieveTopK, TopK, encode_embedding
     from worker.model import DIMENSIONS
 
+    by = sent_as(caller, claims, token, timeout)
     loaded = settings.load_unconnected()
-    known = loaded.corpora.get(corpus or loaded.default_corpus)  # the worker's settings may have others
+    name = corpus or loaded.default_corpus
+    known = loaded.corpora.get(name)  # the worker's settings may have others
     dimensions = DIMENSIONS if known is None else known.dimensions
-    vector = embedder.make(loaded.embedder).embed([question], dimensions=dimensions)[0].tolist()
-    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "principal": claims_of(caller), "k": k}
+    model = embedder.make(loaded.embedder)
+    if known is not None and known.compare_embedder and loaded.names_database:
+        _check_embedder(loaded, name, model)
+    vector = model.embed([question], dimensions=dimensions)[0].tolist()
+    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **by.fields}
     if corpus:
         wanted["corpus"] = corpus
     if record:
         wanted["run"] = run_name(*record)
     job = wanted_job(RetrieveTopK, wanted)
     start = time.perf_counter()
-    answer = send(client_of(broker, backend), job, timeout)
+    answer = send(client_of(broker, backend, by.signer), job, timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -196,11 +183,29 @@ def query(
         console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, shown=answer.k))
 
 
+def _check_embedder(settings: Settings, corpus: str, embedder: Embedder) -> None:
+    """Compare an embedder with the one recorded for a corpus; a database that can't be asked from here says nothing.
+
+    Raises:
+        SettingsError: they do not agree; the message names both.
+    """
+    from worker.adapters.postgres.embedders import disagreement, recorded_embedders
+
+    recorded = None
+    with contextlib.suppress(RetrievalError):
+        recorded = recorded_embedders(settings).get(corpus)
+    reason = None if recorded is None else disagreement(embedder, recorded)
+    if reason is not None:
+        raise SettingsError(f"the corpus {corpus}: {reason}")
+
+
 def search(
     question: Annotated[str, typer.Argument(help="The query.")],
     broker: Broker,
     backend: Backend = "",
-    caller: CallerOrNone = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
     context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
     corpus: Annotated[
         list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus and its number of chunks; repeat for more.")
@@ -216,21 +221,20 @@ def search(
 
     Example: [bold]retrieval-worker search "add hi-hats" --context 'sound("bd").fast(2)' --transform glossary[/bold]
     """
+    from retrieval_client import Hybrid, RetrieveHybrid
     from worker.cli.reports import answers
-    from worker.client import Hybrid, RetrieveHybrid
 
-    wanted: dict[str, Any] = {"query": question, "context": context, "transform": transform}
+    by = sent_as(caller, claims, token, timeout, required=False)
+    wanted: dict[str, Any] = {"query": question, "context": context, "transform": transform, **by.fields}
     if fusion:
         wanted["fusion"] = fusion
-    if caller:
-        wanted["principal"] = claims_of(caller)
     if corpus:
         wanted["searches"] = [_search(name) for name in corpus]
     if leg:
         wanted["legs"] = leg
     if record:
         wanted["run"] = run_name(*record)
-    answer = send(client_of(broker, backend), wanted_job(RetrieveHybrid, wanted), timeout)
+    answer = send(client_of(broker, backend, by.signer), wanted_job(RetrieveHybrid, wanted), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -249,7 +253,7 @@ def wanted_job(kind: type[JobT], fields: dict[str, Any]) -> JobT:
     Raises:
         WrongUsage: a value isn't one that the job may have.
     """
-    from worker.contract.base import parse_job
+    from retrieval_client.contract.base import parse_job
 
     try:
         return parse_job(kind, fields)
@@ -275,8 +279,10 @@ def cite(
     subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
     run: Annotated[str, typer.Argument(help="run_id of the run.")],
     broker: Broker,
-    caller: Caller,
     backend: Backend = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
     cited: Annotated[bool, typer.Option("--cited", help="Only what the run's answer cites.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the citations document to this file.")] = None,
@@ -289,18 +295,19 @@ def cite(
 
     Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
     """
+    from retrieval_client import BuildCitations, Citations
     from worker.cli.reports import answers
-    from worker.client import BuildCitations, Citations
     from worker.core.citations.document import CONFLICTS
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
-    job = wanted_job(BuildCitations, {"principal": claims_of(caller), "cite": cite, "run": run_name(subject, run)})
-    answer = send(client_of(broker, backend), job, timeout)
+    by = sent_as(caller, claims, token, timeout)
+    job = wanted_job(BuildCitations, {"cite": cite, "run": run_name(subject, run), **by.fields})
+    answer = send(client_of(broker, backend, by.signer), job, timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(answers.citations_table(f"{subject} / {run}, as {caller}", answer))
+        console.print(answers.citations_table(f"{subject} / {run}, as {by.name}", answer))
         if answer.conflicts:
             console.print(answers.conflicts_table(answer))
     if out is not None:
@@ -311,8 +318,10 @@ def replay(
     subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
     run: Annotated[str, typer.Argument(help="run_id of the run.")],
     broker: Broker,
-    caller: Caller,
     backend: Backend = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
     citations: Annotated[
         Path | None, typer.Option(help="The run's citations.json: shows the changed words of edited chunks.")
@@ -324,21 +333,78 @@ def replay(
 
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
+    from retrieval_client import PinnedReplay, Replay
     from worker.cli.reports import answers
-    from worker.client import PinnedReplay, Replay
 
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
-    client, principal = client_of(broker, backend), claims_of(caller)
-    job = wanted_job(PinnedReplay, {"principal": principal, "run": run_name(subject, run, step)})
+    by = sent_as(caller, claims, token, timeout)
+    client = client_of(broker, backend, by.signer)
+    job = wanted_job(PinnedReplay, {"run": run_name(subject, run, step), **by.fields})
     answer = send(client, job, timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        edited = [pin.found_hash for pin in answer.pins if pin.verdict == "edited" and pin.found_hash]
-        now = send(client, PinnedReplay(principal=principal, required_chunk_hashes=edited), timeout)
-        assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: the same
-        new_texts = {chunk.chunk_hash: chunk.text for chunk in [*answer.chunks, *now.chunks]}
-        console.print(answers.replay_table(f"{subject} / {run}, as {caller}", answer, old_texts, new_texts))
+        chunks = [*answer.chunks, *([] if by.is_for_one_job else _edited_chunks(client, answer, by.fields, timeout))]
+        new_texts = {chunk.chunk_hash: chunk.text for chunk in chunks}
+        console.print(answers.replay_table(f"{subject} / {run}, as {by.name}", answer, old_texts, new_texts))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
+        raise typer.Exit(1)
+
+
+def _edited_chunks(client: Client, replayed: Replay, caller: Mapping[str, Any], timeout: float) -> list[ReplayedChunk]:
+    """Fetch the chunks that stand where a run's pins were edited: a second job."""
+    from retrieval_client import PinnedReplay, Replay
+
+    edited = [pin.found_hash for pin in replayed.pins if pin.verdict == "edited" and pin.found_hash]
+    now = send(client, wanted_job(PinnedReplay, {"required_chunk_hashes": edited, **caller}), timeout)
+    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: one list, one answer
+    return [*now.chunks]
+
+
+def feedback(
+    subject: Annotated[str, typer.Argument(help="subject_id of the run.")],
+    run: Annotated[str, typer.Argument(help="run_id of the run.")],
+    broker: Broker,
+    backend: Backend = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
+    step: Annotated[str, typer.Option(help="Only of this step of the run.")] = "",
+    used: Annotated[
+        list[str] | None, typer.Option(metavar="HASH", help="Hash of a chunk that was used; repeat for more.")
+    ] = None,
+    not_used: Annotated[
+        list[str] | None, typer.Option(metavar="HASH", help="Hash of a chunk that was not used; repeat for more.")
+    ] = None,
+    rating: Annotated[int | None, typer.Option(min=-1, max=1, help="-1, 0 or 1: of the answer.")] = None,
+    note: Annotated[str, typer.Option(help="A remark.")] = "",
+    timeout: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue one record_feedback job: which chunks of a recorded run were used, and how good its answer was.
+
+    The latest feedback counts; [bold]tune[/bold] learns from it. Exit code 1 if the run does not have one of the
+    chunks; the others are recorded. [bold]runs used[/bold] does the same without a worker, and takes chunk ids too.
+
+    Example: [bold]retrieval-worker feedback song-1 r1 --used
+    sha256:59a29a0cf2ff6da019c53bc6e1539556f13a3a6ed736dc4f4bac7309fe58e2df --rating 1 --as alice[/bold]
+    """
+    from retrieval_client import RecordFeedback
+
+    given = {"used": used, "not_used": not_used, "rating": rating, "note": note or None}
+    stated = {name: value for name, value in given.items() if value is not None}
+    if not stated:
+        raise typer.BadParameter("give --used, --not-used, --rating or --note")
+    by = sent_as(caller, claims, token, timeout)
+    job = wanted_job(RecordFeedback, {"run": run_name(subject, run, step), **stated, **by.fields})
+    answer = send(client_of(broker, backend, by.signer), job, timeout)
+    if as_json:
+        write_json_text(answer.model_dump_json(indent=1))
+    else:
+        chunks = f"{answer.recorded} chunk{'' if answer.recorded == 1 else 's'}"
+        console.print(f"{subject} / {run}, as {by.name}: feedback on {chunks} recorded")
+        for chunk_hash in answer.unknown:
+            console.print(f"not a chunk of the run: {chunk_hash}", soft_wrap=True)
+    if answer.unknown:
         raise typer.Exit(1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from worker.cli.terminal import complain, console, styled
+from worker.cli.terminal import complain, console, screen, styled
 
 _VERSIONS = (16, 18)
 
@@ -53,43 +54,75 @@ def up(
         str, typer.Option(help="Maximum and minimum number of worker processes.", callback=_bounds)
     ] = "4,1",
 ) -> None:
-    """Keep Postgres, Redis, a worker and Flower running on this machine until Ctrl-C.
+    """Keep Postgres, Redis, a worker, the inspector and Flower running on this machine until Ctrl-C.
 
-    A worker or Flower that exits is reported on standard error and restarted. If Postgres or Redis exits, that is
-    reported and everything stops, with exit code 1.
+    The worker keeps the RETRIEVAL_WORKER_ settings of the environment, and uses the servers started here.
+
+    A worker, the inspector or Flower is reported on standard error if it exits, and restarted. If Postgres or Redis
+    exits, that is reported and everything stops, with exit code 1.
 
     Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
     """
     from worker.cli import demo as demonstration
-    from worker.cli import devstack
+    from worker.cli.devstack.redis import lacks
+    from worker.cli.devstack.stack import local_stack
+    from worker.cli.devstack.supervisor import supervised
+    from worker.cli.devstack.workers import (
+        flower_program,
+        inspector_program,
+        own_settings,
+        stack_environment,
+        worker_program,
+    )
+    from worker.settings import load_unconnected
 
+    load_unconnected()  # wrong settings of the environment would restart the worker again and again
+    own = own_settings()
+    _say_unused()
     with contextlib.ExitStack() as running:
-        stack = running.enter_context(devstack.stack(data.resolve(), postgres_version=postgres, durable=True))
-        kind = demonstration.install_sample(stack, console).kind
-        artifacts = stack.root / "artifacts"
-        environment = devstack.worker_environment(
-            stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(artifacts), EMBEDDER__KIND=kind
-        )
+        stack = running.enter_context(local_stack(data.resolve(), postgres_version=postgres, durable=True))
+        chosen = any(name.startswith("EMBEDDER__") for name in own)
+        kind = demonstration.install_sample(stack, console, load_unconnected().embedder if chosen else None).kind
+        shipped = {"TRUST_QUEUE": "true", "ARTIFACTS__URL": str(stack.root / "artifacts"), "EMBEDDER__KIND": kind}
+        environment = stack_environment(stack, **{**shipped, **own})
         log = stack.root / "worker.log"
         password = secrets.token_urlsafe(12)
-        url, flower = devstack.flower_program(
+        url, flower = flower_program(
             environment | stack.redis.environment("flower"),
             stack.root / "flower.log",
             user="admin",
             password=password,
         )
-        supervisor = running.enter_context(devstack.supervisor(complain))
+        supervisor = running.enter_context(supervised(complain))
         supervisor.watch("Postgres", stack.postgres.process, stack.root / "postgres" / "postgres.log")
         supervisor.watch("Redis", stack.redis.process, stack.root / "redis" / "redis.log")
-        supervisor.keep(devstack.worker_program(environment, log, f"--autoscale={autoscale}"))
+        supervisor.keep(worker_program(environment, log, f"--autoscale={autoscale}"))
         supervisor.keep(flower)
-        _say_how(stack, url, password, log, devstack.lacks(), kind)
+        inspector = inspector_program(environment, stack.root / "inspector.log", "alice")
+        pages = "pip install 'retrieval-worker[inspector]'"
+        if inspector is not None:
+            pages = f"{inspector[0]}  (as alice; for another user: retrieval-worker inspect --as bob)"
+            supervisor.keep(inspector[1])
+        _say_how(stack, url, password, log, lacks(), {**shipped, **own}, pages)
         supervisor.run()
         # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)
 
 
-def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: str) -> None:
+def _say_unused() -> None:
+    """Name the connections of the environment, which lead elsewhere."""
+    from worker.cli.devstack.workers import CONNECTIONS
+
+    unused = [name for name in CONNECTIONS if os.environ.get(name)]
+    if unused:
+        screen.print(
+            f"not used: {', '.join(unused)} of the environment; the worker uses the servers started here",
+            soft_wrap=True,
+        )
+
+
+def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, settings: dict[str, str], pages: str) -> None:
+    kind, trust, artifacts = (settings[name] for name in ("EMBEDDER__KIND", "TRUST_QUEUE", "ARTIFACTS__URL"))
     broker, results = stack.redis.urls("producer")
     worker_broker, worker_results = stack.redis.urls("worker")
     missing = f"\n             {lacks}" if lacks else ""
@@ -99,6 +132,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: s
             f""" until Ctrl-C.
   Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)}){missing}
   Postgres   {stack.postgres.dsn()}
+  Inspector  {pages}
   Flower     {url}  (admin / {password})
   log        {log}
 
@@ -106,8 +140,8 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: s
             ("Send a job", "bold"),
             f""" (any caller of the sample: alice, bob, carol)
   export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
-  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
-  export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE={trust}
+  export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={artifacts}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
   retrieval-worker ask "What causes the hum on channel 18?" --as alice --record desk r1
   retrieval-worker trace desk r1 --as alice
@@ -115,7 +149,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, kind: s
   retrieval-worker replay song-1 r1 --as alice --citations citations.json
 
 or from Python
-  from worker.client import Client, RetrieveTopK, encode_embedding
+  from retrieval_client import Client, RetrieveTopK, encode_embedding
   client = Client("{broker}", "{results}")
   client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
 
@@ -125,8 +159,8 @@ or in any language: docs/backends.md
             ("Check it, or start another worker", "bold"),
             f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
   export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
-  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE=true
-  export RETRIEVAL_WORKER_ARTIFACTS__URL={stack.root / "artifacts"}
+  export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE={trust}
+  export RETRIEVAL_WORKER_ARTIFACTS__URL={artifacts}
   retrieval-worker doctor
   celery -A worker.app worker -n another@%h -Q retrieval,pipeline --without-mingle --without-gossip
 """,

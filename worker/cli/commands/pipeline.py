@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.cli.commands.callers import Caller, Claims, JobCaller, JobToken, Token, enqueue, sent_as
 from worker.cli.commands.jobs import (
     AsJson,
     Backend,
     Broker,
-    CallerOrNone,
     JsonDocument,
     Record,
     Timeout,
     answer_to,
-    claims_of,
     client_of,
     run_name,
     wanted_job,
 )
-from worker.cli.commands.runs import Claims, Run, Subject, name_of, opened_engine, principal_of
+from worker.cli.commands.runs import Run, Subject, name_of, opened_for
 from worker.cli.terminal import console, screen, styled, write_json, write_json_text
 
 if TYPE_CHECKING:
-    from worker.client import Client
-    from worker.contract.answers import PipelineAnswer
-    from worker.contract.jobs import RunPipeline
-
-POLL_SECONDS = 0.05
-_OVER = {"SUCCESS", "FAILURE", "REVOKED"}
+    from retrieval_client import Client
+    from retrieval_client.contract.answers import PipelineAnswer
+    from retrieval_client.contract.jobs import RunPipeline
 
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     broker: Broker,
     backend: Backend = "",
-    caller: CallerOrNone = "",
+    caller: JobCaller = "",
+    claims: Claims = "",
+    token: JobToken = "",
     mode: Annotated[str, typer.Option(help="A mode of the worker's settings.")] = "grounded",
     profile: Annotated[str, typer.Option(help="A search profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
@@ -59,21 +56,20 @@ def ask(
 
     Example: [bold]retrieval-worker ask "add hi-hats" --mode code --context 'sound("bd*4")'[/bold]
     """
+    from retrieval_client import RunPipeline
     from worker.cli.reports.pipeline_answer import answer_report
-    from worker.client import RunPipeline
 
-    wanted: dict[str, Any] = {"question": question, "mode": mode}
+    by = sent_as(caller, claims, token, timeout, required=False)
+    wanted: dict[str, Any] = {"question": question, "mode": mode, **by.fields}
     given = {"profile": profile, "context": context, "prior_response_id": after, "conversation_id": conversation}
     wanted |= {name: value for name, value in given.items() if value}
     if chat or after or conversation:
         wanted["chat_mode"] = "chat"
     numbers = {"k": k, "seed": seed, "temperature": temperature}
     wanted |= {name: value for name, value in numbers.items() if value is not None}
-    if caller:
-        wanted["principal"] = claims_of(caller)
     if record:
         wanted["run"] = run_name(*record)
-    client = client_of(broker, backend)
+    client = client_of(broker, backend, by.signer)
     answer = _answered(client, wanted_job(RunPipeline, wanted), timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -83,17 +79,15 @@ def ask(
 
 def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswer:
     """Wait for the answer, showing the worker's stage."""
-    from worker.client import PipelineAnswer
+    from retrieval_client import PipelineAnswer
 
-    deadline = time.monotonic() + timeout
-    task_id = client.enqueue(job, expires=timeout)
+    task_id = enqueue(client, job, timeout)
     with screen.status("waiting for a worker") as status:
-        while (where := client.progress(task_id)).state not in _OVER:
-            if time.monotonic() > deadline:
-                raise client.no_answer(task_id, timeout, "pipeline")
+        for where in client.watch(task_id, timeout):
             if where.stage is not None:
                 status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
-            time.sleep(POLL_SECONDS)
+        if not where.ended:
+            raise client.no_answer(task_id, timeout, "pipeline")
         answer = answer_to(client, task_id, timeout)
     assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
     return answer
@@ -102,8 +96,9 @@ def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswe
 def trace(
     subject: Subject,
     run: Run,
-    caller: Annotated[str, typer.Option("--as", help="Owner of the run: the value of the owner claim (user_id).")] = "",
+    caller: Caller = "",
     claims: Claims = "",
+    token: Token = "",
     step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
     everything: Annotated[
         bool, typer.Option("--all", help="Show all dropped candidates, not only the first few.")
@@ -118,8 +113,7 @@ def trace(
     """
     from worker.cli.reports.trace import trace_as_json, trace_report
 
-    with opened_engine() as (engine, settings):
-        principal = principal_of(settings, caller, claims)
+    with opened_for(caller, claims, token) as (engine, _, principal):
         found = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)
     if as_json:
         write_json({"traces": [trace_as_json(one) for one in found]})

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from worker.cli.commands.jobs import JsonDocument, JsonLines, json_claims
+from retrieval_client.errors import InvalidJob
+from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
+from worker.cli.commands.jobs import JsonDocument, JsonLines  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import (
     ID_COLUMN,
     console,
@@ -27,12 +29,11 @@ from worker.cli.terminal import (
     write_text,
 )
 from worker.cli.usage import WrongUsage
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.contract.run_jobs import RunName
+    from retrieval_client.contract.run_jobs import RunName
     from worker.core.ranking.tuning import Proposal
     from worker.jobs.engine import Engine
     from worker.jobs.feedback import Tuning
@@ -43,42 +44,44 @@ runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list, export and i
 
 Subject = Annotated[str, typer.Argument(help="subject_id of the run.")]
 Run = Annotated[str, typer.Argument(help="run_id of the run.")]
-Caller = Annotated[str, typer.Option("--as", help="Owner of the run: the user's id, or all owner claims as JSON.")]
-Claims = Annotated[
-    str, typer.Option(help='All claims of the caller, as JSON: \'{"user_id": "u1", "roles": ["editor"]}\'.')
-]
 
 
 @contextlib.contextmanager
 def opened_engine() -> Iterator[tuple[Engine, Settings]]:
     """Open the worker's engine in this process, with the settings of the environment."""
     from worker import settings as settings_module
-    from worker.jobs.engine import Engine
 
     settings = settings_module.load()
+    with _engine(settings) as engine:
+        yield engine, settings
+
+
+@contextlib.contextmanager
+def opened_for(caller: str, claims: str, token: str) -> Iterator[tuple[Engine, Settings, Principal]]:
+    """Open the engine for the caller of a command, which is identified first; see `principal_of`."""
+    from worker import settings as settings_module
+
+    settings = settings_module.load()
+    principal = principal_of(settings, caller, claims, token)
+    with _engine(settings) as engine:
+        yield engine, settings, principal
+
+
+@contextlib.contextmanager
+def _engine(settings: Settings) -> Iterator[Engine]:
+    from worker.jobs.engine import Engine
+
     engine = Engine(settings, time.perf_counter)
     try:
-        yield engine, settings
+        yield engine
     finally:
         engine.close()
 
 
-def principal_of(settings: Settings, caller: str, claims: str) -> Principal:
-    """Return the caller from `--as` (the user's claim, or a JSON object of claims) or `--claims`."""
-    from worker.jobs.principal import as_principal
-
-    if bool(caller) == bool(claims):
-        raise typer.BadParameter("give either --as or --claims")
-    if caller and not caller.startswith("{"):
-        return as_principal({settings.principal.owners[-1]: caller}, settings, "--as")
-    option, claims = ("--as", caller) if caller else ("--claims", claims)
-    return as_principal(json_claims(claims, option), settings, option)
-
-
 def name_of(subject: str, run: str, step: str = "") -> RunName:
     """Return a run's name, checked."""
-    from worker.contract.base import parse_part
-    from worker.contract.run_jobs import RunName
+    from retrieval_client.contract.base import parse_part
+    from retrieval_client.contract.run_jobs import RunName
 
     return parse_part(RunName, {"subject_id": subject, "run_id": run, **({"step": step} if step else {})})
 
@@ -86,22 +89,23 @@ def name_of(subject: str, run: str, step: str = "") -> RunName:
 def verify(
     subject: Annotated[str, typer.Argument(help="Only runs of this subject.")] = "",
     run: Annotated[str, typer.Argument(help="Only this run of it.")] = "",
-    caller: Annotated[str, typer.Option("--as", help="Only runs of this user, with that user's permissions.")] = "",
+    caller: Caller = "",
     claims: Claims = "",
+    token: Token = "",
     as_json: JsonLines = False,
 ) -> None:
     """Check recorded runs against the current corpora.
 
-    Without --as and --claims: all users' runs, with the permissions of [bold]verify.principal[/bold] in the settings.
-    Exit code 1 if a chunk of any run was edited or is missing.
+    Without --as, --claims and --token: all users' runs, with the permissions of [bold]verify.principal[/bold] in the
+    settings. Exit code 1 if a chunk of any run was edited or is missing.
 
     Example: [bold]retrieval-worker verify song-1 --as alice[/bold]
     """
     from worker.jobs.drift import watcher
 
+    everybody = not is_named(caller, claims, token)
     with opened_engine() as (engine, settings):
-        everybody = not caller and not claims
-        principal = watcher(settings) if everybody else principal_of(settings, caller, claims)
+        principal = watcher(settings) if everybody else principal_of(settings, caller, claims, token)
         owner = None if everybody or principal is None else principal.owner
         which = (owner, subject or None, run or None)
         total = engine.verifying.count(*which)
@@ -140,17 +144,18 @@ def _drift_table(drifted: list[Any], total: int) -> Table | str:
 
 @runs.command("list")
 def list_runs(
-    caller: Caller,
     subject: Annotated[str, typer.Argument(help="Only of this subject.")] = "",
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
     as_json: JsonLines = False,
 ) -> None:
     """List a user's runs.
 
     Example: [bold]retrieval-worker runs list --as alice[/bold]
     """
-    with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, "").owner
-        found = engine.exchange.names(owner, subject or None)
+    with opened_for(caller, claims, token) as (engine, _, principal):
+        found = engine.exchange.names(principal.owner, subject or None)
         if not found:
             screen.print("no runs of this caller")
         for name in found:
@@ -164,15 +169,17 @@ def list_runs(
 def export_run(
     subject: Subject,
     run: Run,
-    caller: Caller,
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
     out: Annotated[Path | None, typer.Option(help="File to write; default standard output.")] = None,
 ) -> None:
     """Write a run, whole (records, events, files), as one JSON file.
 
     Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
     """
-    with opened_engine() as (engine, settings):
-        content = engine.exchange.export(principal_of(settings, caller, "").owner, name_of(subject, run))
+    with opened_for(caller, claims, token) as (engine, _, principal):
+        content = engine.exchange.export(principal.owner, name_of(subject, run))
     if out is None:
         write_json_text(content.decode())
         return
@@ -186,20 +193,26 @@ def export_run(
 @runs.command("import")
 def import_run(
     file: Annotated[Path, typer.Argument(help="A file from 'runs export'.")],
-    caller: Annotated[str, typer.Option("--as", help="New owner of the run.")],
+    caller: Annotated[
+        str, typer.Option(AS, metavar="USER", help="New owner: the user's id, or owner claims as JSON.")
+    ] = "",
+    claims: Claims = "",
+    token: Token = "",
+    as_json: JsonDocument = False,
 ) -> None:
     """Import a run. A file grants nothing: a replay looks up its chunks with the permissions of its caller.
 
     Example: [bold]retrieval-worker runs import song-1-r1.json --as alice[/bold]
     """
     content = _read(file)
-    with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, "").owner
+    with opened_for(caller, claims, token) as (engine, _, principal):
         try:
-            name = engine.exchange.restore(owner, content)
+            name = engine.exchange.restore(principal.owner, content)
         except InvalidJob as error:
             raise WrongUsage(f"{file}: {error.message}") from None
-    screen.print(f"{name.subject_id} / {name.run_id} is there, as {caller}'s")
+    if as_json:
+        write_json({"subject_id": name.subject_id, "run_id": name.run_id})
+    screen.print(f"{name.subject_id} / {name.run_id} is there, as {principal.owner}'s")
 
 
 @runs.command("keep")
@@ -207,7 +220,10 @@ def keep_file(
     subject: Subject,
     run: Run,
     file: Annotated[Path, typer.Argument(help="An output of the run, e.g. lyrics.json.")],
-    caller: Caller,
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
+    as_json: JsonDocument = False,
 ) -> None:
     """Store a file with a run's citations; its earlier version stays, and events.jsonl is rewritten.
 
@@ -216,11 +232,15 @@ def keep_file(
     Example: [bold]retrieval-worker runs keep song-1 r1 lyrics.json --as alice[/bold]
     """
     content = _read(file)
-    with opened_engine() as (engine, settings):
-        owner, name = principal_of(settings, caller, "").owner, name_of(subject, run)
+    with opened_for(caller, claims, token) as (engine, _, principal):
+        owner, name = principal.owner, name_of(subject, run)
         if all(one.run_id != name.run_id for one in engine.exchange.names(owner, name.subject_id)):
             raise InvalidJob("no such run ('retrieval-worker runs list' shows the caller's)", "run")
-        write_line(engine.files.keep(owner, name, file.name, content))
+        kept = engine.files.keep(owner, name, file.name, content)
+    if as_json:
+        write_json({"file": kept})
+    else:
+        write_line(kept)
 
 
 @runs.command("used")
@@ -228,19 +248,23 @@ def used_chunks(
     subject: Subject,
     run: Run,
     chunks: Annotated[list[str], typer.Argument(metavar="CHUNK", help="Chunks of the run's answers, by id or hash.")],
-    caller: Caller,
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
     step: Annotated[str, typer.Option(help="Only of this step of the run.")] = "",
     corpus: Annotated[str, typer.Option(help="Corpus of the chunks, if chunks of two corpora share an id.")] = "",
     unused: Annotated[bool, typer.Option("--not", help="The chunks were not used.")] = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Record which chunks of a run were used. The latest feedback on a chunk counts; [bold]tune[/bold] learns from it.
 
-    Example: [bold]retrieval-worker runs used song-1 r1 docs-rhythm-006 --as alice[/bold]
+    Example: [bold]retrieval-worker runs used song-1 r1 handbook-desk-notes-006 --as alice[/bold]
     """
-    with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, "").owner
+    with opened_for(caller, claims, token) as (engine, _, principal):
         name = name_of(subject, run, step)
-        changed = engine.feedback.record(owner, name, chunks, used=not unused, corpus=corpus or None)
+        changed = engine.feedback.record(principal.owner, name, chunks, used=not unused, corpus=corpus or None)
+    if as_json:
+        write_json({"recorded": changed})
     screen.print(f"{subject} / {run}: {changed} noted")
 
 
@@ -248,7 +272,9 @@ _METHODS = ("weighted", "rrf")
 
 
 def tune(
-    caller: Annotated[str, typer.Option("--as", help="Only feedback of this user.")] = "",
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
     corpus: Annotated[str, typer.Option(help="Only of searches over this corpus.")] = "",
     method: Annotated[str, typer.Option(help="Fusion method: weighted or rrf. Default: that of the settings.")] = "",
     k: Annotated[int, typer.Option(min=1, max=50, help="Number of results that a user reads.")] = 5,
@@ -257,7 +283,7 @@ def tune(
     """Propose weights of the legs from feedback on recorded hybrid retrievals. It changes nothing.
 
     Only runs of retrieve_hybrid ([bold]search --record[/bold]) count: other answers have no legs to weigh.
-    Without --as: from all users' feedback, of which only figures are shown.
+    Without --as, --claims and --token: from all users' feedback, of which only figures are shown.
 
     Example: [bold]retrieval-worker tune --method rrf[/bold]
     """
@@ -266,8 +292,9 @@ def tune(
     if method and method not in _METHODS:
         raise typer.BadParameter(f"expected {' or '.join(_METHODS)}", param_hint="--method")
 
+    named = is_named(caller, claims, token)
     with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, "").owner if caller else None
+        owner = principal_of(settings, caller, claims, token).owner if named else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method or None, k=k)
     if as_json:
         write_json({"k": k, "needed": ENOUGH, **asdict(tuned)})

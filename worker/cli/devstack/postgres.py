@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from retrieval_client.errors import SettingsError
 from worker.cli.devstack.processes import spawn, stop, wait_until
 from worker.cli.usage import WrongUsage
-from worker.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres(root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
+def postgres_server(root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     """Run a PostgreSQL server with its data under ``root``, created if missing."""
     binaries = _postgres_binaries(version)
     account = _unprivileged_account()

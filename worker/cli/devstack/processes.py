@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from worker.errors import SettingsError
+from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
     import pwd

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import redis
 
+from retrieval_client.errors import SettingsError
 from worker.cli.devstack.processes import free_port, spawn, stop, wait_until
-from worker.errors import SettingsError
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:

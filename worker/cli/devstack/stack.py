@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.devstack.postgres import Postgres, postgres
+from worker.cli.devstack.postgres import Postgres, postgres_server
 from worker.cli.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Stack:
 
 
 @contextlib.contextmanager
-def stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool = False) -> Iterator[Stack]:
+def local_stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool = False) -> Iterator[Stack]:
     """Start both servers, yield them, stop them.
 
     Args:
@@ -38,6 +38,6 @@ def stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool
             root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
         root.mkdir(parents=True, exist_ok=True)
         settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
-        pg = exits.enter_context(postgres(root / "postgres", version=postgres_version, settings=settings))
+        pg = exits.enter_context(postgres_server(root / "postgres", version=postgres_version, settings=settings))
         rd = exits.enter_context(redis_server(root / "redis", durable=durable))
         yield Stack(root, pg, rd)

@@ -112,7 +112,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def supervisor(report: Callable[[str], None]) -> Iterator[Supervisor]:
+def supervised(report: Callable[[str], None]) -> Iterator[Supervisor]:
     """Yield a supervisor; stop its programs at the end.
 
     Args:

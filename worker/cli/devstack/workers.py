@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from celery import Celery
 
+from retrieval_client.errors import SettingsError
 from worker.cli.devstack.processes import Program, free_port, listens, running, spawn_python, stop
-from worker.errors import SettingsError
 from worker.settings import PREFIX
 from worker.settings.base import config_folder
 
@@ -25,14 +25,29 @@ if TYPE_CHECKING:
     from worker.cli.devstack.stack import Stack
 
 
-def worker_environment(stack: Stack, **settings: str) -> dict[str, str]:
+CONNECTIONS = (
+    "DATABASE_CONNECTION_STRING",
+    "DATABASE_READ_CONNECTION_STRING",
+    "CELERY_BROKER_URL",
+    "CELERY_RESULT_BACKEND",
+)
+"""Variables that lead to servers: a stack has servers of its own."""
+
+
+def own_settings() -> dict[str, str]:
+    """Return the worker's settings that the environment of this process has, without their prefix."""
+    return {name.removeprefix(PREFIX): value for name, value in os.environ.items() if name.startswith(PREFIX)}
+
+
+def stack_environment(stack: Stack, **settings: str) -> dict[str, str]:
     """Return the environment of a worker on this stack, with the unprivileged role and the Redis user `worker`.
 
     Args:
         stack: the running servers.
-        settings: further variables, without their prefix: ``TRUST_QUEUE="true"``.
+        settings: the worker's settings, without their prefix: ``TRUST_QUEUE="true"``. None is inherited.
     """
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    left_out = (PREFIX, *CONNECTIONS)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {
         **inherited,
         "DATABASE_CONNECTION_STRING": stack.postgres.dsn(user="retrieval_worker"),
@@ -106,6 +121,15 @@ def flower_program(environment: Mapping[str, str], log: Path, *, user: str, pass
     # In the environment, not on the command line, where every user of the machine could read it.
     secret = {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}
     return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))
+
+
+def inspector_program(environment: Mapping[str, str], log: Path, user: str) -> tuple[str, Program] | None:
+    """Describe the inspector on a free loopback port, visited as a user, and return its URL; None without the extra."""
+    if any(importlib.util.find_spec(name) is None for name in ("jinja2", "starlette", "uvicorn")):
+        return None
+    port = free_port()
+    command = [sys.executable, "-m", "worker.cli", "inspect", f"--as={user}", f"--port={port}"]
+    return f"http://127.0.0.1:{port}", Program("the inspector", command, environment, log, lambda: listens(port))
 
 
 @contextlib.contextmanager

@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from retrieval_client.contract.answers import PipelineAnswer
+from retrieval_client.contract.jobs import RetrieveHybrid
+from retrieval_client.contract.results import Hybrid
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from worker.cli.evaluation.queries import WrongLines
 from worker.cli.evaluation.systems import contextual_job, hits_of, job_of, of_line
 from worker.cli.usage import WrongUsage
-from worker.contract.answers import PipelineAnswer
-from worker.contract.jobs import RetrieveHybrid
-from worker.contract.results import Hybrid
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.context import JobContext
 from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from retrieval_client import Client, TaskId
+    from retrieval_client.contract.jobs import RunPipeline
     from worker.cli.evaluation.queries import LabelledQuery
     from worker.cli.evaluation.systems import Hit, System
-    from worker.client import Client, TaskId
-    from worker.contract.jobs import RunPipeline
     from worker.jobs.engine import Engine
     from worker.settings import Settings
 
@@ -44,18 +45,26 @@ class ThroughWorker:
 
     Args:
         client: the client.
+        enqueue: puts a job on its queue, see `worker.cli.commands.callers.enqueue`.
         wait: waits for an answer, see `worker.cli.commands.jobs.answer_to`.
         timeout: seconds to wait for one.
     """
 
-    def __init__(self, client: Client, wait: Callable[[Client, TaskId[Any], float], Any], timeout: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        enqueue: Callable[[Client, AnyJob, float], TaskId[Any]],
+        wait: Callable[[Client, TaskId[Any], float], Any],
+        timeout: float,
+    ) -> None:
         self._client = client
+        self._enqueue = enqueue
         self._wait = wait
         self._timeout = timeout
 
     def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | Refusal]:
         """Yield the answer of each job; all are put on the queue first."""
-        sent = [self._client.enqueue(job, expires=self._timeout) for job in jobs]
+        sent = [self._enqueue(self._client, job, self._timeout) for job in jobs]
         for task_id in sent:
             try:
                 yield self._wait(self._client, task_id, self._timeout)
@@ -121,6 +130,7 @@ class Questioner:
         depth: number of chunks to ask for, 1-50.
         claims: claims of the caller of queries that name none; None: no caller.
         source: the file of the queries, for errors.
+        known: names of corpora that are there; whether others are, the answers say.
     """
 
     answering: Answering
@@ -129,17 +139,41 @@ class Questioner:
     depth: int
     claims: Mapping[str, Any] | None
     source: str
+    known: Collection[str] = ()
 
     def ask(self, queries: Sequence[LabelledQuery]) -> Iterator[Asked]:
         """Yield what each query finds, in their order, a few asked at a time.
 
         Raises:
+            WrongLines: lines name an unknown corpus; raised before any other query is asked.
             WrongUsage: a query's job is wrong; the message has its line and field.
             NotAuthorised: its caller is not authorised; the message has its line.
-            RetrievalError: a job failed; see `worker.errors`.
+            RetrievalError: a job failed; see `retrieval_client.errors`.
         """
+        self._check_corpora(queries)
         for start in range(0, len(queries), AT_A_TIME):
             yield from self._ask(queries[start : start + AT_A_TIME])
+
+    def _check_corpora(self, queries: Sequence[LabelledQuery]) -> None:
+        """Ask one query of each corpus that is not known to be there.
+
+        Raises:
+            WrongLines: some are not there; it has a sentence for each line that names one.
+        """
+        first: dict[str, LabelledQuery] = {}
+        for query in queries:
+            if query.corpus and query.corpus not in self.known:
+                first.setdefault(query.corpus, query)
+        requests = [self._request(query, self.systems[0]) for query in first.values()]
+        unknown = {}
+        for request, answer in zip(requests, self.answering.answers([one.job for one in requests]), strict=True):
+            if isinstance(answer, InvalidJob):
+                path, _, expected = answer.message.partition(": ")
+                if of_line(path) == "corpus":
+                    unknown[request.query.corpus] = f"corpus: {expected}"
+        lines = [f"line {query.line}: {unknown[query.corpus]}" for query in queries if query.corpus in unknown]
+        if lines:
+            raise WrongLines(self.source, lines, len(queries))
 
     def _ask(self, queries: Sequence[LabelledQuery]) -> Iterator[Asked]:
         """Ask some queries; the contextual leg's second jobs are made from the answers to its first ones."""

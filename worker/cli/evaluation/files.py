@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retrieval_client.errors import InvalidJob
 from worker.cli.evaluation.figures import RankedQuery
 from worker.cli.evaluation.plot import svg
 from worker.cli.evaluation.queries import LabelledQuery, read_text
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.trec import qrels_lines, read_qrels, read_run, run_lines, word
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from worker.cli.evaluation.report import shown
+from worker.core.ranking.measures import measure_title
 from worker.core.text.visible import visible_line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def svg(title: str, evaluation: Evaluation) -> str:
 def _panel(measure: str, figures: Mapping[str, Estimate]) -> Iterator[str]:
     """Yield one measure: a row for each system over one axis from 0 to 1."""
     bottom = _HEAD + _ROW * len(figures)
-    yield f'<text class="panel" x="{_NAMES}" y="16">{_text(shown(measure))}</text>'
+    yield f'<text class="panel" x="{_NAMES}" y="16">{_text(measure_title(measure))}</text>'
     for tick in _TICKS:
         x = _x(tick)
         yield f'<line class="grid" x1="{x}" y1="{_HEAD}" x2="{x}" y2="{bottom}"/>'

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from retrieval_client.contract.base import WHOLE, Embedding, Identifier, Part, parse_job
+from retrieval_client.errors import InvalidJob
 from worker.cli.usage import WrongUsage
-from worker.contract.base import WHOLE, Embedding, Identifier, Part, parse_job
 from worker.core.shape import check_shape
-from worker.errors import InvalidJob
 from worker.settings.serving import Limits
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class WrongLines(WrongUsage):
         lines: a sentence for each, with its number and field.
     """
 
-    def __init__(self, file: Path, lines: Sequence[str], total: int) -> None:
+    def __init__(self, file: Path | str, lines: Sequence[str], total: int) -> None:
         one = f"{file}: {lines[0]}"
         super().__init__(one if len(lines) == 1 else f"{file}: {len(lines)} of {total} lines are wrong, see above")
         self.lines = lines

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from worker.cli.evaluation.figures import FEW
+from worker.core.ranking.measures import measure_title
 from worker.core.ranking.significance import CONFIDENCE, RESAMPLES, SEED
 
 if TYPE_CHECKING:
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 _LONGEST_ID = 64
-_NAMES = {"ndcg": "nDCG", "mrr": "MRR"}
-
-
-def shown(measure: str) -> str:
-    """Return a measure's name for people.
-
-    >>> shown("ndcg@10"), shown("recall@5"), shown("mrr")
-    ('nDCG@10', 'recall@5', 'MRR')
-    """
-    name, at, k = measure.partition("@")
-    return f"{_NAMES.get(name, name)}{at}{k}"
 
 
 def shown_id(text: str) -> str:
@@ -47,7 +37,7 @@ def table(title: str, evaluation: Evaluation) -> Table:
         made.add_column(f"{system}\n{queries} {'query' if queries == 1 else 'queries'}", justify="right")
     for measure in evaluation.measures:
         cells = (_cell(figures[measure]) for figures in evaluation.figures.values())
-        made.add_row(shown(measure), *cells)
+        made.add_row(measure_title(measure), *cells)
     return made
 
 
@@ -59,13 +49,13 @@ def comparison_table(comparison: Comparison) -> Table:
     for measure, found in comparison.differences.items():
         equal = comparison.queries - found.better - found.worse
         counts = (str(count) for count in (found.better, found.worse, equal))
-        made.add_row(shown(measure), f"{found.estimate.mean:+.3f}", _range(found.estimate), _p(found), *counts)
+        made.add_row(measure_title(measure), f"{found.estimate.mean:+.3f}", _range(found.estimate), _p(found), *counts)
     return made
 
 
 def sentence(comparison: Comparison, measure: str) -> str:
     """Return in plain words what a comparison means, by one measure."""
-    found, name, verdict = comparison.differences[measure], shown(measure), comparison.verdict(measure)
+    found, name, verdict = comparison.differences[measure], measure_title(measure), comparison.verdict(measure)
     first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
     few = "; so few questions show nothing" if comparison.is_of_few else ""
     if verdict == "same":

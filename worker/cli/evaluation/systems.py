@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from worker.contract.base import parse_job
-from worker.contract.jobs import RetrieveHybrid, RunPipeline
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RetrieveHybrid, RunPipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from retrieval_client.contract.answers import PipelineAnswer
+    from retrieval_client.contract.results import Hybrid
     from worker.cli.evaluation.queries import LabelledQuery
-    from worker.contract.answers import PipelineAnswer
-    from worker.contract.results import Hybrid
 
 WHOLE = "whole"
 DENSE, SPARSE, CONTEXTUAL = "dense", "sparse", "contextual"

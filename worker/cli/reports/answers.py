@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from retrieval_client.errors import InvalidJob
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
 from worker.cli.usage import WrongUsage
 from worker.core.citations.document import read_citations_json
-from worker.errors import InvalidJob
+from worker.inspector.view.pieces import word_diff as compare_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from worker.contract.pinned import Citations, Replay
-    from worker.contract.results import Hybrid, HybridAnswer, HybridMetrics
+    from retrieval_client.contract.pinned import Citations, Replay
+    from retrieval_client.contract.results import Hybrid, HybridAnswer, HybridMetrics
+    from worker.inspector.view.pieces import DiffPiece
 
 SECTION_WIDTH = 40
 
@@ -184,17 +185,18 @@ def _counts(metrics: HybridMetrics) -> dict[str, int]:
 
 def word_diff(old: str, new: str) -> Text:
     """Return two texts as a coloured word diff in git's notation: [-removed-], {+added+}."""
-    before, after = old.split(), new.split()
-    shown: list[str | tuple[str, str]] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            shown.append(" ".join(before[a:b]) + " ")
-            continue
-        if before[a:b]:
-            shown += [(f"[-{' '.join(before[a:b])}-]", "red"), " "]
-        if after[c:d]:
-            shown += [(f"{{+{' '.join(after[c:d])}+}}", "green"), " "]
-    return styled(*shown)
+    return styled(*(part for piece in compare_words(old, new) for part in _diff_parts(piece)))
+
+
+_DIFF = {"removed": ("[-{}-]", "red"), "added": ("{{+{}+}}", "green")}
+
+
+def _diff_parts(piece: DiffPiece) -> tuple[str | tuple[str, str], ...]:
+    flat = " ".join(piece.text.split())
+    if piece.change == "same":
+        return (flat, " ")
+    form, style = _DIFF[piece.change]
+    return ((form.format(flat), style), " ")
 
 
 def short(text: str, length: int = 100) -> str:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from worker.contract.answers import Cited, PipelineAnswer
-    from worker.contract.results import Cost
+    from retrieval_client.contract.answers import Cited, PipelineAnswer
+    from retrieval_client.contract.results import Cost
 
 SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"

@@ -1,4 +1,4 @@
-"""The wire contract as documents: JSON Schemas, AsyncAPI, examples and hash vectors, from the project's own types.
+"""The wire contract as documents: JSON Schemas, TypeScript, AsyncAPI, examples and hash vectors, from the types.
 
 `retrieval-worker contract` writes them to ``docs/contract/``; ``--check`` compares. Everything here is a pure
 function of the types, so that the same code always gives the same bytes.
@@ -10,6 +10,7 @@ The modules, each importing only from those before it:
 - `envelopes`: Celery's message and result records, as types.
 - `bounds`: the limits of every value of a job.
 - `objects`: JSON Schemas of jobs, results and envelopes.
+- `typescript`: the objects as types of TypeScript.
 - `asyncapi`: the AsyncAPI document.
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
 - `hash_vectors`: test vectors of the chunk hash.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from worker.cli.schemas import asyncapi, examples, hash_vectors, objects
+from worker.cli.schemas import asyncapi, examples, hash_vectors, objects, typescript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,12 +53,20 @@ def differing(folder: Path) -> list[str]:
 
 def files() -> dict[str, bytes]:
     """Return every file of the contract: its path below the folder, with slashes, and its bytes."""
+    found = objects.schemas()
     return {
-        **{f"{name}.json": as_json(schema) for name, schema in objects.schemas().items()},
+        **{f"{name}.json": as_json(schema) for name, schema in found.items()},
         **{f"examples/{name}.json": as_json(value) for name, (_, value) in examples.examples().items()},
         "asyncapi.json": as_json(asyncapi.document()),
         "hash-vectors.json": as_json(hash_vectors.document(), ascii_only=True),
+        "types.ts": typescript.document(found).encode(),
     }
+
+
+def client_examples() -> bytes:
+    """Return the file from which `retrieval_client.testing` answers: other forms as ``<task>.<form>``."""
+    found = {name: value for name, (_, value) in examples.examples().items() if ".result" in name}
+    return as_json({name.replace(".result", ""): value for name, value in found.items()})
 
 
 def as_json(value: Mapping[str, Any] | Sequence[Any], *, ascii_only: bool = False) -> bytes:

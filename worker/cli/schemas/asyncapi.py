@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.registry import TASKS, Task
 from worker.cli.schemas.docstrings import class_summary
 from worker.cli.schemas.envelopes import ENVELOPES, Success, body_schema
-from worker.contract.base import SCHEMA_VERSION
-from worker.contract.registry import TASKS, Task
 
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema

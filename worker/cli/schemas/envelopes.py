@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from worker import errors
+from retrieval_client import errors
+from retrieval_client.contract.base import Result
+from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas.docstrings import class_summary
-from worker.contract.base import Result
-from worker.contract.registry import TASKS
 from worker.queue.transport.inspection import LONGEST_OUTAGE_SECONDS, Rules
 
 if TYPE_CHECKING:

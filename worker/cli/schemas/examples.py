@@ -12,11 +12,9 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any
 
-from worker import errors
-from worker.cli.schemas.hybrid_examples import hybrid_examples
-from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.contract.base import MAX_K, SCHEMA_VERSION, Result
-from worker.contract.pinned import (
+from retrieval_client.canonical import canonical_json, canonical_sha256
+from retrieval_client.contract.base import MAX_K, SCHEMA_VERSION, Result
+from retrieval_client.contract.pinned import (
     CitationCheck,
     Citations,
     LabelCheck,
@@ -27,11 +25,13 @@ from worker.contract.pinned import (
     ReplayedChunk,
     UsedLabel,
 )
-from worker.contract.registry import TASKS
-from worker.contract.results import FailedQuery, JobError, RankedChunk, Stage, TopK, TopKBatch, Trace
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.contract.results import FailedQuery, JobError, RankedChunk, Stage, TopK, TopKBatch, Trace
+from retrieval_client.errors import ON_THE_WIRE
+from retrieval_client.hashing import HASH_VERSION, hash_chunk
+from worker.cli.schemas.hybrid_examples import hybrid_examples
+from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.core.citations.document import CitationRecord, create_citations_json
-from worker.core.pins.canonical import canonical_json, canonical_sha256
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 from worker.core.pins.pinning import digest
 from worker.model import DIMENSIONS
 
@@ -322,4 +322,4 @@ def _record(status: str, result: Schema) -> Schema:
 
 
 def _error(exc_type: str, sentence: str) -> Schema:
-    return {"exc_type": exc_type, "exc_message": [sentence], "exc_module": errors.__name__}
+    return {"exc_type": exc_type, "exc_message": [sentence], "exc_module": ON_THE_WIRE}

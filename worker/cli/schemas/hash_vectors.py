@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from retrieval_client.hashing import HASH_VERSION, hash_chunk
 from worker.cli.schemas.rules import WHITE_SPACE
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.base import SCHEMA_VERSION
-from worker.contract.results import FusedChunk, Hybrid, HybridAnswer, HybridMetrics, LegScore, Scores, Stage, Trace
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.results import (
+    FusedChunk,
+    Hybrid,
+    HybridAnswer,
+    HybridMetrics,
+    LegScore,
+    Scores,
+    Stage,
+    Trace,
+)
+from retrieval_client.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema

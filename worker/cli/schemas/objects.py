@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from retrieval_client.contract.base import Part
+from retrieval_client.contract.registry import TASKS, Task
 from worker.cli.schemas.bounds import bounded_job
 from worker.cli.schemas.docstrings import class_summary, describe_fields
 from worker.cli.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
 from worker.cli.schemas.rules import RULES, UNSAID, Schema
-from worker.contract.base import Part
-from worker.contract.registry import TASKS, Task
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from worker.contract.answers import Cited, Package, PipelineAnswer, PipelineCandidate, PipelineTrace
-from worker.contract.base import SCHEMA_VERSION
-from worker.contract.results import LegScore, Scores, Stage
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk
+from retrieval_client.contract.answers import Cited, Package, PipelineAnswer, PipelineCandidate, PipelineTrace
+from retrieval_client.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.results import LegScore, Scores, Stage
+from retrieval_client.hashing import HASH_VERSION, hash_chunk
 
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
-from worker.contract.run_jobs import BuildCitations, PinnedReplay
-from worker.core.pins.hashing import NORMALISERS, WRITTEN
+from retrieval_client.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.hashing import NORMALISERS, WRITTEN
 from worker.settings.serving import Limits, PrincipalSettings
 
 if TYPE_CHECKING:
-    from worker.contract.base import Part
+    from retrieval_client.contract.base import Part
 
 Schema = dict[str, Any]
 
@@ -111,7 +111,11 @@ UNSAID: dict[type[Part], dict[str, str]] = {
             "finite": "Base64 of a NaN or an infinity.",
         }
     ),
-    RetrieveHybrid: {**_VECTORS, "once": (_ONCE := "Two `searches` of one corpus.")},
+    RetrieveHybrid: {
+        **_VECTORS,
+        "once": (_ONCE := "Two `searches` of one corpus."),
+        "weightless": "`weights` of 0 for each leg that searches; `contextual` does only with a `context`.",
+    },
     RunPipeline: {
         "once": _ONCE,
         "folder": "With `run` in a mode with sections (`lyrics`): a `subject_id` or `run_id` that can't be the name of "

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from retrieval_client.hashing import HASH_VERSION, hash_chunk, normalise
 from worker.core.citations.document import is_intact
-from worker.core.pins.hashing import HASH_VERSION, hash_chunk, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence

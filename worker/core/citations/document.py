@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from worker.core.pins.hashing import HASH_VERSION, NORMALISERS, WRITTEN, hash_chunk
-from worker.core.shape import as_integer, join_path, same_json
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
+from retrieval_client.hashing import HASH_VERSION, NORMALISERS, WRITTEN, hash_chunk
+from retrieval_client.json_values import as_integer, join_path
+from worker.core.shape import same_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

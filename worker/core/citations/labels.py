@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from retrieval_client.errors import InvalidJob
 from worker.core.citations.label_words import (
     EXAMPLE,
     JOINING,
@@ -40,7 +41,6 @@ from worker.core.citations.label_words import (
 from worker.core.text.brackets import OPENED, SQUARE
 from worker.core.text.brackets import find_brackets as find_all_brackets
 from worker.core.text.normal_forms import normal_form
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

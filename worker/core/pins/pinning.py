@@ -11,7 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from worker.core.pins.hashing import HASH_VERSION, PREFIX
+from retrieval_client.hashing import HASH_VERSION, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from worker.core.pins.canonical import canonical_sha256
+from retrieval_client.canonical import canonical_sha256
 
 ChatMode = Literal["single", "chat"]
 PromptSource = Literal["explicit", "continuation", "mode"]

@@ -136,7 +136,7 @@ def weighted(
         weights: by leg name, 0 or more; where none is given, see `weight_of` and, for a leg of the context, `fit_of`.
         rrf_k: has no effect.
     """
-    return _by_sum("weighted", legs, {**_fitted(legs, weights), **weights}, _scaled_by_leg(legs))
+    return _by_sum("weighted", legs, weights_used("weighted", legs, weights), _scaled_by_leg(legs))
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
@@ -229,6 +229,14 @@ def fit_of(leg: str, legs: Iterable[tuple[str, Sequence[float]]]) -> float:
     if nearest is None or best is None:
         return 1.0
     return round(min(1.0, max(0.0, (best - nearest) / FULL_FIT)), _PLACES)
+
+
+def weights_used(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weight of each leg in a fusion, defaults included; empty for a method without weights."""
+    if method not in CONTRIBUTIONS:
+        return {}
+    given = {**_fitted(legs, weights), **weights} if method == "weighted" else weights
+    return {leg.name: weight_of(method, leg.name, given) for leg in legs}
 
 
 def _fitted(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 HashableT = TypeVar("HashableT", bound="Hashable")
 
 
+_TITLES = {"ndcg": "nDCG", "mrr": "MRR"}
+
+
+def measure_title(measure: str) -> str:
+    """Return a measure's name for people.
+
+    >>> measure_title("ndcg@10"), measure_title("recall@5"), measure_title("mrr")
+    ('nDCG@10', 'recall@5', 'MRR')
+    """
+    name, at, k = measure.partition("@")
+    return f"{_TITLES.get(name, name)}{at}{k}"
+
+
 def recall(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int) -> float | None:
     """Return the share of relevant items among the first ``k``, 0-1; ``None`` if nothing is relevant.
 

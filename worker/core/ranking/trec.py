@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from retrieval_client.errors import InvalidJob
 from worker.core.ranking.total_order import descending
-from worker.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

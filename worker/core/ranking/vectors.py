@@ -10,7 +10,7 @@ import numpy as np
 import pybase64
 from numpy.typing import NDArray
 
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
 from worker.model import DIMENSIONS
 
 Vector = NDArray[np.float32]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from worker.errors import SettingsError, Unavailable
+from retrieval_client.errors import SettingsError, Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

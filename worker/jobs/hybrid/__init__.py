@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.contract.base import LEGS
+from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
 from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import vectors
 from worker.core.ranking.diversity import diversified, with_text
-from worker.core.ranking.fusion import FUSIONS
+from worker.core.ranking.fusion import FUSIONS, weights_used
 from worker.core.time_budget import TimeBudget
 from worker.core.trace import Tracer
-from worker.errors import RetrievalError
 from worker.jobs.answer import trace
 from worker.jobs.cache import CacheBounds
-from worker.jobs.hybrid.queries import HybridRequest, Queries, QueryWording, corpus_queries, deciding, leg_requests
+from worker.jobs.hybrid.queries import (
+    HybridRequest,
+    Queries,
+    QueryWording,
+    corpus_queries,
+    deciding,
+    fusion_weights,
+    leg_requests,
+)
 from worker.jobs.hybrid.report import (
     CorpusResult,
     HybridResult,
@@ -26,13 +35,12 @@ from worker.jobs.hybrid.report import (
 )
 from worker.jobs.search import ranked_legs, search_legs
 from worker.jobs.stored_candidates import StoredCandidate, of_record
-from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RetrieveHybrid
     from worker.adapters.postgres.runs import Record
-    from worker.contract.jobs import RetrieveHybrid
     from worker.core.prompting.costs import PriceTable
     from worker.core.ranking.fusion import RankedLeg
     from worker.jobs.answer import Summary
@@ -97,12 +105,14 @@ class HybridRetrieval:
             NotAuthorised: the token is missing or invalid, and a corpus is not public.
             Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
         """
+        fusion = job.fusion or self._settings.fusion
+        weights = fusion_weights(job, fusion, self._settings)
         corpora = corpus_queries(job, self._corpora, self._settings)
         dimensions = self._corpora.dimensions_of([query.target.corpus for query in corpora])
         given = job.query_embedding
         vector = None if given is None else vectors.decode(given, dimensions=dimensions)
         caller = self._corpora.caller_of_all([query.target.corpus for query in corpora], context)
-        request = HybridRequest(job, job.fusion or self._settings.fusion, corpora, dimensions, vector, caller)
+        request = HybridRequest(job, fusion, weights, corpora, dimensions, vector, caller)
         # A recorded answer is made from Postgres, not from the cache.
         if job.run is None:
             return self._perhaps_cached(request)
@@ -111,7 +121,7 @@ class HybridRetrieval:
             job,
             caller,
             make=lambda: self._recorded(request),
-            replay=lambda record: self._from_record(record, caller),
+            replay=lambda record: self.from_record(record, caller),
         )
 
     # --- from job to answer ---------------------------------------------------------------------
@@ -167,14 +177,14 @@ class HybridRetrieval:
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:
         """Fuse the legs of one corpus, and keep the best."""
-        job, fusion = request.job, request.fusion
-        weights = {str(leg): weight for leg, weight in (job.weights or {}).items()}
-        merged = FUSIONS[fusion](legs, self._settings.weights_of(fusion) | weights, job.rrf_k)
+        job = request.job
+        merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
         kept = with_text(merged).kept
         if job.diversity is not None:
             wanted, denials = job.diversity, word_lists().denying
             kept = diversified(kept, wanted.relevance, wanted.per_document, denials=denials).kept
-        return CorpusResult(query, legs, merged, kept[: query.wanted.clamped_top_k])
+        weights = weights_used(request.fusion, legs, request.weights)
+        return CorpusResult(query, legs, weights, merged, kept[: query.wanted.clamped_top_k])
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -188,23 +198,24 @@ class HybridRetrieval:
         return QueryWording(transformed.text, transformed.embedded, keywords, transformed.models, budget, error)
 
     def _queries(self, wording: QueryWording, request: HybridRequest, tracer: Tracer, bill: Bill) -> Queries:
-        """Embed the query and its contextual variant, each in its own call."""
-        given = request.vector
-        needed = [] if given is not None else [wording.embedded]
-        text = wording.contextual_text
-        optional = {} if text is None else {"contextual": [text]}
+        """Embed the query and its contextual variant, each in its own call; full text goes on if that fails."""
+        given, text = request.vector, wording.contextual_text
+        own_text = [] if given is not None else [wording.embedded]
+        needed = own_text if request.needs_vector else []
+        optional = {"contextual": [] if text is None else [text], "query": own_text if not needed else []}
         with tracer.stage("embed") as counts:
-            counts |= {"texts": len(needed) + len(optional)}
+            counts |= {"texts": len(needed) + sum(map(len, optional.values()))}
             names = [query.name for query in request.corpora]
             own, others = self._embeddings.of(
                 names, request.caller, needed, optional, wording.budget, bill.of("embed"), request.dimensions
             )
-        primary = given if given is not None else own[0]
+        found = own or others.get("query", [])
+        made = None if isinstance(found, RetrievalError) or not found else found[0]
         contextual = others.get("contextual", wording.error)
         if contextual is None or isinstance(contextual, RetrievalError):
-            models = self._models(wording, embeds=given is None)
-            return Queries(primary, None, models, contextual)
-        return Queries(primary, contextual[0], self._models(wording, embeds=True))
+            models = self._models(wording, embeds=made is not None)
+            return Queries(made if given is None else given, None, models, contextual)
+        return Queries(made if given is None else given, contextual[0], self._models(wording, embeds=True))
 
     def _models(self, wording: QueryWording, *, embeds: bool) -> dict[str, str]:
         """Return the models used, with names and versions."""
@@ -212,7 +223,7 @@ class HybridRetrieval:
 
     # --- a record -------------------------------------------------------------------------------
 
-    def _from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
+    def from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
         tracer = Tracer(self._clock)
         with tracer.stage("record") as counts:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.base import SCHEMA_VERSION
-from worker.contract.jobs import HybridSearch
+from retrieval_client.contract.base import LEGS, SCHEMA_VERSION
+from retrieval_client.contract.jobs import HybridSearch
+from retrieval_client.errors import InvalidJob, SettingsError
 from worker.core import degraded
-from worker.errors import InvalidJob, SettingsError
+from worker.core.ranking.fusion import CONTRIBUTIONS
 from worker.jobs.answer import filter_set
 from worker.jobs.search import LegRequest, SearchTarget
-from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RetrieveHybrid
+    from retrieval_client.errors import RetrievalError
     from worker.adapters.postgres.search import Corpus
-    from worker.contract.jobs import RetrieveHybrid
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
-    from worker.errors import RetrievalError
     from worker.jobs.corpora import Corpora
     from worker.model import FilterSet, Principal
     from worker.settings.searching import HybridSettings
@@ -48,6 +48,7 @@ class HybridRequest:
     Attributes:
         job: the job.
         fusion: the method that combines its legs.
+        weights: weights of its legs; see `fusion_weights`.
         corpora: its query of each corpus.
         dimensions: number of dimensions of the corpora.
         vector: the embedding that the job brings; None: the worker embeds the query.
@@ -56,10 +57,16 @@ class HybridRequest:
 
     job: RetrieveHybrid
     fusion: str
+    weights: Mapping[str, float]
     corpora: Sequence[CorpusQuery]
     dimensions: int
     vector: Vector | None
     caller: Principal
+
+    @property
+    def needs_vector(self) -> bool:
+        """Whether a vector of the query decides the answer; beside full text it only adds similarities."""
+        return "primary" in self.job.legs or self.fusion == "similarity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +109,13 @@ class Queries:
     """Vectors of a query.
 
     Attributes:
-        primary: vector of the query.
+        primary: vector of the query; None where full text goes on without one.
         contextual: vector of query and keywords; None without a contextual leg.
         models: models used, with names and versions.
         contextual_error: error of the contextual leg, if it failed.
     """
 
-    primary: Vector
+    primary: Vector | None
     contextual: Vector | None
     models: Mapping[str, str]
     contextual_error: RetrievalError | None = None
@@ -116,8 +123,8 @@ class Queries:
     @property
     def searched(self) -> bytes:
         """All vectors as little-endian float32."""
-        vectors = [self.primary] if self.contextual is None else [self.primary, self.contextual]
-        return b"".join(vector.astype("<f4").tobytes() for vector in vectors)
+        vectors = [self.primary, self.contextual]
+        return b"".join(vector.astype("<f4").tobytes() for vector in vectors if vector is not None)
 
 
 def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettings) -> list[CorpusQuery]:
@@ -145,6 +152,20 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
     return queries
 
 
+def fusion_weights(job: RetrieveHybrid, fusion: str, settings: HybridSettings) -> dict[str, float]:
+    """Return the weights of a job's legs: its own, else those of the settings; a missing leg has the method's default.
+
+    Raises:
+        InvalidJob: the method sums by weights, and all that count are 0.
+    """
+    given = settings.weights_of(fusion) | {str(leg): weight for leg, weight in (job.weights or {}).items()}
+    if fusion in CONTRIBUTIONS and all(given.get(leg) == 0 for leg in job.searching_legs):
+        name = "rrf_weights" if fusion == "rrf" else "weights"
+        expected = f"expected more than 0 for one of the legs: the setting hybrid.{name} has 0 for those without one"
+        raise InvalidJob(expected, "weights")
+    return given
+
+
 def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
     """Return a search's filters; an error for a column that its corpus does not map names the search."""
     filters = filter_set(search.filters)
@@ -157,17 +178,17 @@ def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
 
 def leg_requests(job: RetrieveHybrid, text: str, queries: Queries) -> list[LegRequest]:
     """Return the legs that have a query, in order of precedence."""
-    vectors = {"primary": queries.primary, "contextual": queries.contextual, "sparse": queries.primary}
+    vectors = {"primary": queries.primary, "contextual": queries.contextual}
     return [
         LegRequest(
             name,
             "sparse" if name == "sparse" else "dense",
             text,
-            vector,
+            vectors.get(name, queries.primary),
             without=degraded.CONTEXTUAL if name == "contextual" else "",
         )
         for name in LEGS
-        if name in job.legs and (vector := vectors[name]) is not None
+        if name in job.legs and (name == "sparse" or vectors[name] is not None)
     ]
 
 

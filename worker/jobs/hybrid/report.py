@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.jobs import HybridSearch
-from worker.contract.results import NO_COSTS
+from retrieval_client.contract.base import LEGS
+from retrieval_client.contract.jobs import HybridSearch
+from retrieval_client.contract.results import NO_COSTS
 from worker.core.prompting import costs
 from worker.core.ranking.leg_figures import figures
 from worker.jobs.answer import described, trace
 from worker.jobs.recording import RecordedAnswer, pins_of
 from worker.jobs.search import statistics_of
-from worker.model import LEGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieval_client.errors import RetrievalError
     from worker.adapters.postgres.runs import Record
     from worker.core.prompting.costs import Bill
     from worker.core.ranking.fusion import RankedLeg
     from worker.core.trace import Tracer
-    from worker.errors import RetrievalError
     from worker.jobs.cache import CachedResult
     from worker.jobs.hybrid.queries import CorpusQuery, HybridRequest, Queries, QueryWording
     from worker.jobs.parallel_search import LegResult
@@ -35,12 +35,14 @@ class CorpusResult:
     Attributes:
         query: its query.
         legs: the ranked list of each leg that did not fail.
+        weights: weight of each in the fusion; empty for a fusion without weights.
         merged: all candidates, fused.
         kept: those that are answered.
     """
 
     query: CorpusQuery
     legs: Sequence[RankedLeg]
+    weights: Mapping[str, float]
     merged: Sequence[Candidate]
     kept: Sequence[Candidate]
 
@@ -86,7 +88,7 @@ class HybridResult:
 
 def answer_of(result: HybridResult, bill: Bill, tracer: Tracer, cache: str | None = None) -> dict[str, Any]:
     """Return the answer of a search."""
-    search = {"legs": [leg_trace(leg) for leg in result.found]}
+    search = {"legs": [leg_trace(leg, [one.weights for one in result.corpora]) for leg in result.found]}
     return {
         **result.header,
         "results": {one.query.name: _complete(one.query, one.kept) for one in result.corpora},
@@ -121,7 +123,7 @@ def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAns
         "legs": {one.query.name: kept_legs(one.legs) for one in result.corpora},
     }
     queries = result.queries
-    return RecordedAnswer(answer, recorded, pins_of(result.candidates), queries.models, queries.searched)
+    return RecordedAnswer(answer, recorded, pins_of(result.candidates), queries.models, queries.searched or None)
 
 
 def replayed_answer(record: Record, candidates: Sequence[Candidate], answer_trace: dict[str, Any]) -> dict[str, Any]:
@@ -188,10 +190,14 @@ def leg_metrics(
     }
 
 
-def leg_trace(leg: LegResult) -> dict[str, Any]:
-    """Return a leg's entry in the trace: its duration, and for each corpus its method and its word statistics."""
-    methods = [found.method for found in leg.found or []]
-    entry = {"leg": leg.name, "duration_ms": round(leg.duration_ms, 3), "methods": methods}
+def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return a leg's entry in the trace: its duration, and by corpus its method, its weight and its word statistics."""
+    entry = {
+        "leg": leg.name,
+        "duration_ms": round(leg.duration_ms, 3),
+        "methods": [found.method for found in leg.found or []],
+        "weights": [one[leg.name] for one in weights if leg.name in one],
+    }
     statistics = statistics_of(leg)
     return {**entry, "statistics": statistics} if statistics else entry
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.errors import Unavailable
 from worker.adapters import logs
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.openai_api import UnknownAnswer
@@ -15,7 +16,6 @@ from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
-from worker.errors import Unavailable
 from worker.jobs.pipeline.queries import OF_THE_QUESTION
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
@@ -25,10 +25,10 @@ from worker.model import Candidate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.citations.answering import AnswerReport, CitedSource
     from worker.core.prompting.costs import PriceTable
-    from worker.errors import RetrievalError
     from worker.jobs.pipeline.types import ContextPackage, RemoteSource
     from worker.settings.searching import ModeSettings
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from retrieval_client.canonical import canonical_sha256
+from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.adapters.postgres.sessions import Response, StoredPackage
-from worker.core.pins.canonical import canonical_sha256
 from worker.core.prompting import prompts
-from worker.errors import InvalidJob, NotAuthorised
 from worker.jobs.answer import filter_set
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
@@ -34,10 +34,10 @@ from worker.jobs.run_files import run_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RunPipeline, RunRef
+    from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.runs import Record
     from worker.adapters.postgres.sessions import Sessions
-    from worker.contract.jobs import RunPipeline, RunRef
-    from worker.contract.run_jobs import RunName
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
@@ -48,6 +48,17 @@ if TYPE_CHECKING:
     from worker.jobs.recording import Recording
     from worker.jobs.run_files import RunFiles
     from worker.model import Principal
+
+
+class ReadAnswer(NamedTuple):
+    """Answer made from a record, and the fields of the contract's answer that differ if it is withheld."""
+
+    response: QueryResponse
+    withheld: Mapping[str, Any]
+
+    def as_answer(self) -> dict[str, Any]:
+        """Return it in the contract's form."""
+        return as_answer(self.response) | dict(self.withheld)
 
 
 class PipelineJobs:
@@ -101,7 +112,10 @@ class PipelineJobs:
             return _as_made(response, then=lambda: self._keep_lyrics(run, response, caller))
 
         def replay(record: Record) -> dict[str, Any]:
-            return self._from_record(record, run, caller)
+            answer = self.from_record(record, caller)
+            # Repeated: the worker that recorded it may have died before it stored the file.
+            self._keep_lyrics(run, answer.response, caller)
+            return answer.as_answer()
 
         return self._recording.answer(TASK, job, caller, make, replay)
 
@@ -248,7 +262,7 @@ class PipelineJobs:
 
     # --- a record -------------------------------------------------------------------------------
 
-    def _from_record(self, record: Record, run: RunRef, caller: Principal) -> dict[str, Any]:
+    def from_record(self, record: Record, caller: Principal) -> ReadAnswer:
         """Return the recorded answer with current permissions; withheld if a source changed or is not visible."""
         kept = record.answer
         package, whole = with_texts(kept["package"], self._corpora, caller)
@@ -260,16 +274,13 @@ class PipelineJobs:
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
             )
-            return {**as_answer(response), "short_reason": "changed"}
+            return ReadAnswer(response, {"short_reason": "changed"})
         response = self._pipeline.executor.with_snippets(response, package)
         if kept["block_sha256"] is not None:
             package = self._pipeline.with_context(package)
         if _digest(package.context_block) != kept["block_sha256"]:
             package = dataclasses.replace(package, context_block=None)
-        response = dataclasses.replace(response, package=package)
-        # Repeated: the worker that recorded it may have died before it stored the file.
-        self._keep_lyrics(run, response, caller)
-        return as_answer(response)
+        return ReadAnswer(dataclasses.replace(response, package=package), {})
 
     def _keep_lyrics(self, run: RunRef, response: QueryResponse, caller: Principal) -> None:
         """Store an answer with sections beside its run's citations."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from worker.errors import InvalidJob, SettingsError
+from retrieval_client.errors import InvalidJob, SettingsError
 from worker.jobs.pipeline.types import CorpusSearch
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.errors import InvalidJob, RetrievalError
 from worker.adapters.providers.language_model import Prompt
 from worker.core import degraded
 from worker.core.ranking import hyde
 from worker.core.time_budget import TimeBudget
-from worker.errors import InvalidJob, RetrievalError
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.search import LegRequest
 from worker.jobs.transforms import TransformedQuery

@@ -6,6 +6,7 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from retrieval_client.errors import InvalidJob
 from worker.core import degraded
 from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.pins.pinning import Pin, bare, unique
@@ -19,8 +20,7 @@ from worker.core.ranking.diversity import (
     per_corpus,
     with_text,
 )
-from worker.core.ranking.fusion import FUSIONS, RRF_K, convex, identity, relevance
-from worker.errors import InvalidJob
+from worker.core.ranking.fusion import FUSIONS, RRF_K, convex, identity, relevance, weights_used
 from worker.jobs.pipeline.plan import plan_of
 from worker.jobs.pipeline.source_cache import source_slot
 from worker.jobs.pipeline.stages import MODEL_FAILED, Stages
@@ -185,7 +185,9 @@ class SourceBuilder:
         stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
         stages.statistics = {leg.name: tuple(known) for leg in found if (known := statistics_of(leg))}
         weights = {one.name: one.weight for one in queries.wanted if one.weight is not None}
-        return FUSIONS[plan.profile.fusion](ranked_legs(found, range(len(targets))), weights, RRF_K)
+        ranked, fusion = ranked_legs(found, range(len(targets))), plan.profile.fusion
+        stages.weights = weights_used(fusion, ranked, weights)
+        return FUSIONS[fusion](ranked, weights, RRF_K)
 
     def _near_enough(self, candidates: Sequence[Candidate]) -> Selection:
         """Drop candidates beyond their corpus's maximum distance; one without a distance has no such bound."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
+from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
 from worker.core.ranking.fusion import identity, relevance
-from worker.errors import SettingsError, Unavailable
 from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from retrieval_client.errors import RetrievalError
     from worker.core.prompting.costs import Bill
     from worker.core.ranking.diversity import Selection
-    from worker.errors import RetrievalError
     from worker.model import Candidate
 
     Report = Callable[[str, int, int], None]
@@ -57,6 +57,7 @@ class Stages:
         self.queries: dict[str, str] = {}
         self.legs: dict[str, float] = {}
         self.methods: dict[str, tuple[str, ...]] = {}
+        self.weights: dict[str, float] = {}
         self.statistics: dict[str, tuple[Mapping[str, Any] | None, ...]] = {}
         self.models: dict[str, str] = {}
         self.hyde: tuple[str, ...] = ()
@@ -118,6 +119,7 @@ class Stages:
             queries=dict(self.queries),
             legs=dict(self.legs),
             methods=dict(self.methods),
+            weights=dict(self.weights),
             statistics=dict(self.statistics),
             hyde=self.hyde,
             models=dict(self.models),

@@ -120,6 +120,7 @@ class RetrievalTrace:
         queries: query text of each leg.
         legs: milliseconds of each leg; they run in parallel.
         methods: search method of each leg, corpus by corpus.
+        weights: weight of each leg in the fusion; empty for a fusion without weights.
         statistics: word statistics of each sparse leg, corpus by corpus; None without any.
         hyde: hypothetical documents that a model wrote.
         models: models used, with names and versions.
@@ -133,6 +134,7 @@ class RetrievalTrace:
     queries: Mapping[str, str] = field(default_factory=dict)
     legs: Mapping[str, float] = field(default_factory=dict)
     methods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
     statistics: Mapping[str, tuple[Mapping[str, Any] | None, ...]] = field(default_factory=dict)
     hyde: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)

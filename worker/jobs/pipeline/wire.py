@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from worker.contract.base import SCHEMA_VERSION
+from retrieval_client.contract.base import SCHEMA_VERSION
 from worker.core import degraded
 from worker.core.prompting import costs
 from worker.jobs.answer import WORKER_VERSION, described
@@ -61,6 +61,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
             "profile": package.profile,
             "legs_ms": dict(trace.legs),
             "methods": {leg: list(methods) for leg, methods in trace.methods.items()},
+            "weights": dict(trace.weights),
             "statistics": {leg: list(statistics) for leg, statistics in trace.statistics.items()},
         },
         "models": dict(trace.models),

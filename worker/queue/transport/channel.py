@@ -18,8 +18,8 @@ from kombu.transport import virtual
 from kombu.utils import json as kombu_json
 from kombu.utils.encoding import bytes_to_str
 
+from retrieval_client.errors import DeadLettered, InternalError
 from worker.adapters import logs
-from worker.errors import DeadLettered, InternalError
 from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
 from worker.queue.transport.claim import REQUEUE, WAIT_SECONDS, Claim, ClaimedMessage, Pop
 from worker.queue.transport.clock import ServerClock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from worker.errors import RetrievalError
+    from retrieval_client.errors import RetrievalError
 
     Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
     IsAnswered: TypeAlias = Callable[[str], bool]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from worker.errors import InvalidJob
+from retrieval_client.errors import InvalidJob
 from worker.queue.transport import delayed, keys
 from worker.queue.transport.excerpts import is_excerpt, sent_bytes
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
-from worker.core.shape import as_integer
-from worker.errors import DeadLettered, InvalidJob, RetrievalError
+from retrieval_client.errors import DeadLettered, InvalidJob, RetrievalError
+from retrieval_client.json_values import as_integer
 from worker.queue.codec import UNDECODABLE, UnreadableBody, loads, parse
 from worker.queue.transport.excerpts import sent_bytes
 

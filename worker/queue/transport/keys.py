@@ -24,6 +24,21 @@ def owner_key(owner: str) -> str:
     return f"retrieval-worker.owner.{owner}"
 
 
+def owner_value(name: str, ended: int) -> str:
+    """Return the value of an owner's key: its process, and the number of its deliveries that were acknowledged."""
+    return f"{name} {ended}"
+
+
+def parse_owner_value(value: str) -> int:
+    """Return the number of an owner's acknowledged deliveries; 0 of a worker that does not report it.
+
+    >>> parse_owner_value(owner_value("host-1", 7)), parse_owner_value("host-1")
+    (7, 0)
+    """
+    count = value.rpartition(" ")[2]
+    return int(count) if count.isdecimal() else 0
+
+
 def inflight(queue: str, owner: str) -> str:
     """Return the key of the list of messages that an owner took and has not recorded as unacknowledged yet."""
     return f"{queue}{_INFLIGHT}{owner}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ class Heart:
 
     Attributes:
         left: owners without a connection.
+        ended: owner → deliveries of it that were acknowledged; the heartbeat reports them, for `worker.queue.rates`.
     """
 
     def __init__(self, client: redis.Redis, name: str) -> None:
@@ -120,6 +122,7 @@ class Heart:
         self._name = name
         self._lists: dict[str, str] = {}
         self.left: dict[str, DisconnectedOwner] = {}
+        self.ended: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._is_stopping = self._is_stopped = False
@@ -161,6 +164,7 @@ class Heart:
             del self.left[owner]
             with self._lock:
                 place = self._lists.pop(owner)
+            del self.ended[owner]
             if left.looks is None:
                 client.delete(keys.owner_key(owner))
                 client.zrem(keys.OWNERS, place)
@@ -210,7 +214,7 @@ class Heart:
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         with client.pipeline(transaction=False) as pipe:
             for owner in lists:
-                pipe.set(keys.owner_key(owner), self._name, ex=life)
+                pipe.set(keys.owner_key(owner), keys.owner_value(self._name, self.ended[owner]), ex=life)
             pipe.eval(_SEEN, 1, keys.OWNERS, *lists.values())
             pipe.execute()
 

@@ -215,9 +215,16 @@ class QoS(kombu_redis.QoS):
             self.channel.suspect_connections()
             for one in done:
                 self._owed[one.tag] = partial(self._acknowledge_again, one)
+        else:
+            self._count(done)
 
     def _acknowledge_again(self, done: unacked.Acknowledgement) -> None:
         self.channel.acknowledge([done])
+        self._count([done])
+
+    def _count(self, done: Sequence[unacked.Acknowledgement]) -> None:
+        if self.heart is not None:
+            self.heart.ended.update(keys.owner_of(one.tag) for one in done)
 
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge a message whose result is stored, or dead-letter it if it is condemned."""

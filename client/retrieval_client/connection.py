@@ -1,0 +1,129 @@
+"""Redis as the clients reach it: URLs, time limits, and its refusals in the contract's words."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+
+from retrieval_client.errors import NotAuthorised, RetrievalError, SettingsError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+BROKER, RESULTS = "broker_url (CELERY_BROKER_URL)", "result_backend (CELERY_RESULT_BACKEND)"
+"""Which Redis an error is about."""
+
+OPTIONS: dict[str, Any] = {
+    # A backend should learn soon that Redis is unavailable.
+    "socket_timeout": 5,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    # `CLIENT SETINFO` is none of a producer's commands (config/redis/users.acl); redis-py 8 has another option for it.
+    **({"driver_info": None} if find_spec("redis.driver_info") else {"lib_name": None, "lib_version": None}),
+}
+"""Options of every connection."""
+
+RETRIES, PAUSE_SECONDS = 2, 0.2
+"""How often, and after which pause, a command is sent again whose connection was lost."""
+
+LOOK_SECONDS = 1.0
+"""Longest that an answer is late whose publication was lost: it is stored as well, and looked at so often."""
+
+_SCHEMES = ("redis", "rediss", "redis+socket", "unix")
+
+
+def check_urls(broker_url: str, result_backend: str | None) -> None:
+    """Check both URLs of a client.
+
+    Raises:
+        ValueError: one is not a Redis URL; it is not repeated, because it may hold a password.
+    """
+    for name, url in (("broker_url", broker_url), ("result_backend", result_backend)):
+        if url is not None and not _is_of_redis(url):
+            raise ValueError(f"{name}: expected a URL like redis://user:password@host:6379/0, or rediss:// for TLS")
+
+
+def _is_of_redis(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in _SCHEMES
+
+
+def as_redis_reads(url: str) -> str:
+    """Return a URL that Celery reads as the Redis library does.
+
+    >>> as_redis_reads("redis+socket:///run/redis.sock?virtual_host=1")
+    'unix:///run/redis.sock?db=1'
+    >>> as_redis_reads("rediss://h/0?ssl_cert_reqs=CERT_REQUIRED")
+    'rediss://h/0?ssl_cert_reqs=required'
+    """
+    parts = urlsplit(url)
+    scheme = "unix" if parts.scheme == "redis+socket" else parts.scheme
+    names = {"virtual_host": "db"}
+    query = [
+        (names.get(name, name), value.removeprefix("CERT_").lower() if name == "ssl_cert_reqs" else value)
+        for name, value in parse_qsl(parts.query)
+    ]
+    return f"{scheme}://{parts.netloc}{parts.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
+
+
+def place_of(options: Mapping[str, Any]) -> str:
+    """Return address and database of a connection, without user and password."""
+    address = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+    return f"{address}, database {options.get('db', 0)}"
+
+
+@contextlib.contextmanager
+def translated(setting: str) -> Iterator[None]:
+    """Translate errors of Redis; ``setting`` names the one that is spoken to."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise _failure(error, setting) from None
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Say that this user of Redis may not do this, and what to do instead."""
+    try:
+        yield
+    except NoPermissionError:
+        raise NotAuthorised(f"this user of Redis may not {what}") from None
+
+
+def check_heard(listeners: int) -> None:
+    """Check that somebody heard what was published.
+
+    Raises:
+        Unavailable: nobody listens.
+    """
+    if not listeners:
+        raise Unavailable(f"{BROKER}: no worker listens")
+
+
+def _failure(error: BaseException, setting: str) -> RetrievalError:
+    """Return `Unavailable` if Redis does not answer, which is transient, else the error of its refusal."""
+    causes = [*_chain(error)]
+    if any(isinstance(cause, AuthenticationError) for cause in causes):
+        return SettingsError(
+            f"{setting}: Redis refuses this user or password. Check both against users.acl of that Redis"
+        )
+    if any(isinstance(cause, NoPermissionError) for cause in causes):
+        return SettingsError(
+            f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
+            "in config/redis/users.acl (docs/redis.md)"
+        )
+    return Unavailable(f"{setting}: Redis is away")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,194 @@
+"""Clients for tests of a backend: they answer every task from the contract's examples, without Redis or a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from retrieval_client.asynchronous import AsyncClient
+from retrieval_client.blocking import Client
+from retrieval_client.contract.message import Record
+from retrieval_client.contract.registry import task_of
+from retrieval_client.errors import RetrievalError
+from retrieval_client.jobs import BaseClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+
+    from retrieval_client.contract.base import Answer
+    from retrieval_client.contract.jobs import Job
+    from retrieval_client.jobs import Claims, Sent, Signer
+
+    Reply = Answer | RetrievalError
+    Replies = Mapping[type[Job], Reply | Callable[[Any], Reply]]
+
+    Heard = asyncio.Queue[bytes | None]
+
+_URL = "redis://no-redis.invalid/0"
+_PAUSE = 0.05
+"""Seconds between two looks for an answer that nobody will give."""
+
+
+@cache
+def _examples() -> dict[str, Any]:
+    """Return an answer of each task, and of its other forms as ``<task>.<form>``."""
+    text = resources.files("retrieval_client").joinpath("examples.json").read_text(encoding="utf-8")
+    examples: dict[str, Any] = json.loads(text)
+    return examples
+
+
+def example_of(job: Job) -> dict[str, Any]:
+    """Return the contract's example of the answer to such a job."""
+    task, given = task_of(type(job)).name, job.model_fields_set
+    form = f"{task}.batch" if "query_embeddings" in given else f"{task}.runs" if "runs" in given else task
+    example: dict[str, Any] = _examples()[form]
+    return example
+
+
+class Answering:
+    """The part of a fake that takes the place of Redis and the workers.
+
+    Args:
+        replies: the answers of jobs by their type, where they are not the contract's examples.
+
+    Attributes:
+        jobs: the jobs that were sent, in their order.
+        claims: the claims of each.
+    """
+
+    def __init__(self, replies: Replies | None = None) -> None:
+        self._replies = dict(replies or {})
+        self._records: dict[str, Record] = {}
+        self.jobs: list[Job] = []
+        self.claims: list[Claims] = []
+
+    def take(self, job: Job, claims: Claims, task_id: str) -> None:
+        """Take a job, and answer it; the same id is answered once."""
+        self.jobs.append(job)
+        self.claims.append(claims)
+        reply = self._replies.get(type(job))
+        made = reply(job) if callable(reply) else reply
+        self._records.setdefault(task_id, _record(job, made))
+
+    def reply(self, job: type[Job], reply: Reply | Callable[[Any], Reply]) -> None:
+        """Answer jobs of this type so from now on: with an answer, an error, or what a function makes of the job."""
+        self._replies[job] = reply
+
+    def record(self, task_id: str) -> Record:
+        """Return the record of a job; one that was not sent is pending."""
+        return self._records.get(task_id, Record("PENDING", None))
+
+    def forget(self, task_id: str) -> None:
+        """Delete the record of a job."""
+        self._records.pop(task_id, None)
+
+
+def _record(job: Job, made: Reply | None) -> Record:
+    if isinstance(made, RetrievalError):
+        return Record("FAILURE", {"exc_type": type(made).__name__, "exc_message": [made.message]})
+    return Record("SUCCESS", example_of(job) if made is None else made.model_dump(mode="json"))
+
+
+class _Fake(BaseClient):
+    """The part that both fakes share."""
+
+    def __init__(self, replies: Replies | None = None, signer: Signer | None = None) -> None:
+        super().__init__(_URL, signer=signer)
+        self.worker = Answering(replies)
+
+    @classmethod
+    def from_env(cls, signer: Signer | None = None) -> Self:
+        """Make one; no variable is read."""
+        return cls(signer=signer)
+
+    def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> Sent:
+        sent = super()._composed(job, claims, task_id, expires)
+        self.worker.take(job, claims, task_id)
+        return sent
+
+    def _known(self, task_id: str) -> Record:
+        self._check_open()
+        return self.worker.record(task_id)
+
+    def _forget(self, task_id: str) -> None:
+        self._check_open()
+        self.worker.forget(task_id)
+
+
+class FakeClient(_Fake, Client):
+    """A `Client` that needs no Redis: jobs are checked, answered from the contract's examples, and kept.
+
+    Args:
+        replies: other answers, by the type of the job; see `Answering.reply`.
+        signer: as of `Client`.
+
+    Attributes:
+        worker: takes the jobs; ``worker.jobs`` are those that were sent.
+
+    >>> from retrieval_client import RetrieveTopK
+    >>> client = FakeClient()
+    >>> client.call(RetrieveTopK(query_embedding=[1.0, 0.0])).chunks[0].rank
+    1
+    """
+
+    def forget(self, task_id: str) -> None:
+        """Delete a job's answer."""
+        self._forget(task_id)
+
+    def cancel(self, task_id: str) -> None:
+        """Do nothing: every job has been answered."""
+        self._known(task_id)
+
+    def _send(self, sent: Sent) -> None:
+        pass
+
+    def _look(self, task_id: str) -> Record:
+        return self._known(task_id)
+
+    @contextlib.contextmanager
+    def _listening(self, task_ids: Iterable[str]) -> Iterator[Any]:
+        del task_ids
+        self._check_open()
+        yield None
+
+    def _heard(self, published: Any, left: float) -> None:
+        del published
+        time.sleep(max(0.0, min(left, _PAUSE)))
+
+    def _ended(self, waiting: set[str]) -> Iterator[tuple[str, Record]]:
+        for task_id in sorted(waiting):
+            if (record := self._known(task_id)).ended:
+                waiting.remove(task_id)
+                yield task_id, record
+
+
+class FakeAsyncClient(_Fake, AsyncClient):
+    """An `AsyncClient` that needs no Redis; see `FakeClient`."""
+
+    async def forget(self, task_id: str) -> None:
+        """Delete a job's answer."""
+        self._forget(task_id)
+
+    async def cancel(self, task_id: str) -> None:
+        """Do nothing: every job has been answered."""
+        self._known(task_id)
+
+    async def _send(self, sent: Sent) -> None:
+        pass
+
+    async def _look(self, task_id: str) -> Record:
+        return self._known(task_id)
+
+    @contextlib.asynccontextmanager
+    async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
+        self._known(task_id)
+        heard: Heard = asyncio.Queue()
+        heard.put_nowait(None)
+        yield heard

@@ -1,0 +1,216 @@
+"""The client beyond one call: many jobs, progress, cancelling, a ledger, a Celery app of the backend."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from celery import Celery, chord, group
+from tests.waiting import wait_for, waiting_sessions
+
+from retrieval_client import AsyncClient, Client, PinnedReplay, RetrieveTopK, RunPipeline, Signer, TopK
+from retrieval_client.celery import read, signature
+from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, TimedOut, Unavailable
+from retrieval_client.ledger import Ledger
+from worker.cli.devstack.workers import celery_worker
+
+from .jobs import JOB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import psycopg
+    import redis
+
+    from worker.cli.devstack.stack import Stack
+
+    Environment = Callable[..., dict[str, str]]
+
+WRONG = RetrieveTopK(query_embedding=[0.5], principal={"user_id": "alice"})
+ALICE = {"user_id": "alice"}
+QUESTION = RunPipeline(question="What hums?", principal=ALICE, stop_after="synthesize_context", mode="grounded")
+KEY = "a secret that is long enough for HS256"
+
+
+@pytest.fixture
+def worker(worker_environment: Environment, worker_log: Path) -> Iterator[None]:
+    """A worker with two processes."""
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2"):
+        yield
+
+
+@pytest.mark.usefixtures("worker")
+def test_many_jobs_are_answered_in_their_order_and_told_as_they_end(client: Client) -> None:
+    """Of one that fails the others are told all the same; one that nobody was asked has not ended."""
+    answers = client.call_many([JOB] * 30, timeout=180)
+    assert [type(answer) for answer in answers] == [TopK] * 30
+    with pytest.raises(InvalidJob, match="query_embedding"):
+        client.call_many([JOB, WRONG], timeout=180)
+    ids = [client.enqueue(JOB), client.enqueue(WRONG)]
+    outcomes = {outcome.task_id: outcome for outcome in client.results(ids, timeout=180)}
+    assert outcomes[ids[0]].get().chunks
+    assert isinstance(outcomes[ids[1]].error, InvalidJob)
+    (late,) = client.results(["nobody-asked"], timeout=0.1)
+    assert (late.ended, type(late.error)) == (False, TimedOut)
+    assert [*client.results([])] == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_many_jobs_under_asyncio(stack: Stack, broker: redis.Redis) -> None:
+    """The same."""
+    del broker  # emptied
+
+    async def use() -> None:
+        async with AsyncClient(*stack.redis.urls("producer")) as client:
+            assert len(await client.call_many([JOB] * 30, timeout=180)) == 30
+            ids = [await client.enqueue(JOB), await client.enqueue(WRONG), "nobody-asked"]
+            outcomes = {outcome.task_id: outcome async for outcome in client.results(ids, timeout=5)}
+            assert [outcomes[task_id].ended for task_id in ids] == [True, True, False]
+            states = [progress.state async for progress in client.watch(ids[0])]
+            assert states == ["SUCCESS"]
+
+    asyncio.run(use())
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_progress_of_a_pipeline_is_watched(client: Client, locked: psycopg.Connection[Any]) -> None:
+    """Its stages come as they happen, here while its search waits, and the end at last; none twice."""
+    seen = []
+    for progress in client.watch(client.enqueue(QUESTION), timeout=180):
+        seen.append(progress)
+        if progress.stage is not None and not progress.ended:
+            locked.rollback()
+    assert any(progress.stage for progress in seen), seen
+    assert [progress.ended for progress in seen] == [False] * (len(seen) - 1) + [True]
+    assert seen[-1].state == "SUCCESS"
+    assert len(seen) == len({*seen})
+    assert [*client.watch("nobody-asked", timeout=0.1)][-1].state == "PENDING"
+
+
+def test_a_waiting_job_is_cancelled(
+    stack: Stack,
+    client: Client,
+    broker: redis.Redis,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """By who may: the one that runs goes on, the one that waits does not begin."""
+    operator = Client(stack.redis.url(0), stack.redis.url(1))
+    with operator, pytest.raises(Unavailable, match="no worker listens"):
+        operator.cancel("nobody-listens")
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]')
+    with celery_worker(environment, worker_log, "--concurrency=1"), Client(*operator_urls(stack)) as operator:
+        first = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        waiting = client.enqueue(JOB)
+        operator.cancel(waiting)
+        wait_for(lambda: "revoked" in worker_log.read_text(errors="replace"))
+        locked.rollback()
+        assert client.result(first, timeout=180).chunks
+        with pytest.raises(DeadLettered, match="revoked"):
+            client.result(waiting, timeout=180)
+        wait_for(lambda: broker.llen("retrieval") == 0)
+
+
+def operator_urls(stack: Stack) -> tuple[str, str]:
+    return stack.redis.url(0), stack.redis.url(1)
+
+
+@pytest.mark.provokes_refusals
+def test_a_producer_may_not_cancel(client: Client) -> None:
+    with pytest.raises(NotAuthorised, match="may not cancel jobs"):
+        client.cancel("any")
+
+
+def test_a_ledger_outlives_its_process_and_a_lost_queue(
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path, tmp_path: Path
+) -> None:
+    """Every job is answered once, under its id, with a token of its own."""
+    signed = Client(*stack.redis.urls("producer"), Signer(KEY, "k1"))
+    with Ledger(tmp_path / "ledger.sqlite", signed, seconds=2) as ledger:
+        ids = [ledger.add(RetrieveTopK(query_embedding=JOB.query_embedding), claims={"user_id": "alice"})]
+        ids += [
+            ledger.add(PinnedReplay(required_chunk_hashes=["a" * 64]), claims={"user_id": "alice"}),
+            ledger.add(JOB),
+        ]
+        assert ledger.add(JOB, task_id=ids[0]) == ids[0]
+        assert ledger.open() == ids
+        for row in ledger._open():
+            ledger._send_if_due(row)
+    assert broker.llen("retrieval") == 3
+    broker.delete("retrieval")  # lost
+    tokens = {"RETRIEVAL_WORKER_TRUST_QUEUE": "false", "RETRIEVAL_WORKER_TOKEN_KEYS": json.dumps({"k1": KEY})}
+    environment = worker_environment() | tokens
+    with (
+        celery_worker(environment, worker_log, "--concurrency=2"),
+        Ledger(tmp_path / "ledger.sqlite", signed, seconds=2) as ledger,
+    ):
+        ended = {outcome.task_id: outcome for outcome in ledger.run()}
+        assert ended.keys() == {*ids}
+        assert ended[ids[0]].get().chunks
+        assert isinstance(ended[ids[2]].error, NotAuthorised)
+        assert [*ledger.run()] == ledger.open() == []
+    signed.close()
+    with Ledger(tmp_path / "ledger.sqlite", client) as ledger:
+        kept = ledger.outcome(ids[0])
+        assert kept is not None
+        assert kept.get() == ended[ids[0]].get()
+        assert isinstance(ledger.outcome(ids[2]).error, NotAuthorised)  # type: ignore[union-attr] # it has ended
+        assert ledger.outcome("not-known") is None
+
+
+def test_a_ledger_gives_a_job_up(stack: Stack, broker: redis.Redis, tmp_path: Path) -> None:
+    """After so many messages that nobody answered."""
+    with Client(*stack.redis.urls("producer")) as client:
+        with Ledger(tmp_path / "ledger.sqlite", client, seconds=0.2, sends=2) as ledger:
+            with pytest.raises(ValueError, match="Signer"):
+                ledger.add(JOB, claims={"user_id": "alice"})
+            task_id = ledger.add(JOB)
+            (given_up,) = ledger.run()
+        assert (given_up.task_id, type(given_up.error)) == (task_id, TimedOut)
+    assert broker.llen("retrieval") == 2
+
+
+@pytest.fixture
+def app(stack: Stack, broker: redis.Redis) -> Iterator[Celery]:
+    """A backend's own Celery app, with a task that takes answers."""
+    del broker  # emptied
+    broker_url, result_backend = operator_urls(stack)
+    with Celery("backend", broker=broker_url, backend=result_backend, set_as_current=False) as made:
+        yield made
+        # An app keeps the connections of its results until its process ends.
+        made.backend.result_consumer.stop()
+        made.backend.client.connection_pool.disconnect()
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_app_sends_signatures(app: Celery, client: Client) -> None:
+    """Alone and in groups; a wrong job raises the contract's error."""
+    alone = signature(JOB, app=app).apply_async()
+    answer = read(RetrieveTopK, alone.get(timeout=180, disable_sync_subtasks=False))
+    assert isinstance(answer, TopK)
+    assert answer.chunks == client.result(alone.id, timeout=180).chunks
+    asked = group([signature(JOB, app=app), signature(JOB, app=app)], app=app).apply_async()
+    assert [read(RetrieveTopK, one).chunks for one in asked.get(timeout=180)] == [answer.chunks] * 2
+    with pytest.raises(InvalidJob, match="query_embedding"):
+        signature(WRONG, app=app).apply_async().get(timeout=180)
+
+
+def test_a_chord_hands_the_answers_to_a_task_of_the_app(
+    app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
+) -> None:
+    """Where the settings allow it, and the worker's user of Redis may write to the app's queue."""
+    urls = dict(zip(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), operator_urls(stack), strict=True))
+    environment = worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls
+    collect = app.signature("collect").set(queue="mine")
+    with celery_worker(environment, worker_log, "--concurrency=1"):
+        chord([signature(JOB, app=app), signature(JOB, app=app)], app=app)(collect)
+        wait_for(lambda: broker.llen("mine") == 1)
+    ((answers,), *_) = json.loads(base64.b64decode(json.loads(broker.rpop("mine"))["body"]))
+    assert [len(read(RetrieveTopK, answer).chunks) for answer in answers] == [15, 15]

@@ -1,0 +1,185 @@
+"""The inspector in a real terminal: `retrieval-worker ui` with a real worker, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.cli.devstack.workers import celery_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUESTION = "What causes the 50 Hz hum on channel 18?"
+
+
+class Screen:
+    """A process that has a terminal of 80 × 24.
+
+    Args:
+        process: the process.
+        terminal: the terminal's other end.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
+        self.process = process
+        self.terminal = terminal
+        self.output = ""
+
+    def type_in(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.terminal, text.encode())
+
+    def wait_for(self, said: str, seconds: float = 60.0) -> None:
+        """Wait until something is written since the last wait; colours, and moves of the cursor, are no text."""
+        deadline = time.monotonic() + seconds
+        start = len(self.output)
+        while said not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.output[start:]):
+            assert time.monotonic() < deadline, self.output[start:]
+            assert self._read(0.1), self.output[start:]
+
+    def ended(self, seconds: float = 30.0) -> int:
+        """Wait for its end; return the exit code."""
+        deadline = time.monotonic() + seconds
+        while self._read(0.1) and time.monotonic() < deadline:
+            pass
+        return self.process.wait(max(deadline - time.monotonic(), 1))
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self.terminal], [], [], seconds)
+        with contextlib.suppress(OSError):  # the process has ended
+            if not ready:
+                return True
+            found = os.read(self.terminal, 65536)
+            self.output += found.decode("utf-8", "replace")
+            return bool(found)
+        return False
+
+
+@contextlib.contextmanager
+def on_screen(environment: dict[str, str], *arguments: str) -> Iterator[Screen]:
+    """`retrieval-worker ui` in a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "worker.cli", "ui", *arguments]
+    environment = {**environment, "TERM": "xterm-256color", "PATH": os.environ["PATH"]}
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    )
+    os.close(theirs)
+    try:
+        yield Screen(process, ours)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(ours)
+
+
+def assert_clean(screen: Screen, code: int = 0) -> None:
+    """It ended with a code; the terminal is as it was, and nothing was written after."""
+    assert screen.ended() == code
+    _, _, after = screen.output.rpartition("\x1b[?1049l")
+    assert "\x1b[?25h" in screen.output, "the cursor is shown again"
+    assert re.sub(r"\x1b\[[0-9;?<>=]*[A-Za-z]|\s", "", after) == ""
+    assert "Traceback" not in screen.output
+
+
+def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environment: Any, worker_log: Path) -> None:
+    """By the queue: its stages, the answer with its sources, its trace; q ends it, and the terminal is as before."""
+    broker.flushall()
+    environment = worker_environment()
+    with (
+        celery_worker(environment, worker_log, "--concurrency=1"),
+        on_screen(environment, "--as", "alice", "--queue") as screen,
+    ):
+        screen.wait_for("your question")
+        screen.type_in(QUESTION + "\r")
+        screen.wait_for("verbatim")
+        screen.type_in("\x1b")
+        time.sleep(0.5)  # a lone Esc is one after a moment
+        screen.type_in("2")
+        screen.wait_for("[S1]")
+        screen.type_in("3")
+        screen.wait_for("Stages")
+        screen.type_in("q")
+        assert_clean(screen)
+    assert "run_pipeline" in worker_log.read_text()
+
+
+@pytest.mark.parametrize("is_writing", [True, False])
+def test_ctrl_c_ends_it(broker: Any, worker_environment: Any, is_writing: bool) -> None:
+    """In the field and outside, in the middle of a question that no worker answers."""
+    broker.flushall()
+    with on_screen(worker_environment(), "--as", "alice", "--queue") as screen:
+        screen.wait_for("your question")
+        screen.type_in(QUESTION + "\r")
+        screen.wait_for("waiting")
+        if not is_writing:
+            screen.type_in("\x1b")
+            screen.wait_for("q quit")
+        screen.type_in("\x03")
+        assert_clean(screen)
+
+
+def test_a_signal_ends_it(worker_environment: Any) -> None:
+    """SIGTERM, as a closing session sends it: the terminal is as before."""
+    with on_screen(worker_environment(), "--as", "alice") as screen:
+        screen.wait_for("your question")
+        screen.process.send_signal(signal.SIGTERM)
+        assert_clean(screen, 143)
+
+
+COLOUR = re.compile(r"(?:^|;)(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;|$)")
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
+def test_no_color_writes_no_colour(worker_environment: Any, variables: dict[str, str]) -> None:
+    """In each pane, whatever else asks for colours; bold, underlined and reversed words stay."""
+    environment = {**worker_environment(), "COLORTERM": "truecolor", **variables}
+    with on_screen(environment, "--as", "alice") as screen:
+        screen.wait_for("your question")
+        screen.type_in(QUESTION + "\r")
+        screen.wait_for("verbatim")
+        screen.type_in("\x1b")
+        screen.wait_for("q quit")
+        for key, said in (("2", "[S1]"), ("3", "Stages"), ("4", "Conflicts"), ("5", "digest"), ("6", "asked")):
+            screen.type_in(key)
+            screen.wait_for(said)
+        screen.type_in("?")
+        screen.wait_for("previous citation")
+        screen.type_in("\x03")
+        assert_clean(screen)
+    styles = {*re.findall(r"\x1b\[([0-9;]*)m", screen.output)}
+    assert any(re.search(r"(?:^|;)[147](?:;|$)", one) for one in styles)
+    assert bool([one for one in styles if COLOUR.search(one)]) is not bool(variables), sorted(styles)
+
+
+def test_a_postgres_that_is_away_at_the_start_is_a_sentence(worker_environment: Any) -> None:
+    """Exit code 69, without a stack trace and without a screen."""
+    away = worker_environment() | {"DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/x"}
+    with on_screen(away, "--as", "alice") as screen:
+        assert screen.ended() == 69
+        assert screen.output.strip() == "retrieval-worker: Postgres is away"
+
+
+def test_without_a_terminal_one_sentence_says_so(worker_environment: Any) -> None:
+    """Exit code 2."""
+    command = [sys.executable, "-m", "worker.cli", "ui", "--as", "alice"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=worker_environment())
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "ui needs a terminal" in ended.stderr

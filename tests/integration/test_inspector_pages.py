@@ -1,0 +1,430 @@
+"""The inspector's pages: who sees what, by every route; forms, headers, signing in; hostile texts."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from tests.integration.asking import ask, asker
+from tests.integration.inspecting import ADDRESS, HUM, RUN, csrf, served, settings_of, token, visitor, without_secrets
+
+from retrieval_client.contract.answers import PipelineAnswer
+from retrieval_client.contract.run_jobs import RunName
+from worker.inspector.reading import RunViews
+from worker.inspector.web.app import ROUTES
+from worker.inspector.web.visits import ATTEMPTS
+from worker.jobs.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import psycopg
+
+    from worker.settings import Settings
+
+    Admin = psycopg.Connection[Any]
+
+WORDS = "The 50 Hz hum on channel 18 came back"
+"""Words of a source that alice may see."""
+
+OF_A_RUN: dict[str, dict[str, str]] = {
+    "run": ADDRESS,
+    "source": {**ADDRESS, "label": "S1"},
+    "citations": ADDRESS,
+    "decide": {**ADDRESS, "conflict": "x", "decision": "accepted"},
+    "drift": ADDRESS,
+    "report": ADDRESS,
+    "compare": {**ADDRESS, "with": "r1"},
+    "asked": {"ticket": "x"},
+}
+WITHOUT_A_RUN = {"runs", "quote", "ask", "queue", "evaluate", "sign-in", "sign-out", "static"}
+HOSTILE = [
+    "<script>document.title='stolen'</script>",
+    "<img src=x onerror=alert(1)>",
+    "</p></main><style>*{display:none}</style>",
+    "{{ 7 * 7 }} {% raw %} ${7*7}",
+    "\"><a href='javascript:alert(1)'>x</a>",
+    "\x1b]0;title\x07\x1b[2J\x1b[31mred",
+    "\u202egnirts\u2066 hidden\u200b\ufeff\U000e0041",
+    "\u0085\u2028\u2029 \x9b",
+    "&lt;b&gt; &amp;amp; &#x3c;script&#x3e;",
+    "<svg onload=alert(1)><![CDATA[x]]></svg><!-- ",
+]
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e0fff]")
+
+
+@pytest.fixture
+def pages(
+    make_settings: Callable[..., Settings], database: str, tmp_path: Any
+) -> Iterator[tuple[str, Engine, Settings]]:
+    """The address of the pages of an inspector that visitors sign in to, its engine and settings."""
+    settings = settings_of(make_settings, database, tmp_path)
+    engine = Engine(settings, time.perf_counter)
+    try:
+        with served(engine, settings) as url:
+            yield url, engine, settings
+    finally:
+        engine.close()
+
+
+def method(name: str) -> str:
+    (route,) = (route for route in ROUTES if route.name == name)
+    return "GET" if "GET" in (route.methods or ()) else "POST"
+
+
+def visit(client: httpx.Client, name: str, given: dict[str, str]) -> httpx.Response:
+    (path,) = (route.path for route in ROUTES if route.name == name)
+    if method(name) == "GET":
+        return client.get(path, params=given)
+    return client.post(path, data={**given, "csrf": csrf(client)})
+
+
+# --- who sees what ------------------------------------------------------------------------------
+
+
+def test_the_routes_are_all_known_here() -> None:
+    """A new route is put among those of a run, or among the others, before it can be forgotten."""
+    assert {route.name for route in ROUTES} == OF_A_RUN.keys() | WITHOUT_A_RUN
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_another_callers_run_is_an_unknown_one(pages: tuple[str, Engine, Settings], name: str) -> None:
+    """By each route: the same 404 as for a run that does not exist, without a word of it."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    with visitor(url, "bob") as bob:
+        foreign = visit(bob, name, OF_A_RUN[name])
+        unknown = visit(bob, name, {**OF_A_RUN[name], "subject": "no-such-subject"})
+    assert (foreign.status_code, unknown.status_code) == (404, 404)
+    assert without_secrets(foreign.text) == without_secrets(unknown.text)
+    assert WORDS not in foreign.text
+
+
+def test_a_list_has_the_visitors_own_runs(pages: tuple[str, Engine, Settings]) -> None:
+    """Newest first, by each filter, page by page; and nobody else's."""
+    url, engine, _ = pages
+    for i in range(3):
+        ask(engine, question=HUM, run={"subject_id": "desk", "run_id": f"r{i}"})
+    with visitor(url) as alice, visitor(url, "bob") as bob:
+        names = re.findall(r"desk / (r\d)", alice.get("/").text)
+        assert names == ["r2", "r1", "r0"]
+        assert "desk / r" not in bob.get("/").text
+        for wanted, count in (
+            ({"task": "run_pipeline"}, 3),
+            ({"task": "retrieve_top_k"}, 0),
+            ({"mode": "grounded"}, 3),
+            ({"outcome": "empty"}, 0),
+            ({"outcome": "ok"}, 3),
+            ({"drift": "unchecked"}, 3),
+            ({"drift": "drifted"}, 0),
+            ({"subject_id": "desk"}, 3),
+            ({"subject_id": "other"}, 0),
+            ({"since": "2999-01-01"}, 0),
+            ({"until": "2999-01-01"}, 3),
+            ({"before": "1"}, 0),
+        ):
+            assert len(re.findall(r"desk / (r\d)", alice.get("/", params=wanted).text)) == count, wanted
+
+
+def test_rights_taken_away_between_two_clicks_are_gone_at_the_second(
+    pages: tuple[str, Engine, Settings], admin: Admin
+) -> None:
+    """The answer is withheld, and no page has a word of the source any more."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    with visitor(url) as alice:
+        assert WORDS in visit(alice, "run", ADDRESS).text
+        admin.execute("DELETE FROM document_grants")
+        admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'carol'")
+        for name in ("run", "citations", "drift", "report", "source"):
+            response = visit(alice, name, OF_A_RUN[name])
+            assert WORDS not in response.text, name
+            assert "came back in August" not in response.text, name
+        assert "withheld" in visit(alice, "run", ADDRESS).text
+
+
+def test_a_visitor_who_is_not_signed_in_sees_nothing(pages: tuple[str, Engine, Settings]) -> None:
+    """Each page leads to the form to sign in."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    with httpx.Client(base_url=url) as client:
+        for route in ROUTES:
+            if route.name in {"sign-in", "sign-out", "static"}:
+                continue
+            response = client.request(method(route.name), route.path, params=OF_A_RUN.get(route.name, {}))
+            assert (response.status_code, response.headers.get("location")) == (303, "/sign-in") or (
+                response.status_code == 411
+            )
+
+
+def test_the_queue_is_for_operators(pages: tuple[str, Engine, Settings], broker: Any) -> None:
+    """By the claims that the settings name; a dead letter is deleted after a confirmation only."""
+    url, _, _ = pages
+    entry = broker.xadd(
+        "retrieval.dead",
+        {
+            "at": "2026-01-01T00:00:00Z",
+            "reason": "malformed",
+            "error": "InvalidJob",
+            "message": "m",
+            "task": "t",
+            "task_id": "i",
+            "digest": "",
+            "bytes": 1,
+            "kept": "whole",
+            "original": b"x",
+            "deliveries": 1,
+        },
+    ).decode()
+    broker.lpush("pipeline", b"waiting")
+    with visitor(url, "bob") as bob, visitor(url, "olga", roles=["operator"]) as olga:
+        assert bob.get("/queue").status_code == 404
+        shown = olga.get("/queue").text
+        assert "malformed" in shown
+        change = {"csrf": csrf(olga), "queue": "retrieval", "entry": entry, "change": "purge"}
+        assert "confirm" in olga.post("/queue", data=change).text
+        assert broker.xlen("retrieval.dead") == 1
+        assert bob.post("/queue", data={**change, "csrf": csrf(bob), "confirmed": "yes"}).status_code == 404
+        assert "gone" in olga.post("/queue", data={**change, "confirmed": "yes", "entry": "no entry"}).text
+        assert "Done" in olga.post("/queue", data={**change, "confirmed": "yes"}).text
+        assert broker.xlen("retrieval.dead") == 0
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+def test_the_marks_of_a_source_are_the_stored_spans(pages: tuple[str, Engine, Settings]) -> None:
+    """On the page: the same characters, at the same places, as the check of the answer found."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    view = RunViews(engine.reading).run(asker("alice"), RunName(**RUN)).views[0]
+    with visitor(url) as alice:
+        for source in (one for one in view.sources if one.quotes):
+            page = alice.get("/source", params={**ADDRESS, "label": source.label}).text
+            marks = re.findall(r'<mark data-start="(\d+)">([^<]*)</mark>', page)
+            spans = sorted(span for quote in source.quotes for span in quote.spans)
+            assert [(int(start), int(start) + len(text)) for start, text in marks] == spans
+            assert all(text == source.text[int(start) : int(start) + len(text)] for start, text in marks)
+
+
+def test_a_question_is_answered_and_recorded(pages: tuple[str, Engine, Settings]) -> None:
+    """Its stages can be watched; then its run is shown. Two profiles are compared."""
+    url, _, settings = pages
+    profiles = [*settings.profiles][:2]
+    with visitor(url) as alice, visitor(url, "bob") as bob:
+        form = {"csrf": csrf(alice), "question": HUM, "mode": "grounded", "profile": profiles[0], "second": profiles[1]}
+        asked = alice.post("/ask", data=form).headers["location"]
+        assert bob.get(asked).status_code == 404
+        deadline = time.monotonic() + 30
+        while (response := alice.get(asked)).status_code != 303:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert response.headers["location"].startswith("/compare?subject=asked&run=")
+        shown = alice.get(response.headers["location"]).text
+        assert all(profile in shown for profile in profiles)
+        assert WORDS in shown
+        assert bob.get(response.headers["location"]).status_code == 404
+        wrong = alice.post("/ask", data={**form, "question": " "})
+        assert (wrong.status_code, "question" in wrong.text) == (400, True)
+
+
+def test_a_decision_on_a_conflict_is_kept_with_the_run(pages: tuple[str, Engine, Settings]) -> None:
+    """The latest counts; the sources stay as they are, and an unknown conflict is a 404."""
+    url, engine, _ = pages
+    ask(engine, question="noise floor of the stereo bus of the Calder 32 desk, unweighted", run=RUN)
+    name = RunName(**RUN)
+    (conflict, *_) = RunViews(engine.reading).citations(asker("alice"), name).conflicts
+    with visitor(url) as alice:
+        given = {**ADDRESS, "conflict": conflict.key}
+        for decision in ("dismissed", "accepted", "dismissed"):
+            assert visit(alice, "decide", {**given, "decision": decision}).status_code == 303
+        assert "decided-dismissed" in alice.get("/citations", params=ADDRESS).text
+        assert visit(alice, "decide", {**given, "conflict": "0" * 16, "decision": "accepted"}).status_code == 404
+        assert visit(alice, "decide", {**given, "decision": "deleted"}).status_code == 404
+    (decided,) = (one for one in RunViews(engine.reading).citations(asker("alice"), name).conflicts if one.decision)
+    assert (decided.key, decided.decision) == (conflict.key, "dismissed")
+
+
+def test_drift_shows_the_words_that_changed(pages: tuple[str, Engine, Settings], admin: Admin) -> None:
+    """Of an edited chunk that the visitor may see, if the run's citations were stored."""
+    url, engine, _ = pages
+    answer = ask(engine, question=HUM, run=RUN)
+    from retrieval_client.contract.base import parse_job
+    from retrieval_client.contract.run_jobs import BuildCitations
+    from worker.jobs.context import JobContext
+
+    engine.citing.build(parse_job(BuildCitations, {"cite": RUN, "run": RUN}), JobContext(lambda: asker("alice")))
+    edited = answer["citations"][0]["chunk_id"]
+    admin.execute(
+        "UPDATE document_chunks SET text_content = replace(text_content, 'August', 'December') WHERE id = %s", [edited]
+    )
+    with visitor(url) as alice:
+        shown = alice.get("/drift", params=ADDRESS).text
+        assert re.search(r'<del class="removed">August\s*</del><ins>December\s*</ins>', shown)
+        assert "withheld" in alice.get("/run", params=ADDRESS).text
+
+
+def test_a_quote_is_checked(pages: tuple[str, Engine, Settings]) -> None:
+    """With what it left out, in red if that is a denial; the words are in no address."""
+    url, _, _ = pages
+    text = "Reels with a blue dot may under no circumstances be baked before Greta has checked the splices."
+    with visitor(url) as alice:
+        form = {"csrf": csrf(alice), "text": text, "quote": "Reels with a blue dot may … be baked before Greta"}
+        shown = alice.post("/quote", data=form)
+    assert "elided" in shown.text
+    assert re.search(r'<del class="denied">\s*under no circumstances\s*</del>', shown.text)
+    assert shown.url.query == b""
+
+
+def test_a_page_that_breaks_says_nothing_of_why(
+    pages: tuple[str, Engine, Settings], admin: Admin, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A record that can't be read: 500, and neither the page nor the log has a word of it."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    admin.execute("""UPDATE retrieval.run_records SET answer = '{"package": "canary", "response": "canary"}'""")
+    with visitor(url) as alice:
+        response = visit(alice, "run", ADDRESS)
+    assert response.status_code == 500
+    captured = capfd.readouterr()
+    assert "canary" not in response.text + captured.out + captured.err
+
+
+# --- hostile texts ------------------------------------------------------------------------------
+
+
+def test_a_hostile_text_is_text_on_every_page(pages: tuple[str, Engine, Settings], admin: Admin) -> None:
+    """In chunks, titles, sections, paths and names of runs: no markup, and nothing that can't be seen."""
+    url, engine, _ = pages
+    with visitor(url) as alice:
+        for i, hostile in enumerate(HOSTILE):
+            admin.execute("UPDATE document_chunks SET text_content = text_content || %s, section = %s", [hostile] * 2)
+            admin.execute("UPDATE documents SET title = %s, path = %s", [hostile, hostile])
+            address = {"subject": "desk", "run": f"r{i}{hostile}"}
+            ask(engine, question=HUM + hostile, run={"subject_id": "desk", "run_id": address["run"]})
+            for name in ("runs", "run", "citations", "drift", "report", "source"):
+                response = visit(alice, name, {**OF_A_RUN[name], **address} if name != "runs" else {})
+                assert response.status_code == 200, name
+                assert not CONTROL.search(response.text), name
+                assert not re.search(r"<(script>|img|a href='|style>\*|svg onload|!--)", response.text), name
+
+
+def test_a_text_of_a_megabyte_is_shown_in_parts(pages: tuple[str, Engine, Settings], admin: Admin) -> None:
+    """A run's page stays small; the whole source is a page of its own."""
+    url, engine, _ = pages
+    admin.execute("UPDATE document_chunks SET text_content = text_content || repeat(' lorem', 170000)"
+                  " WHERE id = 'report-2024-desk-budget-006'")  # fmt: skip
+    ask(engine, question=HUM, run=RUN)
+    with visitor(url) as alice:
+        for name in ("run", "citations", "drift"):
+            response = visit(alice, name, OF_A_RUN[name])
+            assert response.status_code == 200
+            assert len(response.content) < 200_000, name
+
+
+# --- forms, headers, signing in -----------------------------------------------------------------
+
+
+def test_every_response_has_the_headers(pages: tuple[str, Engine, Settings]) -> None:
+    """A strict policy without exceptions for inline code or style; nothing is stored by the browser."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    with visitor(url, roles=["operator"]) as alice:
+        for route in ROUTES:
+            if route.name == "sign-out":
+                continue
+            response = visit(alice, route.name, {**OF_A_RUN.get(route.name, {})})
+            policy = response.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy
+            assert response.headers["referrer-policy"] == "no-referrer"
+            assert response.headers["cache-control"] == "no-store" or route.name == "static"
+            if route.name != "report":  # a file, with its style inside
+                assert not re.search(r"\sstyle=|<style|\son\w+=", response.text), route.name
+
+
+def test_a_form_needs_the_token_of_its_session(pages: tuple[str, Engine, Settings]) -> None:
+    """Without it, with another's, from another site, without a length, or too long: refused."""
+    url, _, _ = pages
+    with visitor(url) as alice, visitor(url, "bob") as bob:
+        form = {"text": "a b c", "quote": "a b c"}
+        assert alice.post("/quote", data=form).status_code == 403
+        assert alice.post("/quote", data={**form, "csrf": csrf(bob)}).status_code == 403
+        form["csrf"] = csrf(alice)
+        assert alice.post("/quote", data=form).status_code == 200
+        assert alice.post("/quote", data=form, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+        assert alice.post("/quote", content=iter([b"csrf=x"])).status_code == 411
+        assert alice.post("/quote", content=b"x" * 4_000_001).status_code == 413
+
+
+def test_a_token_signs_in_once_and_for_this_task_only(pages: tuple[str, Engine, Settings]) -> None:
+    """The cookie is no script's and no other site's, and short-lived; signing out ends the session."""
+    url, _, _ = pages
+    with httpx.Client(base_url=url) as client:
+        mine = token()
+        first = client.post("/sign-in", data={"token": mine})
+        cookie = first.headers["set-cookie"].lower()
+        assert first.status_code == 303
+        assert all(part in cookie for part in ("httponly", "samesite=strict", "max-age=1800", "path=/"))
+        assert mine not in first.headers["location"]
+        for wrong in (
+            mine,
+            token(task="retrieve_top_k"),
+            token(key="another key of thirty-two bytes, and more"),
+            token(seconds=-60),
+            token(args_sha256="0" * 64),
+            "no token",
+        ):
+            refused = client.post("/sign-in", data={"token": wrong})
+            assert refused.status_code == 403
+            assert wrong not in refused.text or wrong == "no token"
+        assert client.get("/").status_code == 200
+        client.post("/sign-out", data={"csrf": csrf(client)})
+        assert client.get("/").status_code == 303
+
+
+def test_attempts_to_sign_in_are_bounded(pages: tuple[str, Engine, Settings]) -> None:
+    """Wrong ones: a visitor with a right token is not locked out by others behind the same proxy."""
+    url, _, _ = pages
+    with httpx.Client(base_url=url) as client:
+        codes = [client.post("/sign-in", data={"token": "x"}).status_code for _ in range(ATTEMPTS + 1)]
+        assert codes == [403] * ATTEMPTS + [429]
+        assert client.post("/sign-in", data={"token": token()}).status_code == 303
+
+
+def test_a_named_visitor_is_served_on_loopback_names_only(engine: Engine, settings: Settings) -> None:
+    """Another name that leads to this machine is refused, so no other site can read through it; prefixes work."""
+    with (
+        served(engine, settings, visitor=asker("alice"), root="/inspector") as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        assert client.get("/").status_code == 200
+        assert client.get("/inspector/").status_code == 200
+        assert 'href="/inspector/ask"' in client.get("/inspector/").text
+        assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+        assert client.get("/", headers={"host": "127.0.0.1.evil.example:80"}).status_code == 421
+
+
+def test_cookies_are_secure_under_tls(engine: Engine, settings: Settings) -> None:
+    """And the browser is told to come back by TLS."""
+    with served(engine, settings, visitor=asker("alice"), is_secure=True) as url:
+        response = httpx.get(url)
+    assert "secure" in response.headers["set-cookie"].lower()
+    assert "max-age" in response.headers["strict-transport-security"]
+
+
+def test_the_three_faces_have_the_same_facts(pages: tuple[str, Engine, Settings]) -> None:
+    """The page, the report and the answer itself: text, verdicts, chunks."""
+    url, engine, _ = pages
+    answer = PipelineAnswer.model_validate(ask(engine, question=HUM, run=RUN))
+    with visitor(url) as alice:
+        texts = [visit(alice, name, ADDRESS).text for name in ("run", "report")]
+    for text in texts:
+        plain = re.sub(r"<[^>]+>", "", text)
+        assert "".join(str(answer.answer).split()) in "".join(plain.split())
+        assert all(one.chunk_id in plain for one in answer.package.candidates)
+        assert all(left["chunk_id"] in plain for left in answer.trace.left)

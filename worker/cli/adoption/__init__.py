@@ -1,0 +1,5 @@
+"""The proposal of `retrieval-worker adopt`: tables with vectors as corpora, as files to review.
+
+`tables` reads what Postgres has, `proposals` decides (pure), `files` writes settings and SQL. Nothing in the database
+is changed.
+"""

@@ -1,0 +1,267 @@
+"""Tables with vectors, as Postgres describes them and as their first rows show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from worker.adapters.postgres.column_types import TEXTS
+from worker.adapters.postgres.statements import estimated_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its name.
+        quoted: its name as SQL.
+        type: its type without a length; of a domain, its base type. Of pgvector's types, without their schema.
+        modifier: dimensions of a vector; -1 without any.
+    """
+
+    name: str
+    quoted: str
+    type: str
+    modifier: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection of LangChain's `PGVector`, which keeps all of them in one table."""
+
+    id: str
+    name: str
+    dimensions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        schema: its schema.
+        name: its name.
+        quoted: both as SQL.
+        columns: its columns, in their order.
+        key: columns of its primary key, or of a unique index without NULL.
+        row_security: True if row-level security is on.
+        policies: number of policies.
+        partitioned: True if its rows are in partitions.
+    """
+
+    schema: str
+    name: str
+    quoted: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    row_security: bool = False
+    policies: int = 0
+    partitioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key of one column."""
+
+    column: str
+    table: Table
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTable:
+    """A table with vectors.
+
+    Attributes:
+        table: the table.
+        rows: its rows, as Postgres estimates them.
+        references: the tables that its columns refer to.
+        indexes: type (``vector``, ``halfvec``) of each HNSW index by cosine distance.
+        keys: JSON column → keys of its objects in the first rows, the most frequent first.
+        dimensions: column of vectors → dimensions that its type or its first rows have.
+        collections: of LangChain's `PGVector`.
+        lengths: column of text → mean length in the first rows.
+    """
+
+    table: Table
+    rows: int
+    references: tuple[Reference, ...]
+    indexes: tuple[str, ...]
+    keys: Mapping[str, tuple[str, ...]]
+    dimensions: Mapping[str, tuple[int, ...]]
+    collections: tuple[Collection, ...] = ()
+    lengths: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Return its columns by name."""
+        return {column.name: column for column in self.table.columns}
+
+
+VECTORS = ("vector", "halfvec")
+JSON = ("json", "jsonb")
+_SAMPLED = 1000
+
+_FOUND = """
+SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+   AND CASE WHEN %(schemas)s::text[] = '{}' THEN n.nspname NOT LIKE 'pg\\_%%'
+                 AND n.nspname NOT IN ('information_schema', 'retrieval')
+            ELSE n.nspname = ANY (%(schemas)s::text[]) END
+   AND EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                WHERE a.attrelid = c.oid AND NOT a.attisdropped AND t.typname IN ('vector', 'halfvec'))
+ ORDER BY n.nspname, c.relname
+"""
+
+_TABLE = """
+SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relrowsecurity,
+       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid), c.relkind = 'p',
+       coalesce((SELECT array_agg(a.attname ORDER BY place) FROM pg_index i,
+                        unnest(i.indkey) WITH ORDINALITY AS part (attnum, place)
+                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
+                  WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+                    AND NOT EXISTS (SELECT FROM unnest(i.indkey) AS k JOIN pg_attribute n
+                                        ON n.attrelid = c.oid AND n.attnum = k WHERE NOT n.attnotnull)
+                  GROUP BY i.indexrelid, i.indisprimary ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1), '{}')
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
+
+_COLUMNS = """
+SELECT a.attname, quote_ident(a.attname),
+       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') THEN t.typname
+            ELSE format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END, NULL) END, a.atttypmod
+  FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+ WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+_REFERENCES = """
+SELECT a.attname, k.confrelid, f.attname FROM pg_constraint k
+  JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+  JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = k.confkey[1]
+ WHERE k.conrelid = %s AND k.contype = 'f' AND cardinality(k.conkey) = 1 ORDER BY a.attnum
+"""
+
+_INDEXES = """
+SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam AND m.amname = 'hnsw'
+  JOIN pg_opclass o ON o.oid = i.indclass[0]
+ WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
+"""
+
+_STORAGE = """
+SELECT relid::oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
+ UNION SELECT oid FROM pg_class WHERE oid = %(oid)s AND relkind = 'r'
+"""
+
+_KEYS = """
+SELECT key FROM (SELECT {column}::jsonb AS value FROM {table} WHERE {column} IS NOT NULL LIMIT {limit}) AS first,
+       LATERAL jsonb_object_keys(CASE WHEN jsonb_typeof(value) = 'object' THEN value ELSE '{{}}' END) AS key
+ GROUP BY key ORDER BY count(*) DESC, key
+"""
+
+_DIMENSIONS = """
+SELECT DISTINCT vector_dims({column}) FROM (
+  SELECT {column} FROM {table} AS c WHERE {column} IS NOT NULL AND {where} LIMIT {limit}) AS first ORDER BY 1
+"""
+
+_LENGTH = "SELECT coalesce(avg(length({column})), 0) FROM (SELECT {column} FROM {table} LIMIT {limit}) AS first"
+
+_EVERY = sql.SQL("true")
+
+LANGCHAIN_COLLECTIONS = "langchain_pg_collection"
+LANGCHAIN_EMBEDDINGS = "langchain_pg_embedding"
+
+
+def vector_tables(
+    connection: psycopg.Connection[Any], schemas: Sequence[str], progress: Callable[[int, int], None]
+) -> Iterator[VectorTable]:
+    """Yield the tables that have vectors.
+
+    Args:
+        connection: a connection of a role that may read the tables.
+        schemas: names of schemas; none: all but Postgres' own and the worker's.
+        progress: called with the number of tables read, and of all.
+    """
+    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall()
+    for done, (oid,) in enumerate(found):
+        progress(done, len(found))
+        yield _vector_table(connection, oid)
+    progress(len(found), len(found))
+
+
+def _vector_table(connection: psycopg.Connection[Any], oid: int) -> VectorTable:
+    table = _table(connection, oid)
+    references = connection.execute(_REFERENCES, (oid,)).fetchall()
+    storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
+    rows = connection.execute(estimated_rows(storage)).fetchone()
+    return VectorTable(
+        table,
+        rows[0] if rows else 0,
+        tuple(Reference(column, _table(connection, other), target) for column, other, target in references),
+        tuple(kind for (kind,) in connection.execute(_INDEXES, (oid,)).fetchall()),
+        {one.name: _keys(connection, table, one) for one in table.columns if one.type in JSON},
+        {one.name: _dimensions(connection, table, one) for one in table.columns if one.type in VECTORS},
+        _collections(connection, table),
+        {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
+    )
+
+
+def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
+    row = connection.execute(_TABLE, (oid,)).fetchone()
+    assert row is not None  # noqa: S101 -- for the type checker: the oid is of pg_class
+    schema, name, quoted, row_security, policies, partitioned, key = row
+    columns = tuple(Column(*one) for one in connection.execute(_COLUMNS, (oid,)).fetchall())
+    return Table(schema, name, quoted, columns, tuple(key), row_security, policies, partitioned)
+
+
+def _keys(connection: psycopg.Connection[Any], table: Table, column: Column) -> tuple[str, ...]:
+    query = sql.SQL(_KEYS).format(**_names(table, column))
+    return tuple(key for (key,) in connection.execute(query).fetchall())
+
+
+def _dimensions(
+    connection: psycopg.Connection[Any], table: Table, column: Column, where: sql.Composable = _EVERY
+) -> tuple[int, ...]:
+    if column.modifier > 0:
+        return (column.modifier,)
+    query = sql.SQL(_DIMENSIONS).format(where=where, **_names(table, column))
+    return tuple(size for (size,) in connection.execute(query).fetchall())
+
+
+def _length(connection: psycopg.Connection[Any], table: Table, column: Column) -> float:
+    row = connection.execute(sql.SQL(_LENGTH).format(**_names(table, column))).fetchone()
+    return float(row[0]) if row else 0.0
+
+
+def _names(table: Table, column: Column) -> dict[str, sql.Composable]:
+    return {
+        "table": sql.Identifier(table.schema, table.name),
+        "column": sql.Identifier(column.name),
+        "limit": sql.Literal(_SAMPLED),
+    }
+
+
+def _collections(connection: psycopg.Connection[Any], table: Table) -> tuple[Collection, ...]:
+    """Return the collections of LangChain's older table; none of another table."""
+    if table.name != LANGCHAIN_EMBEDDINGS or not any(one.name == "collection_id" for one in table.columns):
+        return ()
+    named = sql.SQL("SELECT uuid::text, name FROM {} ORDER BY name").format(
+        sql.Identifier(table.schema, LANGCHAIN_COLLECTIONS)
+    )
+    embedding = next(one for one in table.columns if one.type in VECTORS)
+    return tuple(
+        Collection(
+            key,
+            name,
+            _dimensions(connection, table, embedding, sql.SQL("c.collection_id = {}::uuid").format(sql.Literal(key))),
+        )
+        for key, name in connection.execute(named).fetchall()
+    )

@@ -1,0 +1,82 @@
+"""The command that proposes corpora for tables that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from retrieval_client.errors import RetrievalError
+from worker.cli.commands.install import AdminDsn, admin_connection
+from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
+from worker.cli.terminal import ID_COLUMN, console, id_cell, progress, screen, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.cli.adoption.proposals import Proposal, Skipped
+
+
+def adopt(
+    dsn: AdminDsn,
+    schemas: Annotated[
+        list[str] | None, typer.Option("--schema", help="Only tables of this schema; repeat for more. Default all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to; nothing in it is overwritten. Default a new one.")
+    ] = None,
+    as_json: JsonDocument = False,
+) -> None:
+    """Propose corpora for tables with vectors that are there: LangChain's, LlamaIndex's, your own.
+
+    Reads the database, changes nothing in it, and writes two files to review: worker.toml, with a corpus for each
+    table, and tables.sql, with rights, views where they are needed, policies and indexes to choose from.
+
+    Exit code 1 if no table can be a corpus.
+
+    Examples: [bold]retrieval-worker adopt --dsn postgresql://owner@db/app[/bold],
+    [bold]retrieval-worker adopt --schema shop --out shop-worker --json[/bold]
+    """
+    from worker.cli.adoption.files import document, new_folder, write
+    from worker.cli.adoption.proposals import proposals
+    from worker.cli.adoption.tables import vector_tables
+
+    folder = new_folder(out)
+    with admin_connection(dsn) as connection, progress(screen) as shown:
+        connection.execute("SET default_transaction_read_only = on")
+        bar = shown.add_task("reading tables", total=None)
+        found = [
+            *vector_tables(connection, schemas or [], lambda done, of: shown.update(bar, completed=done, total=of))
+        ]
+    proposed, skipped = proposals(found)
+    files = write(folder, proposed, skipped) if proposed else []
+    if as_json:
+        write_json(document(proposed, skipped, files))
+    else:
+        _show(proposed, skipped)
+    if not proposed:
+        where = f" in {', '.join(schemas)}" if schemas else ""
+        raise RetrievalError(f"no table{where} can be a corpus: none has vectors, text and a key")
+    if not as_json:
+        console.print(f"written: {', '.join(map(str, files))}. Review both, choose policies, and run tables.sql")
+
+
+def _show(proposed: Sequence[Proposal], skipped: Sequence[Skipped]) -> None:
+    table = Table()
+    table.add_column("corpus", **ID_COLUMN)
+    for heading in ("table", "of", "rows", "dimensions", "reads", "policies by"):
+        table.add_column(heading, justify="right" if heading in {"rows", "dimensions"} else "left")
+    for one in proposed:
+        claims = ", ".join(choice.claim for choice in one.choices)
+        decided = "those it has" if one.source.table.policies else claims or "your choice"
+        reads = f"a view, {one.view}" if one.view else "the table"
+        name = one.source.table.quoted
+        table.add_row(
+            id_cell(one.corpus), name, one.origin, f"{one.source.rows:,}", str(one.dimensions), reads, decided
+        )
+    if proposed:
+        console.print(table)
+    for left in skipped:
+        console.print(f"left out: {left.table}: {left.reason}", soft_wrap=True)

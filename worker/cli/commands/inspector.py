@@ -1,0 +1,97 @@
+"""Commands of the inspector: a run as an HTML file, and the pages in a browser."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retrieval_client.errors import SettingsError
+from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
+from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
+from worker.cli.terminal import screen
+from worker.cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+_MISSING = "the inspector is not installed: pip install 'retrieval-worker[inspector]'"
+
+
+def report(
+    subject: Subject,
+    run: Run,
+    html: Annotated[Path, typer.Option("--html", help="File to write.")],
+    caller: Caller = "",
+    claims: Claims = "",
+    token: Token = "",
+    step: Annotated[str, typer.Option(help="Only this step of the run.")] = "",
+) -> None:
+    """Write a run as one HTML page: answer, sources at the quoted words, citations, conflicts, drift, digest.
+
+    The page loads nothing, and prints well. It is read with the caller's current permissions.
+
+    Example: [bold]retrieval-worker report desk r1 --as alice --html desk-r1.html[/bold]
+    """
+    try:
+        from worker.inspector.reading import RunViews
+        from worker.inspector.report import report_html
+    except ImportError:
+        raise WrongUsage(_MISSING) from None
+
+    with opened_for(caller, claims, token) as (engine, _, principal):
+        content = report_html(RunViews(engine.reading), principal, name_of(subject, run, step), datetime.now(UTC))
+    try:
+        html.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise WrongUsage(f"--html {html}: {error.strerror}") from None
+    screen.print(f"{html}: {len(content.encode()):,} bytes")
+
+
+def inspect(
+    caller: Annotated[
+        str, typer.Option(AS, metavar="USER", help="Visit as this user without signing in; only on a loopback address.")
+    ] = "",
+    claims: Claims = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 8321,
+    root_path: Annotated[str, typer.Option(help="Prefix of every address behind a proxy: /inspector.")] = "",
+    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, as PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key, as PEM.")] = None,
+    behind_tls: Annotated[
+        bool, typer.Option("--behind-tls", help="A proxy in front serves TLS: Secure cookies.")
+    ] = False,
+) -> None:
+    """Show runs, citations, drift and the queue in a browser, with each visitor's own permissions.
+
+    Visitors sign in with a principal token for the task [bold]inspect[/bold] (docs/inspector.md), or --as names the
+    only one.
+
+    Example: [bold]retrieval-worker inspect --as alice[/bold]
+    """
+    try:
+        from worker.inspector.web import server
+    except ImportError:
+        raise WrongUsage(_MISSING) from None
+
+    if root_path and not (root_path.startswith("/") and not root_path.endswith("/")):
+        raise typer.BadParameter("expected a path: /inspector", param_hint="--root-path")
+    named = is_named(caller, claims, "")
+    if named and host not in server.LOOPBACK:
+        raise typer.BadParameter("expected a loopback address (127.0.0.1, ::1) with --as", param_hint="--host")
+    if bool(certificate) != bool(key):
+        raise typer.BadParameter("expected a certificate and its key", param_hint="--key")
+    with opened_engine() as (engine, settings):
+        _check_sign_in(settings, named=named)
+        visitor = principal_of(settings, caller, claims, "") if named else None
+        options: dict[str, Any] = {"root": root_path, "is_secure": behind_tls or certificate is not None}
+        server.serve(settings, engine, host, port, visitor, certificate, key, say=screen.print, **options)
+
+
+def _check_sign_in(settings: Settings, *, named: bool) -> None:
+    if not named and not settings.token_keys:
+        raise SettingsError(
+            "the setting RETRIEVAL_WORKER_TOKEN_KEYS is missing: visitors sign in with a token (or give --as)"
+        )

@@ -1,0 +1,179 @@
+"""Answer: its text with citation marks, and one source at its quoted words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from worker.inspector.rendering import percent, words
+from worker.inspector.terminal.lines import (
+    ADDED,
+    BLANK,
+    CITED,
+    CURRENT,
+    DENIED,
+    MOST,
+    PROBLEM,
+    QUIET,
+    REMOVED,
+    Line,
+    badge,
+    facts,
+    heading,
+    inline,
+    joined,
+    marked,
+    named,
+    note,
+    paragraphs,
+    plain,
+)
+from worker.inspector.view.candidates import where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.inspector.view.answer import AnswerText, Segment
+    from worker.inspector.view.run import RunView
+    from worker.inspector.view.sources import QuoteView, SourceView
+
+WEAK = 0.5
+"""Sentences of which a smaller share stands in the cited sources are marked."""
+
+
+def head_lines(view: RunView) -> Iterator[Line]:
+    """Yield run, question, state and facts of an answer."""
+    about = view.about
+    yield Line(joined(*map(named, (about.subject_id, about.run_id, about.step)), by=" / "))
+    if about.question:
+        yield Line(inline(about.question, 300, "bold"))
+    degraded = (joined("degraded:", badge(code), by=" ") for code in view.degraded)
+    yield Line(joined(words(view.task), badge(view.status), badge(view.short_reason), *degraded))
+    yield from facts((*about.job, *view.facts))
+    for warning in view.warnings:
+        yield Line(joined(Text("warning", "yellow"), inline(warning, 300)))
+
+
+def answer_lines(view: RunView, current: int = 0) -> list[Line]:
+    """Return the lines of an answer.
+
+    Args:
+        view: the answer.
+        current: number of the citation mark that is chosen, from 0.
+    """
+    lines = [*head_lines(view), BLANK]
+    if view.answer is None:
+        return [*lines, note(without_answer(view))]
+    return [*lines, *paragraphs(answer_text(view.answer, current)), BLANK, *_support(view.answer), *_uncited(view)]
+
+
+def without_answer(view: RunView) -> str:
+    """Return the sentence that says why there is no answer."""
+    if view.short_reason == "changed":
+        return "The recorded answer is withheld: a source changed or is no longer visible to you."
+    if view.task != "run_pipeline":
+        return "A search has no answer, only chunks: see the trace."
+    return "There is no answer: nothing was found, or the job stopped before."
+
+
+def answer_text(answer: AnswerText, current: int = -1) -> Text:
+    """Return the text with its marks, one of them chosen; a weakly supported sentence ends with its share."""
+    found, number, left = Text(), -1, MOST
+    for segment in answer.segments:
+        number += bool(segment.labels)
+        found.append_text(plain(segment.text[:left], _style(segment, is_current=number == current)))
+        left -= len(segment.text)
+        if left < 0:
+            return found.append(f" … {-left:,} more characters and what follows", QUIET)
+    return found
+
+
+def _style(segment: Segment, *, is_current: bool) -> str:
+    if segment.labels:
+        return CURRENT if is_current else CITED
+    if segment.problem:
+        return PROBLEM
+    return "italic" if segment.supported is not None and segment.supported < WEAK else ""
+
+
+def cited_labels(view: RunView) -> list[str]:
+    """Return the label of each citation mark of an answer, in order."""
+    return [segment.labels[0] for segment in view.answer.segments if segment.labels] if view.answer else []
+
+
+def _support(answer: AnswerText) -> Iterator[Line]:
+    if answer.supported is not None:
+        yield note(f"{percent(answer.supported)} of the words are in the cited sources")
+    weak = sum(one.supported is not None and one.supported < WEAK and bool(one.text.strip()) for one in answer.segments)
+    if weak:
+        yield note("in italics: sentences of which less than half is in the cited sources")
+    for kind, names in (("unknown", answer.unknown), ("unreadable", answer.unreadable)):
+        for name in names:
+            yield Line(joined(Text(f"{kind} mark", PROBLEM), inline(name, 40)))
+
+
+def _uncited(view: RunView) -> Iterator[Line]:
+    labels = [source.label for source in view.sources if not source.is_cited]
+    if labels:
+        yield note(f"not cited: {', '.join(labels)}")
+
+
+def source_lines(source: SourceView, *, whole: bool = False) -> list[Line]:
+    """Return the lines of a source: title, place, verdict, its text at the quoted words, and what became of quotes.
+
+    Args:
+        source: the source.
+        whole: True for the whole text, False for what is around the quotes.
+    """
+    pieces = source.pieces if whole else source.excerpt
+    shown = sum(len(piece.text) for piece in pieces)
+    cut = note(f"{shown:,} of {len(source.text):,} characters; Enter: the whole text")
+    return [
+        *source_head(source),
+        *(line for quote in source.quotes for line in quote_lines(quote, source.verdict)),
+        *([cut] if shown < len(source.text) else []),
+        BLANK,
+        *paragraphs(marked(pieces)),
+    ]
+
+
+def source_head(source: SourceView) -> Iterator[Line]:
+    """Yield label, title, verdict and place of a source."""
+    label = Text(f"[{source.label}]", "bold")
+    yield Line(joined(label, inline(source.title, 200, "bold"), badge(source.verdict)))
+    ids = (named(one, 100) for one in (source.corpus, source.chunk_id, source.url) if one)
+    yield Line(joined(inline(where(source.page, source.section), 200), *ids, by=" · "), 5)
+
+
+def quote_lines(quote: QuoteView, known: str | None) -> Iterator[Line]:
+    """Yield what became of a quote, unless there is nothing to say beyond its source's verdict."""
+    if quote.verdict == known and not (quote.denies or quote.normalised or quote.put_in or quote.found_in):
+        return
+    parts = [badge(quote.verdict)]
+    if quote.denies:
+        parts.append(Text("leaves out or adds a denial, a limit or a number", PROBLEM))
+    if quote.normalised:
+        parts.append(inline(f"apart from {', '.join(map(words, quote.normalised))}", 200, QUIET))
+    for put_in in quote.put_in:
+        replaced = joined("for", inline(put_in.replaces, 80, REMOVED), by=" ") if put_in.replaces else None
+        added = inline(put_in.text, 80, DENIED if put_in.denies else ADDED)
+        parts.append(joined("put in", added, replaced, by=" "))
+    if quote.found_in:
+        parts.append(inline(f"stands in {', '.join(quote.found_in)}", 200))
+    yield Line(joined(*parts, by=" · "), 5)
+
+
+def turn_lines(view: RunView) -> list[Line]:
+    """Return the lines of an answer in a conversation: its text, and one line for each cited source."""
+    if view.answer is None:
+        return [note(without_answer(view))]
+    lines = [*paragraphs(answer_text(view.answer)), BLANK]
+    return lines + [line for source in view.sources if source.is_cited for line in source_head(source)]
+
+
+def no_source(view: RunView) -> list[Line]:
+    """Return the lines in place of a source: the answer has no mark that leads to one."""
+    if not view.sources:
+        return [heading("Sources"), note("No source is cited.")]
+    return [heading("Sources"), *(line for source in view.sources for line in source_head(source))]

@@ -1,0 +1,148 @@
+"""Lines: styled text that a pane wraps; every untrusted text passes `plain` or `inline`, which show signs as signs.
+
+Meaning is never in a colour alone: with NO_COLOR, words, underlines and strokes remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from worker.core.text.visible import visible, visible_line
+from worker.inspector.rendering import short, tone, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from worker.inspector.view.pieces import DiffPiece, Piece
+    from worker.inspector.view.run import Facts
+
+TONES = {"good": "green", "info": "cyan", "fair": "yellow", "odd": "magenta", "bad": "bold red", "plain": ""}
+"""Tone → style of its words."""
+
+HEADING, QUIET, ID, PROBLEM = "bold underline", "dim", "cyan", "bold red"
+CITED, CURRENT = "bold cyan", "bold reverse"
+QUOTED, LEFT_OUT, DENIED = "underline black on bright_yellow", "dim strike", "bold strike red"
+DIFFERS, REMOVED, ADDED = "bold underline yellow", "strike red", "bold underline green"
+
+MARKS = {"quoted": QUOTED, "denied": DENIED, "left_out": LEFT_OUT, "differs": DIFFERS}
+
+MOST = 20_000
+"""Characters of one text that a pane shows."""
+
+NAME = 60
+"""Characters of an id or a name that a line shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Line of a pane, before it is wrapped.
+
+    Attributes:
+        text: the line, without a newline.
+        indent: columns before each of its rows.
+    """
+
+    text: Text
+    indent: int = 0
+
+
+def plain(text: str, style: str = "") -> Text:
+    r"""Return an untrusted text; its newlines stay.
+
+    >>> plain("a\x1b[31m\tb").plain
+    'a␛[31m    b'
+    """
+    return Text(visible(text).replace("\t", "    "), style)
+
+
+def inline(text: str | None, length: int = NAME, style: str = "") -> Text:
+    r"""Return an untrusted text on one line, cut to a length.
+
+    >>> inline("song\n1\x07", 10).plain
+    'song 1␇'
+    """
+    return Text(visible_line(short(text, length)), style)
+
+
+def named(text: str | None, length: int = NAME) -> Text:
+    r"""Return an id on one line: a newline in it is seen.
+
+    >>> named("song\n1").plain
+    'song␊1'
+    """
+    flat = visible_line((text or "")[: length + 1])
+    return Text(flat if len(flat) <= length else flat[: length - 1] + "…", ID)
+
+
+def badge(word: str | None) -> Text:
+    """Return a verdict or a status in the colour of its tone.
+
+    >>> badge("not_found").plain
+    'not found'
+    """
+    return inline(words(word), NAME, TONES[tone(word)])
+
+
+def joined(*parts: Text | str | None, by: str = "  ") -> Text:
+    """Join the parts that are not empty."""
+    return Text(by).join(Text(part) if isinstance(part, str) else part for part in parts if part)
+
+
+def heading(title: str, note: str = "") -> Line:
+    """Return a heading of the program's own words, and a note beside it."""
+    return Line(joined(Text(title, HEADING), Text(note, QUIET)))
+
+
+def note(sentence: str, indent: int = 0) -> Line:
+    """Return a quiet sentence of the program's own words."""
+    return Line(Text(sentence, QUIET), indent)
+
+
+BLANK = Line(Text())
+
+
+def paragraphs(text: Text, indent: int = 0) -> Iterator[Line]:
+    """Yield a text's lines."""
+    for part in text.split("\n", allow_blank=True):
+        yield Line(part, indent)
+
+
+def marked(pieces: Iterable[Piece[Any]], most: int = MOST) -> Text:
+    """Return a text with what is marked in it: quoted, left out, denied, differing."""
+    found, left = Text(), most
+    for piece in pieces:
+        style = next((MARKS[mark] for mark in ("quoted", "denied", "left_out", "differs") if mark in piece.marks), "")
+        found.append_text(plain(piece.text[:left], style))
+        left -= len(piece.text)
+        if left < 0:
+            return found.append(f" … {-left:,} more characters and what follows", QUIET)
+    return found
+
+
+def difference(pieces: Sequence[DiffPiece]) -> Text:
+    """Return a word diff: removed words struck out between [- -], added ones underlined between {+ +}."""
+    found = Text()
+    for piece in pieces:
+        if piece.change == "same":
+            found.append_text(plain(piece.text))
+            continue
+        opening, closing, style = ("[-", "-]", REMOVED) if piece.change == "removed" else ("{+", "+}", ADDED)
+        body = piece.text.rstrip()
+        found.append(opening).append_text(plain(body, style)).append(closing + (" " if body != piece.text else ""))
+    return found
+
+
+def facts(pairs: Facts) -> Iterator[Line]:
+    """Yield facts, all on one line."""
+    if pairs:
+        shown = (joined(Text(words(name), QUIET), inline(value, 400), by=" ") for name, value in pairs)
+        yield Line(joined(*shown, by=" · "))
+
+
+def more(count: int, what: str, indent: int = 0) -> Iterator[Line]:
+    """Yield the line that says how many are not shown."""
+    if count > 0:
+        yield note(f"… {count:,} more {what}", indent)

@@ -1,0 +1,145 @@
+"""Answer: its text with citation marks, and the sources that they lead to, at the quoted words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.citations.answering import check_answer
+from worker.inspector.view.pieces import cut
+from worker.inspector.view.sources import QuoteView, SourceView, checked_quote
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from worker.core.citations.answering import AnswerReport, QuoteCheck
+    from worker.core.text.brackets import Span
+
+MarkKind = Literal["label", "unknown", "unreadable", "sentence"]
+
+_HEAD = re.compile(r"Sources, each between two lines with the mark (?P<mark>[0-9a-f]{12})\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Segment of an answer.
+
+    Attributes:
+        text: the segment; all segments together are the answer.
+        labels: sources that it cites, if it is a citation mark.
+        problem: ``unknown`` or ``unreadable`` if it looks like a mark and leads to no source.
+        supported: share of the sentence's words that its cited sources contain, 0-1; None outside sentences.
+    """
+
+    text: str
+    labels: tuple[str, ...] = ()
+    problem: Literal["unknown", "unreadable"] | None = None
+    supported: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """Text of an answer.
+
+    Attributes:
+        segments: the text, in order.
+        supported: mean over the sentences, 0-1; None if no sentence has words to support.
+        unknown: marks without a source.
+        unreadable: brackets that could not be read whole.
+    """
+
+    segments: tuple[Segment, ...]
+    supported: float | None = None
+    unknown: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPiece:
+    """Piece of a context block: the text of a labelled source, or what stands around the sources (label None)."""
+
+    text: str
+    label: str | None = None
+
+
+def answer_views(answer: str, sources: Sequence[SourceView]) -> tuple[AnswerText, tuple[SourceView, ...]]:
+    """Check an answer against its sources; return its text, and the sources with their quotes.
+
+    The spans and verdicts are those of `worker.core.citations.answering`, which made the recorded ones.
+
+    Args:
+        answer: the answer.
+        sources: its labelled sources.
+    """
+    texts = {source.label: source.text for source in sources}
+    report = check_answer(answer, texts)
+    text = AnswerText(
+        segments(answer, report),
+        report.supported,
+        tuple(name for name, _ in report.unknown),
+        tuple(name for name, _ in report.unreadable),
+    )
+    return text, tuple(_with_quotes(source, report) for source in sources)
+
+
+def segments(answer: str, report: AnswerReport) -> tuple[Segment, ...]:
+    """Cut an answer at its citation marks and at the ends of its sentences."""
+    marked: list[tuple[Span, tuple[MarkKind, str | float | None]]] = []
+    marked += [(sentence.span, ("sentence", sentence.supported)) for sentence in report.sentences]
+    marked += [(span, ("label", cited.label)) for cited in report.citations for span in cited.spans]
+    marked += [(span, ("unknown", name)) for name, span in report.unknown]
+    marked += [(span, ("unreadable", name)) for name, span in report.unreadable]
+    found: list[Segment] = []
+    for piece in cut(answer, marked):
+        kinds = dict(piece.marks)
+        labels = tuple(str(value) for kind, value in piece.marks if kind == "label")
+        problem = _problem(kinds) if not labels else None
+        supported = kinds.get("sentence")
+        found.append(Segment(piece.text, labels, problem, supported if isinstance(supported, float) else None))
+    return tuple(found)
+
+
+def _problem(kinds: Collection[MarkKind]) -> Literal["unknown", "unreadable"] | None:
+    if "unknown" in kinds:
+        return "unknown"
+    return "unreadable" if "unreadable" in kinds else None
+
+
+def _with_quotes(source: SourceView, report: AnswerReport) -> SourceView:
+    cited = next((one for one in report.citations if one.label == source.label), None)
+    if cited is None:
+        return source
+    inside = [check for i in cited.sentences for check in report.sentences[i].quotes]
+    quotes = dict.fromkeys(
+        _quote(check, source.text) for check in inside if check.label is None or check.label == source.label
+    )
+    return replace(source, verdict=cited.verdict, quotes=tuple(quotes), is_cited=True)
+
+
+def _quote(check: QuoteCheck, text: str) -> QuoteView:
+    if check.verdict == "elided":
+        return checked_quote(check.quote, text)
+    verdict = "not_checked" if check.verdict == "unchecked" else check.verdict
+    return QuoteView(check.quote, verdict, check.spans, found_in=check.elsewhere)
+
+
+def context_pieces(block: str) -> tuple[ContextPiece, ...]:
+    """Cut a context block at the fences of its sources; without fences it is one piece."""
+    head = _HEAD.search(block)
+    return tuple(_pieces(block, head["mark"])) if head else (ContextPiece(block),)
+
+
+def _pieces(block: str, mark: str) -> Iterator[ContextPiece]:
+    fenced = re.compile(
+        rf"^=== {mark} begin \[(?P<label>S\d+)\]\n(?P<text>.*?)\n=== {mark} end \[(?P=label)\]$",
+        re.MULTILINE | re.DOTALL,
+    )
+    position = 0
+    for found in fenced.finditer(block):
+        if around := block[position : found.start()].strip("\n"):
+            yield ContextPiece(around)
+        yield ContextPiece(found["text"], found["label"])
+        position = found.end()
+    if rest := block[position:].strip("\n"):
+        yield ContextPiece(rest)

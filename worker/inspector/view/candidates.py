@@ -1,0 +1,242 @@
+"""Candidates: every chunk that a retrieval looked at, with its scores, and where and why it left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from retrieval_client.contract.results import FoundChunk, FusedChunk, RankedChunk
+
+Place = tuple[str, str]
+"""Corpus and chunk id: unique for each chunk."""
+
+Outcome = Literal["kept", "withheld", "dropped"]
+OUTCOMES: tuple[Outcome, ...] = ("kept", "withheld", "dropped")
+
+WITHHELD = "changed, or no longer visible"
+BEYOND_K = "beyond k, or left out by diversity"
+
+
+@dataclass(frozen=True, slots=True)
+class LegRank:
+    """Rank of a chunk in a leg, from 1, and its score in the leg's own unit; higher is better."""
+
+    leg: str
+    rank: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageRank:
+    """Rank of a chunk after a stage, from 1, and its score by the last step that scored it."""
+
+    stage: str
+    rank: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Order of the candidates after a stage that changed it.
+
+    Attributes:
+        stage: the stage.
+        places: the candidates, best first.
+        scores: score of each, None where none is known.
+    """
+
+    stage: str
+    places: tuple[Place, ...]
+    scores: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Result of one leg in one corpus.
+
+    Attributes:
+        corpus: the corpus.
+        name: the leg.
+        places: the chunks that it found with ranks and scores, best first.
+        query: the text that it searched for; None if unknown.
+        methods: its search methods.
+        duration_ms: its duration; None if unknown.
+    """
+
+    corpus: str
+    name: str
+    places: tuple[tuple[str, LegRank], ...]
+    query: str | None = None
+    methods: tuple[str, ...] = ()
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateView:
+    """Candidate of an answer.
+
+    Attributes:
+        corpus, chunk_id: identify it; corpus is ``""`` if the answer does not name it.
+        outcome: ``kept``: in the answer; ``withheld``: recorded, but changed or no longer visible to this reader;
+            ``dropped``: left before the answer.
+        rank: rank in the answer, from 1; of a withheld one, in the record; None if dropped.
+        stage: stage at which it left; None if kept.
+        reason: reason why it left; None if kept.
+        label: label in the context; None without one.
+        document_id, page, section: its place; None if unknown.
+        text: its text; None unless kept.
+        chunk_hash: hash of the text; None if dropped.
+        similarity: cosine similarity to the query; None if unknown.
+        fused, rerank, temporal: scores; None if there is none.
+        legs: rank in each leg that found it.
+        stages: rank after each stage that changed the order.
+    """
+
+    corpus: str
+    chunk_id: str
+    outcome: Outcome
+    rank: int | None = None
+    stage: str | None = None
+    reason: str | None = None
+    label: str | None = None
+    document_id: str | None = None
+    page: int | None = None
+    section: str | None = None
+    text: str | None = None
+    chunk_hash: str | None = None
+    similarity: float | None = None
+    fused: float | None = None
+    rerank: float | None = None
+    temporal: float | None = None
+    legs: tuple[LegRank, ...] = ()
+    stages: tuple[StageRank, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Corpus and chunk id."""
+        return self.corpus, self.chunk_id
+
+
+def kept_candidate(
+    chunk: RankedChunk | FusedChunk, corpus: str, label: str | None = None, stages: Sequence[StageRank] = ()
+) -> CandidateView:
+    """Return the candidate of a chunk of an answer."""
+    scores = getattr(chunk, "scores", None)
+    return CandidateView(
+        corpus,
+        chunk.chunk_id,
+        "kept",
+        rank=chunk.rank,
+        label=label,
+        document_id=chunk.document_id,
+        page=chunk.page,
+        section=chunk.section,
+        text=chunk.text,
+        chunk_hash=chunk.chunk_hash,
+        similarity=chunk.similarity_score,
+        fused=scores.fused if scores else None,
+        rerank=scores.rerank if scores else None,
+        temporal=scores.temporal if scores else None,
+        legs=tuple(LegRank(leg.leg, leg.rank, leg.score) for leg in scores.legs) if scores else (),
+        stages=tuple(stages),
+    )
+
+
+def in_order(candidates: Iterable[CandidateView], corpora: Sequence[str]) -> tuple[CandidateView, ...]:
+    """Sort candidates totally: by outcome, corpus in the answer's order, rank, and chunk id.
+
+    The rank of a dropped one is its rank after the last stage that ranked it.
+    """
+    position = {corpus: i for i, corpus in enumerate(corpora)}
+
+    def key(one: CandidateView) -> tuple[int, int, str, float, str]:
+        last = one.stages[-1].rank if one.stages else float("inf")
+        rank = last if one.rank is None else one.rank
+        return OUTCOMES.index(one.outcome), position.get(one.corpus, len(position)), one.corpus, rank, one.chunk_id
+
+    return tuple(sorted(candidates, key=key))
+
+
+def stage_ranks(rankings: Iterable[Ranking]) -> dict[Place, list[StageRank]]:
+    """Return the ranks of each candidate after each stage that changed the order or the scores."""
+    found: dict[Place, list[StageRank]] = {}
+    for ranking in changing(rankings):
+        for rank, (place, score) in enumerate(zip(ranking.places, ranking.scores, strict=True), 1):
+            found.setdefault(place, []).append(StageRank(ranking.stage, rank, score))
+    return found
+
+
+def changing(rankings: Iterable[Ranking]) -> list[Ranking]:
+    """Return the rankings that differ from the one before."""
+    found: list[Ranking] = []
+    before: tuple[object, object] = ((), ())
+    for ranking in rankings:
+        after = (ranking.places, ranking.scores)
+        if ranking.places and after != before:
+            found.append(ranking)
+            before = after
+    return found
+
+
+SCORES = (("similarity", "similarity"), ("fused", "fused"), ("rerank", "rerank"), ("temporal", "recency"))
+"""Fields of a candidate that are scores, and their names for readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of a table of candidates: only those that say something.
+
+    Attributes:
+        scores: field and name of each score that a candidate has.
+        stages: stages that ranked one, in order.
+        several: True if the candidates are of several corpora.
+    """
+
+    scores: tuple[tuple[str, str], ...]
+    stages: tuple[str, ...]
+    several: bool
+
+
+def columns_of(candidates: Sequence[CandidateView]) -> Columns:
+    """Return the columns that a table of candidates needs."""
+    scores = tuple(
+        (field, name) for field, name in SCORES if any(getattr(one, field) is not None for one in candidates)
+    )
+    stages = dict.fromkeys(rank.stage for one in candidates for rank in one.stages)
+    return Columns(scores, tuple(stages), len({one.corpus for one in candidates}) > 1)
+
+
+def legs_of(candidates: Iterable[CandidateView]) -> tuple[Leg, ...]:
+    """Return the legs as far as the candidates' own scores tell, in order of first appearance."""
+    found: dict[Place, list[tuple[str, LegRank]]] = {}
+    for one in candidates:
+        for leg in one.legs:
+            found.setdefault((one.corpus, leg.leg), []).append((one.chunk_id, leg))
+    return tuple(
+        Leg(corpus, name, tuple(sorted(places, key=lambda place: (place[1].rank, place[0]))))
+        for (corpus, name), places in found.items()
+    )
+
+
+def labels_by_place(source_labels: Mapping[str, Mapping[str, str]]) -> dict[Place, str]:
+    """Return the label of each labelled chunk."""
+    return {
+        (name.get("corpus", ""), name["chunk_id"]): label for label, name in source_labels.items() if "chunk_id" in name
+    }
+
+
+def where(page: int | None, section: str | None) -> str:
+    """Return page and section as a reader writes them, as far as known.
+
+    >>> where(3, "Faults"), where(None, None)
+    ('p. 3, Faults', '')
+    """
+    return ", ".join(part for part in (None if page is None else f"p. {page}", section) if part)
+
+
+def chunk_texts(chunks: Iterable[FoundChunk]) -> dict[str, str]:
+    """Return chunk hash → text."""
+    return {chunk.chunk_hash: chunk.text for chunk in chunks}

@@ -1,0 +1,201 @@
+"""Citations: each with its checks of now, grouped by section, and the conflicts between them side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from retrieval_client.canonical import canonical_sha256
+from worker.core.citations.document import UNKNOWN_SECTION
+from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, word_diff
+from worker.inspector.view.sources import QuoteView, contract_quote, excerpt_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from retrieval_client.contract.pinned import CitationCheck, Citations
+    from worker.core.text.brackets import Span
+
+Decision = Literal["accepted", "dismissed"]
+DECISIONS: tuple[Decision, ...] = ("accepted", "dismissed")
+
+
+@dataclass(frozen=True, slots=True)
+class CitationView:
+    """Citation.
+
+    Attributes:
+        index: its place in the document, from 0.
+        section: the section that uses it, ``unknown`` for none.
+        source_id: its document.
+        chunk_id, page: its place; None if unknown.
+        text: the cited text.
+        weight: its weight, 0-1.
+        chunk_hash: hash of the text.
+        integrity: True if the text has its hash; None if nothing was verified.
+        authorised: True if the reader may see its source now; None if nothing was verified.
+        verdict: state of the chunk now; None if nothing was verified.
+    """
+
+    index: int
+    section: str
+    source_id: str
+    chunk_id: str | None
+    page: int | None
+    text: str
+    weight: float
+    chunk_hash: str
+    integrity: bool | None
+    authorised: bool | None
+    verdict: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSide:
+    """Side of a conflict.
+
+    Attributes:
+        citation: index of its citation.
+        source_id: its source.
+        chunk_id, page: its place; None if unknown.
+        sentence: the text in conflict; pieces with a mark are where the sides differ.
+        weight: the citation's weight.
+    """
+
+    citation: int
+    source_id: str
+    chunk_id: str | None
+    page: int | None
+    sentence: tuple[Piece[Literal["differs"]], ...]
+    weight: float
+
+    @property
+    def shown(self) -> tuple[Piece[Literal["differs"]], ...]:
+        """The sentence from shortly before the first difference, at most `EXCERPT` characters and what differs."""
+        text = "".join(piece.text for piece in self.sentence)
+        offset = self.sentence[0].start if self.sentence else 0
+        places = [
+            (piece.start - offset, piece.start - offset + len(piece.text)) for piece in self.sentence if piece.marks
+        ]
+        marked: list[tuple[Span, Literal["differs"]]] = [(place, "differs") for place in places]
+        return cut(text, marked, *excerpt_bounds(text, places[:1]))
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictView:
+    """Conflict.
+
+    Attributes:
+        key: identifies it in every view of the same citations.
+        kind: kind of conflict; see docs/citations.md.
+        differs: of a disagreement: number, unit, date or negation.
+        sides: every citation that has a part in it, by index.
+        diff: difference of the two sentences by words; empty for more or fewer sides than two, or equal texts.
+        decision: the reader's decision, kept with the run; None without one.
+    """
+
+    key: str
+    kind: str
+    differs: tuple[str, ...]
+    sides: tuple[ConflictSide, ...]
+    diff: tuple[DiffPiece, ...]
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CitationsView:
+    """Citations of a run.
+
+    Attributes:
+        sections: name and citations of each section, in the document's order.
+        conflicts: in the document's order.
+        quotes: checked quotes, in the job's order.
+        left_out: recorded chunks that changed or are not visible, which are not cited.
+        artifact: path of the stored document; None if it was not stored.
+    """
+
+    sections: tuple[tuple[str, tuple[CitationView, ...]], ...]
+    conflicts: tuple[ConflictView, ...] = ()
+    quotes: tuple[QuoteView, ...] = ()
+    left_out: int = 0
+    artifact: str | None = None
+
+    @property
+    def citations(self) -> tuple[CitationView, ...]:
+        """All citations, by index."""
+        found = (citation for _, citations in self.sections for citation in citations)
+        return tuple(sorted(found, key=lambda citation: citation.index))
+
+
+def citations_view(answer: Citations, decisions: Mapping[str, Decision] | None = None) -> CitationsView:
+    """Return the view of an answer of `build_citations`.
+
+    Args:
+        answer: the answer.
+        decisions: conflict key → the reader's decision.
+    """
+    cited: Sequence[Mapping[str, Any]] = answer.citations["all_citations"]
+    checks: Sequence[CitationCheck | None] = answer.verification or [None] * len(cited)
+    sections: dict[str, list[CitationView]] = {}
+    for index, (citation, check) in enumerate(zip(cited, checks, strict=True)):
+        view = _citation(index, citation, check)
+        sections.setdefault(view.section, []).append(view)
+    return CitationsView(
+        tuple((name, tuple(views)) for name, views in sections.items()),
+        tuple(_conflict(conflict, cited, decisions or {}) for conflict in answer.conflicts),
+        tuple(map(contract_quote, answer.quotes)),
+        sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages),
+        answer.artifact,
+    )
+
+
+def conflict_key(conflict: Mapping[str, Any]) -> str:
+    """Return the key of a conflict: the same for the same kind, texts and places, whatever else a document cites."""
+    sides = [[side["chunk_hash"], side["source_id"], side["span"], side["tokens"]] for side in conflict["sides"]]
+    return canonical_sha256([conflict["kind"], sides])[:16]
+
+
+def _citation(index: int, citation: Mapping[str, Any], check: CitationCheck | None) -> CitationView:
+    return CitationView(
+        index=index,
+        section=citation["section"] or UNKNOWN_SECTION,
+        source_id=citation["source_id"],
+        chunk_id=citation.get("chunk_id"),
+        page=citation.get("page"),
+        text=citation["text"],
+        weight=citation["weight"],
+        chunk_hash=citation["chunk_hash"],
+        integrity=check.integrity if check else None,
+        authorised=check.authorised if check else None,
+        verdict=check.verdict if check else None,
+    )
+
+
+def _conflict(
+    conflict: Mapping[str, Any], cited: Sequence[Mapping[str, Any]], decisions: Mapping[str, Decision]
+) -> ConflictView:
+    key = conflict_key(conflict)
+    sides = tuple(_side(side, cited[side["index"]]) for side in conflict["sides"])
+    diff = _difference(sides)
+    return ConflictView(key, conflict["kind"], tuple(conflict["differs"]), sides, diff, decisions.get(key))
+
+
+def _side(side: Mapping[str, Any], citation: Mapping[str, Any]) -> ConflictSide:
+    start, end = side["span"]
+    marked: list[tuple[Span, Literal["differs"]]] = [((first, last), "differs") for first, last in side["tokens"]]
+    sentence = cut(citation["text"], marked, start, end)
+    return ConflictSide(
+        side["index"],
+        side["source_id"],
+        citation.get("chunk_id"),
+        citation.get("page"),
+        sentence,
+        citation["weight"],
+    )
+
+
+def _difference(sides: Sequence[ConflictSide]) -> tuple[DiffPiece, ...]:
+    if len(sides) != 2:  # noqa: PLR2004 -- a difference has two sides
+        return ()
+    one, other = ("".join(piece.text for piece in side.sentence) for side in sides)
+    return () if one == other else condensed(word_diff(one, other))

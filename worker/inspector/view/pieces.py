@@ -1,0 +1,146 @@
+"""Pieces: a text cut at the ends of the spans that mark it, and the difference of two texts by words."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from worker.core.text.brackets import Span
+
+T = TypeVar("T")
+
+Change = Literal["same", "removed", "added"]
+
+MOST_COMPARED = 4_000_000
+"""Most pairs of words that a difference compares; longer middles are shown as replaced, whole."""
+
+_WORDS = re.compile(r"\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece(Generic[T]):
+    """Piece of a text between two ends of spans.
+
+    Attributes:
+        text: the piece; all pieces together are the text.
+        start: its place in the text, in code points.
+        marks: marks of the spans that cover it, in the order given.
+    """
+
+    text: str
+    start: int
+    marks: tuple[T, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPiece:
+    """Piece of a word diff: in both texts, only in the old one, or only in the new one."""
+
+    text: str
+    change: Change
+
+
+def cut(text: str, marked: Iterable[tuple[Span, T]], start: int = 0, end: int | None = None) -> tuple[Piece[T], ...]:
+    """Cut a text at the ends of spans; spans may overlap, and what lies outside the text or is empty is ignored.
+
+    >>> [(piece.text, piece.marks) for piece in cut("It hums.", [((3, 7), "quoted"), ((5, 8), "noted")])]
+    [('It ', ()), ('hu', ('quoted',)), ('ms', ('quoted', 'noted')), ('.', ('noted',))]
+
+    Args:
+        text: the text.
+        marked: spans in code points of the text, each with its mark.
+        start: only from here.
+        end: only up to here.
+    """
+    end = len(text) if end is None else min(end, len(text))
+    inside = [(max(first, start), min(last, end), mark) for (first, last), mark in marked]
+    inside = [one for one in inside if one[0] < one[1]]
+    bounds = sorted({start, end, *(first for first, _, _ in inside), *(last for _, last, _ in inside)})
+    opening: dict[int, list[int]] = {}
+    for i, (first, _, _) in enumerate(inside):
+        opening.setdefault(first, []).append(i)
+    active: list[int] = []
+    pieces: list[Piece[T]] = []
+    for first, last in itertools.pairwise(bounds):
+        active = sorted([*(i for i in active if inside[i][1] > first), *opening.get(first, [])])
+        pieces.append(Piece(text[first:last], first, tuple(inside[i][2] for i in active)))
+    return tuple(pieces)
+
+
+def word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
+    """Return the difference of two texts by words; equal pieces show the new text's white space.
+
+    >>> [(piece.change, piece.text) for piece in word_diff("a 50 Hz hum", "a 60 Hz  hum")]
+    [('same', 'a '), ('removed', '50 '), ('added', '60 '), ('same', 'Hz  hum')]
+    """
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
+    keys = [[word.strip() for word in words] for words in (before, after)]
+    head, tail = _common(*keys)
+    middle = [words[head : len(words) - tail] for words in keys]
+    pieces: list[DiffPiece] = []
+    _add(pieces, "same", after[:head])
+    for kind, a, b, c, d in _opcodes(*middle):
+        if kind == "equal":
+            _add(pieces, "same", after[head + c : head + d])
+            continue
+        _add(pieces, "removed", before[head + a : head + b])
+        _add(pieces, "added", after[head + c : head + d])
+    _add(pieces, "same", after[len(after) - tail :])
+    return _merged(pieces)
+
+
+def condensed(pieces: Sequence[DiffPiece], around: int = 120, most: int = 2000) -> tuple[DiffPiece, ...]:
+    """Shorten a diff for a page: what is the same to its ends, what changed to its beginning.
+
+    Args:
+        pieces: the diff.
+        around: characters of a same piece to show at each end.
+        most: most characters of a changed piece.
+    """
+    return tuple(
+        DiffPiece(_ends(piece.text, around) if piece.change == "same" else _beginning(piece.text, most), piece.change)
+        for piece in pieces
+    )
+
+
+def _ends(text: str, around: int) -> str:
+    return text if len(text) <= 3 * around else f"{text[:around]} … {text[-around:]}"
+
+
+def _beginning(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many words both have in common at their beginning, and after that at their end."""
+    shortest = min(len(old), len(new))
+    head = next((i for i in range(shortest) if old[i] != new[i]), shortest)
+    left = shortest - head
+    tail = next((i for i in range(left) if old[-1 - i] != new[-1 - i]), left)
+    return head, tail
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    if len(old) * len(new) > MOST_COMPARED:
+        return [("replace", 0, len(old), 0, len(new))]
+    return difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+
+
+def _add(pieces: list[DiffPiece], change: Change, words: Sequence[str]) -> None:
+    if words:
+        pieces.append(DiffPiece("".join(words), change))
+
+
+def _merged(pieces: Sequence[DiffPiece]) -> tuple[DiffPiece, ...]:
+    merged: list[DiffPiece] = []
+    for piece in pieces:
+        if merged and merged[-1].change == piece.change:
+            piece = DiffPiece(merged.pop().text + piece.text, piece.change)  # noqa: PLW2901 -- joined to the one before
+        merged.append(piece)
+    return tuple(merged)

@@ -1,0 +1,319 @@
+"""Run: one view of an answer, live or recorded, whatever task made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from retrieval_client.contract.answers import PipelineAnswer
+from retrieval_client.contract.results import TopK
+from worker.inspector.view.answer import AnswerText, ContextPiece, answer_views, context_pieces
+from worker.inspector.view.candidates import (
+    BEYOND_K,
+    WITHHELD,
+    CandidateView,
+    Leg,
+    LegRank,
+    Place,
+    Ranking,
+    in_order,
+    kept_candidate,
+    labels_by_place,
+    legs_of,
+    stage_ranks,
+)
+from worker.inspector.view.sources import SourceView
+from worker.inspector.view.waterfall import Waterfall, leg_methods, leg_times, waterfall_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from retrieval_client.contract.answers import Cited
+    from retrieval_client.contract.results import Cost, Hybrid
+    from worker.inspector.view.citations import CitationsView
+    from worker.inspector.view.drift import DriftView
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlace:
+    """Chunk of a record: its place, document, rank and similarity."""
+
+    corpus: str
+    chunk_id: str
+    document_id: str
+    rank: int
+    similarity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Facts of an answer that the answer itself does not have.
+
+    Attributes:
+        subject_id, run_id: the run; empty for a live answer.
+        step: the run's step, empty for none.
+        question: the question; empty if unknown.
+        job: further fields of the job worth showing, by name.
+        rankings: order of the candidates after each stage.
+        legs: full results of the legs, where the record has them.
+        recorded: the record's chunks, in its order.
+    """
+
+    subject_id: str = ""
+    run_id: str = ""
+    step: str = ""
+    question: str = ""
+    job: Facts = ()
+    rankings: tuple[Ranking, ...] = ()
+    legs: tuple[Leg, ...] = ()
+    recorded: tuple[RecordedPlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """View of an answer.
+
+    Attributes:
+        task: the task that answered.
+        about: the run, the question and the job.
+        status: status of the answer; of a hybrid answer, of each corpus.
+        short_reason: reason why there are fewer chunks than wanted, or no text; None without one.
+        degraded: codes of missing parts.
+        warnings: failures that the job continued without.
+        facts: further facts, by name.
+        waterfall: the stages.
+        legs: result of each leg in each corpus.
+        candidates: every known candidate, in a total order.
+        context: the context block, cut at its sources; empty without one.
+        answer: the text; None without one.
+        sources: labelled sources, by label.
+        costs: cost of each call of a model.
+        total_cost: their sum; None if that of a call is unknown.
+        models: models used, by purpose.
+        citations: the run's citations; None until they are read.
+        drift: state of the run's pins; None until they are checked.
+    """
+
+    task: str
+    about: About
+    status: str
+    short_reason: str | None
+    degraded: tuple[str, ...]
+    warnings: tuple[str, ...]
+    facts: Facts
+    waterfall: Waterfall
+    legs: tuple[Leg, ...]
+    candidates: tuple[CandidateView, ...]
+    context: tuple[ContextPiece, ...] = ()
+    answer: AnswerText | None = None
+    sources: tuple[SourceView, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    total_cost: str | None = None
+    models: Facts = ()
+    citations: CitationsView | None = field(default=None)
+    drift: DriftView | None = field(default=None)
+
+    @property
+    def kept(self) -> tuple[CandidateView, ...]:
+        """Candidates in the answer, in its order."""
+        return tuple(one for one in self.candidates if one.outcome == "kept")
+
+
+def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None) -> RunView:
+    """Return the view of an answer.
+
+    Args:
+        answer: a live answer, or one made from a record.
+        about: facts that the answer does not have.
+    """
+    about = about or About()
+    if isinstance(answer, TopK):
+        return _top_k_view(answer, about)
+    return _pipeline_view(answer, about) if isinstance(answer, PipelineAnswer) else _hybrid_view(answer, about)
+
+
+# --- retrieve_top_k -----------------------------------------------------------------------------
+
+
+def _top_k_view(answer: TopK, about: About) -> RunView:
+    kept = [kept_candidate(chunk, answer.corpus) for chunk in answer.chunks]
+    facts = {"corpus": answer.corpus, "k": _asked(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
+    query = about.question or None
+    places = tuple((one.chunk_id, LegRank("dense", one.rank or 0, one.similarity)) for one in kept)
+    leg = Leg(answer.corpus, "dense", places, query, (str(answer.trace.search.get("method", "")),))
+    return RunView(
+        "retrieve_top_k",
+        about,
+        answer.status,
+        answer.short_reason,
+        tuple(answer.degraded),
+        (),
+        _facts(facts),
+        waterfall_of(answer.trace, {"cut": len(kept)}),
+        (leg,),
+        _with_withheld(kept, about, [answer.corpus]),
+        models=_facts(answer.trace.models),
+    )
+
+
+# --- retrieve_hybrid ----------------------------------------------------------------------------
+
+
+def _hybrid_view(answer: Hybrid, about: About) -> RunView:
+    corpora = list(answer.results)
+    kept = [kept_candidate(chunk, corpus) for corpus, part in answer.results.items() for chunk in part.chunks]
+    times, methods = leg_times(answer.trace.search), leg_methods(answer.trace.search)
+    legs = tuple(_timed(leg, times, methods) for leg in about.legs or legs_of(kept))
+    states = {one.contextual for one in answer.metrics.values()}
+    facts = {
+        "fusion": answer.fusion or "unknown",
+        "searched for": answer.transformed_query,
+        "context keywords": " ".join(answer.context_keywords) or "none",
+        "contextual search": ", ".join(sorted(states)),
+        "cache": answer.trace.cache or "",
+    }
+    candidates = _with_withheld([*kept, *_beyond(legs, kept, about)], about, corpora)
+    return RunView(
+        "retrieve_hybrid",
+        about,
+        ", ".join(f"{corpus}: {part.status}" for corpus, part in answer.results.items()),
+        ", ".join(dict.fromkeys(part.short_reason for part in answer.results.values() if part.short_reason)) or None,
+        tuple(answer.degraded),
+        tuple(one.contextual_error for one in answer.metrics.values() if one.contextual_error),
+        _facts(facts),
+        waterfall_of(answer.trace, {"fuse": len(kept)}),
+        legs,
+        candidates,
+        costs=tuple(answer.costs),
+        total_cost=answer.costs_total.cost,
+        models=_facts(answer.trace.models),
+    )
+
+
+def _timed(leg: Leg, times: Mapping[str, float], methods: Mapping[str, tuple[str, ...]]) -> Leg:
+    return replace(leg, duration_ms=times.get(leg.name), methods=methods.get(leg.name, ()))
+
+
+def _beyond(legs: Iterable[Leg], kept: Iterable[CandidateView], about: About) -> list[CandidateView]:
+    """Return the chunks that legs found and the answer does not have."""
+    inside = {one.place for one in kept} | {(one.corpus, one.chunk_id) for one in about.recorded}
+    found: dict[Place, list[LegRank]] = {}
+    for leg in legs:
+        for chunk_id, rank in leg.places:
+            if (leg.corpus, chunk_id) not in inside:
+                found.setdefault((leg.corpus, chunk_id), []).append(rank)
+    return [
+        CandidateView(corpus, chunk_id, "dropped", stage="fuse", reason=BEYOND_K, legs=tuple(ranks))
+        for (corpus, chunk_id), ranks in found.items()
+    ]
+
+
+# --- run_pipeline -------------------------------------------------------------------------------
+
+
+def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
+    package, trace = answer.package, answer.trace
+    labels, stages = labels_by_place(package.source_labels), stage_ranks(about.rankings)
+    kept = [
+        kept_candidate(
+            one, one.corpus, labels.get((one.corpus, one.chunk_id)), stages.get((one.corpus, one.chunk_id), ())
+        )
+        for one in package.candidates
+    ]
+    inside = {one.place for one in kept}
+    dropped = [
+        CandidateView(
+            *(left["corpus"], left["chunk_id"], "dropped"),
+            stage=left["stage"],
+            reason=left["reason"],
+            stages=tuple(stages.get((left["corpus"], left["chunk_id"]), ())),
+        )
+        for left in trace.left
+        if (left["corpus"], left["chunk_id"]) not in inside
+    ]
+    text, sources = _answered(answer)
+    times, methods = leg_times(trace.search), leg_methods(trace.search)
+    legs = tuple(replace(_timed(leg, times, methods), query=trace.queries.get(leg.name)) for leg in legs_of(kept))
+    facts = {"profile": str(trace.search.get("profile", "")), "cache": trace.cache or ""}
+    facts |= {f"hypothetical answer {i}": hyde for i, hyde in enumerate(trace.hyde, 1)}
+    # A stage before the search ranks nothing; "0 left" would say that it threw all away.
+    remaining = {ranking.stage: len(ranking.places) for ranking in about.rankings if ranking.places}
+    return RunView(
+        "run_pipeline",
+        about,
+        answer.status,
+        answer.short_reason,
+        tuple(answer.degraded),
+        tuple(trace.warnings),
+        _facts(facts),
+        waterfall_of(trace, remaining),
+        legs,
+        _with_withheld([*kept, *dropped], about, list(dict.fromkeys(one.corpus for one in kept))),
+        context_pieces(package.context_block) if package.context_block else (),
+        text,
+        sources,
+        tuple(answer.costs),
+        answer.costs_total.cost,
+        _facts(trace.models),
+    )
+
+
+def _answered(answer: PipelineAnswer) -> tuple[AnswerText | None, tuple[SourceView, ...]]:
+    sources = _labelled(answer)
+    return (None, sources) if answer.answer is None else answer_views(answer.answer, sources)
+
+
+def _labelled(answer: PipelineAnswer) -> tuple[SourceView, ...]:
+    chunks = {(one.corpus, one.chunk_id): one for one in answer.package.candidates}
+    remote = {(one.provider, one.url): one for one in answer.package.remote_sources}
+    cited: dict[str, Cited] = {citation.label: citation for citation in answer.citations}
+    found: list[SourceView] = []
+    for label, name in answer.package.source_labels.items():
+        citation = cited.get(label)
+        if chunk := chunks.get((name.get("corpus", ""), name.get("chunk_id", ""))):
+            title = (citation.source_path if citation else None) or chunk.document_id
+            url = citation.url_or_doi if citation else None
+            place = (chunk.corpus, chunk.chunk_id, chunk.document_id)
+            found.append(SourceView(label, *place, title, chunk.page, chunk.section, url, chunk.text))
+        elif other := remote.get((name.get("provider", ""), name.get("url", ""))):
+            found.append(
+                SourceView(label, other.provider, None, None, other.title, None, None, other.url, other.snippet)
+            )
+    return tuple(sorted(found, key=lambda source: int(source.label[1:])))
+
+
+# --- shared -------------------------------------------------------------------------------------
+
+
+def _with_withheld(
+    candidates: Sequence[CandidateView], about: About, corpora: Sequence[str]
+) -> tuple[CandidateView, ...]:
+    """Add the record's chunks that the answer made from it does not have, and sort all."""
+    inside = {one.place for one in candidates}
+    withheld = [
+        CandidateView(
+            *(one.corpus, one.chunk_id, "withheld"),
+            rank=one.rank,
+            stage="reading",
+            reason=WITHHELD,
+            document_id=one.document_id,
+            similarity=one.similarity,
+        )
+        for one in about.recorded
+        if (one.corpus, one.chunk_id) not in inside
+    ]
+    return in_order([*candidates, *withheld], corpora)
+
+
+def _search_facts(search: Mapping[str, Any]) -> dict[str, str]:
+    return {name.replace("_", " "): str(value) for name, value in search.items() if value is not None}
+
+
+def _facts(facts: Mapping[str, str]) -> Facts:
+    return tuple((name, value) for name, value in facts.items() if value)
+
+
+def _asked(requested: int, used: int) -> str:
+    return str(used) if requested == used else f"{used} (asked for {requested})"

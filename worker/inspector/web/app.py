@@ -1,0 +1,185 @@
+"""Application of the inspector: its routes, and what stands around every page."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from worker.adapters import logs
+from worker.inspector.evaluations import Evaluations
+from worker.inspector.reading import RunViews
+from worker.inspector.rendering import make_environment
+from worker.inspector.web import pages
+from worker.inspector.web.asking import Asking
+from worker.inspector.web.site_parts import Site
+from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+
+    from worker.jobs.engine import Engine
+    from worker.model import Principal
+    from worker.queue.overview import Overview
+    from worker.settings import Settings
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+
+log = logs.logger("worker.inspector")
+
+LONGEST_BODY = 4_000_000
+"""Most bytes of a form: a text of 1 MB, escaped."""
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+ROUTES = (
+    Route("/", pages.runs, name="runs"),
+    Route("/run", pages.run, name="run"),
+    Route("/source", pages.source, name="source"),
+    Route("/citations", pages.citations, name="citations"),
+    Route("/citations/decide", pages.decide, methods=["POST"], name="decide"),
+    Route("/drift", pages.drift, name="drift"),
+    Route("/report", pages.report, name="report"),
+    Route("/quote", pages.quote, methods=["GET", "POST"], name="quote"),
+    Route("/ask", pages.ask, methods=["GET", "POST"], name="ask"),
+    Route("/asked", pages.asked, name="asked"),
+    Route("/compare", pages.compare, name="compare"),
+    Route("/queue", pages.queue, methods=["GET", "POST"], name="queue"),
+    Route("/evaluate", pages.evaluate, name="evaluate"),
+    Route("/sign-in", pages.sign_in, methods=["GET", "POST"], name="sign-in"),
+    Route("/sign-out", pages.sign_out, methods=["POST"], name="sign-out"),
+    Route("/static/{name}", pages.static, name="static"),
+)
+
+
+def make_app(
+    settings: Settings,
+    engine: Engine,
+    overview: Overview,
+    *,
+    visitor: Principal | None = None,
+    root: str = "",
+    is_secure: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+    now: Callable[[], float] = time.time,
+) -> Asgi:
+    """Make the application.
+
+    Args:
+        settings: the worker's settings.
+        engine: the worker's engine, in this process.
+        overview: the queues.
+        visitor: who visits without signing in; only for a server on a loopback address.
+        root: prefix of every address behind a proxy: ``/inspector``; the proxy may strip it or not.
+        is_secure: True if pages are served by TLS, here or by the proxy.
+        clock: for sessions and attempts, monotonic.
+        now: Unix time, for tokens.
+    """
+    site = Site(
+        settings,
+        RunViews(engine.reading),
+        engine,
+        Asking(engine),
+        overview,
+        Evaluations(Path(settings.inspector.evaluations) if settings.inspector.evaluations else None),
+        Sessions(60 * settings.inspector.session_minutes, clock),
+        Attempts(clock),
+        UsedTokens(now),
+        make_environment(),
+        root,
+        visitor,
+        is_secure,
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        site.asking.close()
+
+    app = Starlette(
+        routes=list(ROUTES), lifespan=lifespan, exception_handlers={404: pages.not_found, 405: pages.not_found}
+    )
+    app.state.site = site
+    return _guarded(app, site)
+
+
+def _guarded(app: Asgi, site: Site) -> Asgi:
+    """Refuse requests of other hosts and with large bodies, strip the prefix, and add the headers."""
+
+    async def guarded(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        sending = _with_headers(send, site)
+        refusal = _refusal(given, scope["method"], site)
+        if refusal is not None:
+            await _refuse(sending, *refusal)
+            return
+        path = scope["path"]
+        if site.root and (path == site.root or path.startswith(site.root + "/")):
+            path = path[len(site.root) :] or "/"
+        await app({**scope, "path": path, "raw_path": path.encode(), "root_path": ""}, receive, sending)
+
+    return guarded
+
+
+def _refusal(given: dict[bytes, str], method: str, site: Site) -> tuple[int, str] | None:
+    """Return status and sentence for a request that no page may see; None for others."""
+    if site.visitor is not None and not _is_loopback(given.get(b"host", "")):
+        return 421, "this server answers on a loopback address only"  # a name that was bound to it elsewhere
+    if method == "POST":
+        if given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            return 403, "this form was sent by another site"
+        length = given.get(b"content-length", "")
+        if not length.isdecimal():
+            return 411, "the length of the form is missing"
+        if int(length) > LONGEST_BODY:
+            return 413, f"the form is longer than {LONGEST_BODY} bytes"
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    name, _, port = host.rpartition(":")
+    return host in _LOOPBACK or (name in _LOOPBACK and port.isdecimal())
+
+
+async def _refuse(send: Send, status: int, sentence: str) -> None:
+    body = sentence.encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _with_headers(send: Send, site: Site) -> Send:
+    added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    if site.is_secure:
+        added.append((b"strict-transport-security", b"max-age=31536000"))
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            present = {name.lower() for name, _ in message["headers"]}
+            more = [] if b"cache-control" in present else [(b"cache-control", b"no-store")]
+            message["headers"] = [*message["headers"], *added, *more]
+        await send(message)
+
+    return sending

@@ -1,0 +1,133 @@
+"""Asking: questions of visitors, answered by this process's engine with the visitor's permissions, recorded as runs."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from retrieval_client.contract.base import parse_job
+from retrieval_client.contract.jobs import RunPipeline
+from retrieval_client.contract.run_jobs import RunName
+from retrieval_client.errors import RetrievalError
+from worker.adapters import logs
+from worker.jobs.context import JobContext
+
+if TYPE_CHECKING:
+    from worker.jobs.engine import Engine
+    from worker.model import Principal
+
+log = logs.logger("worker.inspector")
+
+SUBJECT = "asked"
+"""Subject of the runs of questions that were asked here."""
+
+MOST_TICKETS = 200
+AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Question on its way.
+
+    Attributes:
+        run: the run that it is recorded as.
+        profile: its profile; empty for the mode's.
+        stage: its current stage; empty while it waits.
+        done, total: finished stages and all of them.
+        state: ``working``, ``done`` or ``failed``.
+        error: sentence of its error; empty without one.
+    """
+
+    run: RunName
+    profile: str
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    state: str = "working"
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Questions that were asked together, and their owner: only who asked sees them."""
+
+    owner: str
+    asked: tuple[Asked, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """True if none is being worked on."""
+        return all(one.state != "working" for one in self.asked)
+
+
+class Asking:
+    """Questions in work.
+
+    Args:
+        engine: answers them.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._tickets: OrderedDict[str, Ticket] = OrderedDict()
+        self._pool = ThreadPoolExecutor(AT_ONCE, "ask")
+
+    def ask(self, caller: Principal, question: str, mode: str, profiles: tuple[str, ...]) -> str:
+        """Begin to answer a question, with each profile at once; return the ticket.
+
+        Raises:
+            InvalidJob: a field of the job is wrong.
+        """
+        ticket, name = secrets.token_urlsafe(16), secrets.token_hex(6)
+        runs = [RunName(subject_id=SUBJECT, run_id=f"{name}-{i}") for i, _ in enumerate(profiles, 1)]
+        jobs = [_job(question, mode, profile, run) for profile, run in zip(profiles, runs, strict=True)]
+        asked = tuple(Asked(run, profile) for run, profile in zip(runs, profiles, strict=True))
+        with self._lock:
+            self._tickets[ticket] = Ticket(caller.owner, asked)
+            while len(self._tickets) > MOST_TICKETS:
+                self._tickets.popitem(last=False)
+        for i, job in enumerate(jobs):
+            self._pool.submit(self._answer, ticket, i, job, caller)
+        return ticket
+
+    def find(self, ticket: str, caller: Principal) -> Ticket | None:
+        """Return a ticket; None if there is none, or another caller's."""
+        with self._lock:
+            found = self._tickets.get(ticket)
+        return found if found is not None and found.owner == caller.owner else None
+
+    def close(self) -> None:
+        """Finish the questions in work, and stop."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, ticket: str, index: int, job: RunPipeline, caller: Principal) -> None:
+        def report(stage: str, done: int, total: int) -> None:
+            self._change(ticket, index, stage=stage, done=done, total=total)
+
+        try:
+            self._engine.handlers["run_pipeline"](job, JobContext(lambda: caller, ticket, report))
+        except RetrievalError as error:
+            self._change(ticket, index, state="failed", error=error.message)
+        except Exception as error:  # noqa: BLE001 -- a thread must not die unseen; its words may hold a text
+            log.warning("question failed", error=type(error).__name__)
+            self._change(ticket, index, state="failed", error="internal error")
+        else:
+            self._change(ticket, index, state="done")
+
+    def _change(self, ticket: str, index: int, **changes: str | int) -> None:
+        with self._lock:
+            found = self._tickets.get(ticket)
+            if found is not None:
+                asked = [*found.asked]
+                asked[index] = replace(asked[index], **changes)  # type: ignore[arg-type] # names and types of fields
+                self._tickets[ticket] = replace(found, asked=tuple(asked))
+
+
+def _job(question: str, mode: str, profile: str, run: RunName) -> RunPipeline:
+    fields = {"question": question, "mode": mode, "run": run.model_dump(exclude_none=True)}
+    return parse_job(RunPipeline, {**fields, **({"profile": profile} if profile else {})})

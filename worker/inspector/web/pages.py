@@ -1,0 +1,453 @@
+"""Pages: each reads with the visitor's current permissions; what is unknown and what is another's look the same."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import re
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError
+from worker.adapters import logs
+from worker.adapters.postgres.run_list import RunFilter
+from worker.core.shape import is_storable
+from worker.inspector.reading import run_name
+from worker.inspector.rendering import query
+from worker.inspector.rendering import static as read_static
+from worker.inspector.report import report_html
+from worker.inspector.view.citations import DECISIONS
+from worker.inspector.view.run import About
+from worker.inspector.view.sources import SourceView, checked_quote
+from worker.jobs.principal import identify_visitor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+
+    from worker.inspector.view.run import RunView
+    from worker.inspector.web.site_parts import Site
+    from worker.inspector.web.visits import Session
+    from worker.model import Principal
+
+log = logs.logger("worker.inspector")
+
+COOKIE = "inspector_session"
+PAGE = 50
+MOST_CANDIDATES, MOST_CONFLICTS, MOST_LETTERS = 30, 50, 50
+SEE_OTHER = 303
+NO_REPORTS = "No reports are shown here: the setting inspector.evaluations names a report of retrieval-worker evaluate."
+NO_REPORT = "There is no report yet: retrieval-worker evaluate --report writes one."
+UNREADABLE_REPORT = "This report can't be read: it is not one of retrieval-worker evaluate, or too long."
+_KEY = re.compile(r"[0-9]{1,18}")
+
+_STATIC = {
+    "inspector.css": "text/css",
+    "inspector.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Request of a visitor who is signed in.
+
+    Attributes:
+        site: parts that the pages share.
+        session: the visitor's session.
+        given: parameters of the address, or of the form.
+        is_post: True for a form.
+        is_partial: True if the script asks for a part of the page.
+    """
+
+    site: Site
+    session: Session
+    given: Mapping[str, str]
+    is_post: bool
+    is_partial: bool
+
+    @property
+    def caller(self) -> Principal:
+        """The visitor."""
+        return self.session.principal
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page."""
+        shared = {"browser": True, "csrf": self.session.csrf, "who": self.caller, "session": self.session}
+        return _rendered(self.site, template, status, **shared, **values)
+
+    def to(self, path: str, **parameters: str | None) -> Response:
+        """Return a redirection to a page."""
+        asked = query(**parameters)
+        return RedirectResponse(f"{self.site.root}{path}{'?' if asked else ''}{asked}", SEE_OTHER)
+
+
+def _rendered(site: Site, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    shared = {"root": site.root, "most_candidates": MOST_CANDIDATES, "most_conflicts": MOST_CONFLICTS, "here": template}
+    return HTMLResponse(site.templates.get_template(template).render({**shared, **values}), status)
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Make a page of a handler: find the visitor, check the form, and translate errors."""
+
+    @functools.wraps(handler)
+    async def answer(request: Request) -> Response:
+        site, secret = _site(request), request.cookies.get(COOKIE, "")
+        session = site.sessions.find(secret)
+        opened = None
+        if session is None:
+            if site.visitor is None:
+                return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
+            opened, session = site.sessions.open(site.visitor, is_operator=True)
+        is_post = request.method == "POST"
+        given = await _form(request) if is_post else dict(request.query_params)
+        if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
+            return _rendered(
+                site, "error.html", 403, sentence="This form has expired: go back and load the page again."
+            )
+        visit = Visit(site, session, given, is_post, "hx-request" in request.headers)
+        response = await run_in_threadpool(_answered, handler, visit)
+        if opened is not None:
+            _set_cookie(response, site, opened)
+        return response
+
+    return answer
+
+
+def _answered(handler: Callable[[Visit], Response], visit: Visit) -> Response:
+    """Answer; an unknown run and another caller's are the same page."""
+    try:
+        if not visit.is_post:
+            _check_storable(visit.given, "address")
+        return handler(visit)
+    except (InvalidJob, NotAuthorised):
+        return visit.page("error.html", 404, sentence="There is no such page, or it is not yours.")
+    except RetrievalError as error:
+        log.warning("page failed", error=type(error).__name__)
+        return visit.page(
+            "error.html", 503, sentence=f"This can't be read now ({type(error).__name__}). Try again later."
+        )
+    except Exception as error:  # noqa: BLE001 -- the server would log its words, which may hold a text
+        log.error("page broken", error=type(error).__name__, where=_where(error))  # noqa: TRY400 -- the same
+        return visit.page("error.html", 500, sentence="This page is broken. The log names the place.")
+
+
+def _where(error: Exception) -> str:
+    """Return file and line of an error, without its words."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+
+
+def _check_storable(given: Mapping[str, str], path: str) -> None:
+    if any("\x00" in text or not is_storable(text) for text in given.values()):
+        raise InvalidJob("expected text without U+0000 and lone surrogates", path)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = await request.body()
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=40))
+
+
+def _set_cookie(response: Response, site: Site, secret: str) -> None:
+    seconds = int(site.sessions.seconds)
+    response.set_cookie(
+        COOKIE, secret, seconds, path=site.root or "/", secure=site.is_secure, httponly=True, samesite="strict"
+    )
+
+
+async def not_found(request: Request, _: Exception) -> Response:
+    """Answer an address that there is not, as that of an unknown run."""
+    return _rendered(_site(request), "error.html", 404, sentence="There is no such page, or it is not yours.")
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+@page
+def runs(visit: Visit) -> Response:
+    """List the visitor's runs, newest first."""
+    given = visit.given
+    wanted = RunFilter(
+        **{name: given.get(name) or None for name in ("subject_id", "task", "mode", "outcome", "drift")},
+        since=_day(given.get("since")),
+        until=_day(given.get("until")),
+    )
+    before = int(given["before"]) if _KEY.fullmatch(given.get("before", "")) else None
+    found = visit.site.engine.reading.page(visit.caller, wanted, before, PAGE + 1)
+    return visit.page(
+        "runs.html",
+        found=found[:PAGE],
+        more=found[PAGE - 1].key if len(found) > PAGE else None,
+        given={name: value for name, value in given.items() if name != "before"},
+        tasks=[task.name for task in TASKS],
+        modes=list(visit.site.settings.modes),
+    )
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def _chosen(views: tuple[RunView, ...], step: str | None, task: str | None = None) -> RunView | None:
+    """Return the answer to show: of task and step asked for, else the last with a text, else the last."""
+    if task:
+        return next((view for view in views if (view.task, view.about.step) == (task, step or "")), None)
+    of_step = [view for view in views if not step or view.about.step == step]
+    return next((view for view in reversed(of_step) if view.answer), of_step[-1] if of_step else None)
+
+
+@page
+def run(visit: Visit) -> Response:
+    """Show an answer of a run: text with sources, candidates, legs, stages, context, costs."""
+    name = run_name(visit.given)
+    found = visit.site.views.run(visit.caller, name.model_copy(update={"step": None}))
+    step, task = visit.given.get("step"), visit.given.get("task")
+    view = _chosen(found.views, step, task)
+    if (step or task) and view is None:
+        raise InvalidJob("no such answer", "step")
+    most = {"most_candidates": 100_000} if visit.given.get("all") else {}
+    return visit.page("run.html", found=found, view=view, about=view.about if view else _about(visit), **most)
+
+
+def _about(visit: Visit) -> About:
+    return About(visit.given.get("subject", ""), visit.given.get("run", ""), visit.given.get("step", ""))
+
+
+@page
+def source(visit: Visit) -> Response:
+    """Show the whole text of a source of an answer, marked at its quotes."""
+    name = run_name(visit.given)
+    found = visit.site.views.run(visit.caller, name)
+    label = visit.given.get("label", "")
+    view = _chosen(found.views, visit.given.get("step"))
+    sources = [one for one in view.sources if one.label == label] if view else []
+    if not view or not sources:
+        raise InvalidJob("no such source", "label")
+    return visit.page("source.html", about=view.about, view=view, source=sources[0])
+
+
+@page
+def citations(visit: Visit) -> Response:
+    """Show the citations of a run, checked now, and their conflicts."""
+    name = run_name(visit.given)
+    found = visit.site.views.citations(visit.caller, name)
+    return visit.page("citations.html", about=_about(visit), citations=found, decide=True)
+
+
+@page
+def decide(visit: Visit) -> Response:
+    """Keep a decision on a conflict with the run."""
+    name, decision = run_name(visit.given), visit.given.get("decision", "")
+    chosen = next((one for one in DECISIONS if one == decision), None)
+    if chosen is None:
+        raise InvalidJob(f"expected one of {', '.join(DECISIONS)}", "decision")
+    visit.site.views.decide(visit.caller, name, visit.given.get("conflict", ""), chosen, datetime.now(UTC))
+    return visit.to("/citations", subject=name.subject_id, run=name.run_id, step=name.step)
+
+
+@page
+def drift(visit: Visit) -> Response:
+    """Show the state of a run's pins now."""
+    found = visit.site.views.drift(visit.caller, run_name(visit.given))
+    return visit.page("drift.html", about=_about(visit), drift=found)
+
+
+@page
+def report(visit: Visit) -> Response:
+    """Send the run as one HTML file."""
+    content = report_html(visit.site.views, visit.caller, run_name(visit.given), datetime.now(UTC))
+    return HTMLResponse(content, headers={"content-disposition": 'attachment; filename="run.html"'})
+
+
+# --- quotes and questions -----------------------------------------------------------------------
+
+
+@page
+def quote(visit: Visit) -> Response:
+    """Check a quote against a text."""
+    text, quoted = visit.given.get("text", ""), visit.given.get("quote", "")
+    checked = None
+    if visit.is_post:
+        found = checked_quote(quoted, text, visit.site.settings.limits.max_quote_steps)
+        checked = SourceView("", "", None, None, "", None, None, None, text, found.verdict, (found,))
+    return visit.page("quote.html", text=text, quoted=quoted, checked=checked)
+
+
+@page
+def ask(visit: Visit) -> Response:
+    """Take a question, and begin to answer it; with two profiles, side by side."""
+    given, error = visit.given, ""
+    if visit.is_post:
+        profiles = tuple(dict.fromkeys([given.get("profile", ""), *([given["second"]] if given.get("second") else [])]))
+        try:
+            _check_storable(given, "question")
+            ticket = visit.site.asking.ask(visit.caller, given.get("question", ""), given.get("mode", ""), profiles)
+        except InvalidJob as invalid:
+            error = invalid.message
+        else:
+            return visit.to("/asked", ticket=ticket)
+    settings = visit.site.settings
+    return visit.page(
+        "ask.html",
+        400 if error else 200,
+        given=given,
+        error=error,
+        modes=list(settings.modes),
+        profiles=list(settings.profiles),
+        owner=visit.caller.owner,
+    )
+
+
+@page
+def asked(visit: Visit) -> Response:
+    """Show how far a question is; once it is answered, its run."""
+    ticket = visit.site.asking.find(visit.given.get("ticket", ""), visit.caller)
+    if ticket is None:
+        raise InvalidJob("no such ticket", "ticket")
+    if ticket.is_over and all(one.state == "done" for one in ticket.asked):
+        target = _answer_path(ticket.asked)
+        return _redirect_script(visit, *target) if visit.is_partial else visit.to(target[0], **target[1])
+    template = "parts/asked.html" if visit.is_partial else "asked.html"
+    return visit.page(template, ticket=ticket, ticket_id=visit.given["ticket"])
+
+
+def _answer_path(asked: Any) -> tuple[str, dict[str, str | None]]:
+    first = asked[0].run
+    if len(asked) == 1:
+        return "/run", {"subject": first.subject_id, "run": first.run_id}
+    return "/compare", {"subject": first.subject_id, "run": first.run_id, "with": asked[1].run.run_id}
+
+
+def _redirect_script(visit: Visit, path: str, parameters: dict[str, str | None]) -> Response:
+    return Response(headers={"hx-redirect": f"{visit.site.root}{path}?{query(**parameters)}"})
+
+
+@page
+def compare(visit: Visit) -> Response:
+    """Show the answers of two runs side by side, with what differs."""
+    one = run_name(visit.given)
+    other = run_name({**visit.given, "run": visit.given.get("with", "")})
+    pages = [visit.site.views.run(visit.caller, name) for name in (one, other)]
+    views = [_chosen(found.views, None) for found in pages]
+    if views[0] is None or views[1] is None:
+        raise InvalidJob("no such answer", "run")
+    places = [{candidate.place for candidate in view.kept} for view in views if view]
+    return visit.page("compare.html", views=views, about=views[0].about, common=places[0] & places[1])
+
+
+# --- queue --------------------------------------------------------------------------------------
+
+
+@page
+def queue(visit: Visit) -> Response:
+    """Show the queues and their dead letters; send a dead letter again, or delete it."""
+    if not visit.session.is_operator:
+        raise NotAuthorised("only for operators")
+    said = _changed(visit) if visit.is_post else ""
+    state = visit.site.overview.look(MOST_LETTERS)
+    template = "parts/queue.html" if visit.is_partial else "queue.html"
+    return visit.page(template, state=state, said=said)
+
+
+def _changed(visit: Visit) -> str:
+    given = visit.given
+    if given.get("confirmed") != "yes":
+        return "Nothing was done: confirm it first."
+    change = {"retry": visit.site.overview.retry, "purge": visit.site.overview.purge}.get(given.get("change", ""))
+    if change is None:
+        return "Nothing was done."
+    try:
+        done = change(given.get("queue", ""), given.get("entry", ""))
+    except InvalidJob as error:
+        return error.message
+    return "Done." if done else "That dead letter is gone."
+
+
+# --- evaluations --------------------------------------------------------------------------------
+
+
+@page
+def evaluate(visit: Visit) -> Response:
+    """Show a report of `evaluate`, the newest unless another is asked for; without one, a sentence."""
+    reports, name = visit.site.evaluations, visit.given.get("report", "")
+    try:
+        names, view = reports.names(), reports.read(name)
+    except (ValueError, OSError) as error:
+        log.warning("evaluation unreadable", error=type(error).__name__)
+        return visit.page("evaluate.html", 503, view=None, names=[], sentence=UNREADABLE_REPORT)
+    if view is None and name:
+        raise InvalidJob("no such report", "report")
+    sentence = "" if view else NO_REPORT if reports.is_set else NO_REPORTS
+    return visit.page("evaluate.html", view=view, names=names, sentence=sentence)
+
+
+# --- signing in ---------------------------------------------------------------------------------
+
+
+async def sign_in(request: Request) -> Response:
+    """Sign in with a principal token for the task ``inspect``, which may be used once."""
+    site = _site(request)
+    if request.method == "GET":
+        return _rendered(site, "sign-in.html", error="", browser=True)
+    token = (await _form(request)).get("token", "").strip()
+    try:
+        principal, token_id, expires = await run_in_threadpool(identify_visitor, token, site.settings)
+        if not site.used.use(token_id, expires):
+            raise NotAuthorised("principal_token: it was used before")
+    except RetrievalError as error:
+        # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
+        if not site.attempts.allow(request.client.host if request.client else ""):
+            return _rendered(site, "sign-in.html", 429, error="Too many attempts: wait a minute.", browser=True)
+        log.warning("sign in refused", reason=error.message)
+        return _rendered(site, "sign-in.html", 403, error=error.message, browser=True)
+    secret, _ = site.sessions.open(principal, is_operator=_is_operator(principal, site))
+    response = RedirectResponse(f"{site.root}/", SEE_OTHER)
+    _set_cookie(response, site, secret)
+    return response
+
+
+def _is_operator(principal: Principal, site: Site) -> bool:
+    """Return whether a visitor has each claim that the settings ask of operators; of a list, one value at least."""
+    wanted = site.settings.inspector.operators
+    return bool(wanted) and all(_has(principal.claims.get(name), value) for name, value in wanted.items())
+
+
+def _has(claim: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return isinstance(claim, list | tuple) and not {*wanted}.isdisjoint(claim)
+    return bool(claim == wanted)
+
+
+async def sign_out(request: Request) -> Response:
+    """End the session."""
+    site, secret = _site(request), request.cookies.get(COOKIE, "")
+    session, given = site.sessions.find(secret), await _form(request)
+    if session is not None and hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
+        site.sessions.close(secret)
+    response = RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
+    response.delete_cookie(COOKIE, path=site.root or "/")
+    return response
+
+
+async def static(request: Request) -> Response:
+    """Send a file of the package."""
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return await not_found(request, InvalidJob("no such file"))
+    return Response(read_static(name), media_type=_STATIC[name], headers={"cache-control": "max-age=3600"})

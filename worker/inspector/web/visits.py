@@ -1,0 +1,129 @@
+"""Visits: who is signed in, for how long, and how often someone may try."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from worker.model import Principal
+
+MOST_SESSIONS = 1000
+"""Sessions beyond it end, the oldest first."""
+
+ATTEMPTS, WINDOW_SECONDS = 10, 60.0
+"""Most attempts to sign in from one address in a window, and from all addresses ten times as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Session of a visitor.
+
+    Attributes:
+        principal: the visitor; every page is read with this principal's permissions.
+        csrf: token that each form must send.
+        expires_at: end of the session, by the clock of `Sessions`.
+        is_operator: True if the visitor may see and change the queue.
+    """
+
+    principal: Principal
+    csrf: str
+    expires_at: float
+    is_operator: bool
+
+
+class Sessions:
+    """Sessions in this process's memory: by the digest of their secret, which only the visitor's cookie has.
+
+    Args:
+        seconds: lifetime of a session.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+
+    def open(self, principal: Principal, *, is_operator: bool) -> tuple[str, Session]:
+        """Begin a session; return its secret, and the session."""
+        secret = secrets.token_urlsafe(32)
+        session = Session(principal, secrets.token_urlsafe(32), self._clock() + self.seconds, is_operator)
+        with self._lock:
+            self._sessions[_digest(secret)] = session
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        return secret, session
+
+    def find(self, secret: str) -> Session | None:
+        """Return the session of a secret; None if there is none, or it ended."""
+        with self._lock:
+            session = self._sessions.get(_digest(secret))
+            if session is not None and session.expires_at <= self._clock():
+                session = None
+                del self._sessions[_digest(secret)]
+        return session
+
+    def close(self, secret: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_digest(secret), None)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+@dataclass
+class Attempts:
+    """Bound on failed attempts to sign in.
+
+    Args:
+        clock: seconds, monotonic.
+    """
+
+    clock: Callable[[], float]
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _times: deque[tuple[float, str]] = field(default_factory=deque, repr=False)
+
+    def allow(self, address: str) -> bool:
+        """Count an attempt; return whether it may be made."""
+        now = self.clock()
+        with self._lock:
+            while self._times and self._times[0][0] <= now - WINDOW_SECONDS:
+                self._times.popleft()
+            own = sum(one == address for _, one in self._times)
+            if own >= ATTEMPTS or len(self._times) >= 10 * ATTEMPTS:
+                return False
+            self._times.append((now, address))
+            return True
+
+
+@dataclass
+class UsedTokens:
+    """Tokens that signed in: each may do so once.
+
+    Args:
+        now: seconds since 1970.
+    """
+
+    now: Callable[[], float]
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _until: dict[str, float] = field(default_factory=dict, repr=False)
+
+    def use(self, token_id: str, expires_at: float) -> bool:
+        """Mark a token as used; return False if it was used before."""
+        with self._lock:
+            now = self.now()
+            self._until = {one: until for one, until in self._until.items() if until > now}
+            if token_id in self._until:
+                return False
+            self._until[token_id] = expires_at + 3600  # clocks may differ
+            return True

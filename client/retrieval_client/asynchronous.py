@@ -24,7 +24,6 @@ from retrieval_client.connection import (
     check_heard,
     place_of,
     refused,
-    translated,
 )
 from retrieval_client.contract.message import Record, compose_revoke, control_channel, record_key
 from retrieval_client.jobs import (
@@ -164,16 +163,14 @@ class AsyncClient(BaseClient):
 
     async def cancel(self, task_id: str) -> None:
         """Ask the workers not to run a job that waits; see `Client.cancel`."""
-        self._check_open()
         database = self._queues.connection_pool.connection_kwargs.get("db", 0)
-        with translated(BROKER), refused("cancel jobs: ask an operator to revoke it"):
+        with self._reaching(BROKER), refused("cancel jobs: ask an operator to revoke it"):
             heard = await self._queues.publish(control_channel(database), compose_revoke(task_id))
         check_heard(heard)
 
     async def forget(self, task_id: str) -> None:
         """Delete a job's result before it expires; see `Client.forget`."""
-        self._check_open()
-        with translated(self._results_setting), refused("delete results: they expire by themselves"):
+        with self._reaching(self._results_setting), refused("delete results: they expire by themselves"):
             await self._results.delete(record_key(task_id))
 
     async def __aenter__(self) -> Self:
@@ -196,15 +193,14 @@ class AsyncClient(BaseClient):
         await self._results.aclose()
 
     async def _send(self, sent: Sent) -> None:
-        with translated(BROKER):
+        with self._reaching(BROKER):
             await self._queues.lpush(sent.queue, sent.message)
 
     @contextlib.asynccontextmanager
     async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
         """Subscribe to a job's record, on the one connection that all jobs share."""
-        self._check_open()
         channel, heard = record_key(task_id).encode(), asyncio.Queue[bytes | None]()
-        with translated(self._results_setting):
+        with self._reaching(self._results_setting):
             async with self._subscribing:
                 listeners = self._listeners.setdefault(channel, [])
                 listeners.append(heard)
@@ -269,8 +265,7 @@ class AsyncClient(BaseClient):
 
     async def _look(self, task_id: str) -> Record:
         """Read a job's record as it is stored."""
-        self._check_open()
-        with translated(self._results_setting):
+        with self._reaching(self._results_setting):
             return record_of(await self._results.get(record_key(task_id)))
 
 

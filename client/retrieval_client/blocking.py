@@ -22,7 +22,6 @@ from retrieval_client.connection import (
     check_heard,
     place_of,
     refused,
-    translated,
 )
 from retrieval_client.contract.message import Record, compose_revoke, control_channel, record_key, task_id_of
 from retrieval_client.jobs import (
@@ -222,9 +221,8 @@ class Client(BaseClient):
             Unavailable: Redis is unavailable, or no worker listens.
             SettingsError: Redis refuses the user or the password.
         """
-        self._check_open()
         database = self._queues.get_connection_kwargs().get("db", 0)
-        with translated(BROKER), refused("cancel jobs: ask an operator to revoke it"):
+        with self._reaching(BROKER), refused("cancel jobs: ask an operator to revoke it"):
             heard = self._queues.publish(control_channel(database), compose_revoke(task_id))
         check_heard(heard)
 
@@ -236,8 +234,7 @@ class Client(BaseClient):
             Unavailable: Redis is unavailable.
             SettingsError: Redis refuses the user or the password.
         """
-        self._check_open()
-        with translated(self._results_setting), refused("delete results: they expire by themselves"):
+        with self._reaching(self._results_setting), refused("delete results: they expire by themselves"):
             self._results.delete(record_key(task_id))
 
     def __enter__(self) -> Self:
@@ -251,24 +248,21 @@ class Client(BaseClient):
         if self._closed:
             return
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        idle, self._idle = self._idle, []
+        for published in idle:
+            published.close()
         self._queues.close()
         self._results.close()
 
     def _send(self, sent: Sent) -> None:
-        with translated(BROKER):
+        with self._reaching(BROKER):
             self._queues.lpush(sent.queue, sent.message)
 
     @contextlib.contextmanager
     def _listening(self, task_ids: Iterable[str]) -> Iterator[PubSub]:
         """Subscribe to the records of jobs; the connection is kept for the next ones."""
-        self._check_open()
-        if self._process != os.getpid():
-            # Connections of the process that this one was forked from are its own.
-            self._idle, self._process = [], os.getpid()
-        with translated(self._results_setting):
-            published: PubSub = self._idle.pop() if self._idle else self._results.pubsub()  # type: ignore[no-untyped-call] # redis-py has no types there
+        with self._reaching(self._results_setting):
+            published = self._subscription()
             try:
                 published.subscribe(*map(record_key, task_ids))
                 yield published
@@ -280,6 +274,17 @@ class Client(BaseClient):
             published.close()
         else:
             self._idle.append(published)
+
+    def _subscription(self) -> PubSub:
+        """Return a connection for subscribing, if possible one that is idle."""
+        if self._process != os.getpid():
+            # Connections of the process that this one was forked from are its own.
+            self._idle, self._process = [], os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            published: PubSub = self._results.pubsub()  # type: ignore[no-untyped-call] # redis-py has no types there
+            return published
 
     def _wait(self, published: PubSub, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
@@ -331,7 +336,7 @@ class Client(BaseClient):
         ids = sorted(waiting)
         for start in range(0, len(ids), RECORDS_AT_ONCE):
             some = ids[start : start + RECORDS_AT_ONCE]
-            with translated(self._results_setting):
+            with self._reaching(self._results_setting):
                 stored = self._results.mget([record_key(task_id) for task_id in some])
             for task_id, text in zip(some, stored, strict=True):
                 if text is not None and (record := record_of(text)).ended:
@@ -340,17 +345,12 @@ class Client(BaseClient):
 
     def _heard(self, published: PubSub, left: float) -> Any:
         """Return the next message of the subscription, or None after a while."""
-        try:
-            with translated(self._results_setting):
-                return published.get_message(timeout=max(0.0, min(left, LOOK_SECONDS)))
-        except Exception:
-            self._check_open()  # a closed client has its connections taken away while a thread waits
-            raise
+        with self._reaching(self._results_setting):
+            return published.get_message(timeout=max(0.0, min(left, LOOK_SECONDS)))
 
     def _look(self, task_id: str) -> Record:
         """Read a job's record as it is stored."""
-        self._check_open()
-        with translated(self._results_setting):
+        with self._reaching(self._results_setting):
             return record_of(self._results.get(record_key(task_id)))
 
 

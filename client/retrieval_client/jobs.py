@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import base64
+import contextlib
 import math
 import os
 import sys
@@ -20,7 +21,7 @@ from typing_extensions import Self
 
 from retrieval_client import errors
 from retrieval_client.canonical import canonical_sha256
-from retrieval_client.connection import BROKER, RESULTS, check_urls
+from retrieval_client.connection import BROKER, RESULTS, check_urls, translated
 from retrieval_client.contract.base import LEAST_SECRET_BYTES, AnswerT
 from retrieval_client.contract.jobs import Job
 from retrieval_client.contract.message import ENDED, Record, compose, read_record
@@ -28,7 +29,7 @@ from retrieval_client.contract.registry import TASKS, task_of
 from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     Claims = Mapping[str, Any] | None
 
@@ -217,6 +218,21 @@ class BaseClient:
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("the client is closed: make another one")
+
+    @contextlib.contextmanager
+    def _reaching(self, setting: str) -> Iterator[None]:
+        """Speak to the Redis of a setting; its errors are translated.
+
+        Closing a client takes its connections away from those who use them, and what they meet then may come from
+        anywhere inside redis-py: they are told that the client is closed.
+        """
+        self._check_open()
+        try:
+            with translated(setting):
+                yield
+        except Exception:
+            self._check_open()
+            raise
 
     def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> Sent:
         """Return the message of a job, signed."""

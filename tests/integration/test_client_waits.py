@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveTopK
@@ -20,8 +21,6 @@ from worker.cli.devstack.redis import redis_server
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import redis
 
     from worker.cli.devstack.stack import Stack
 
@@ -114,6 +113,21 @@ def test_closing_a_client_ends_the_waits_of_other_threads(stack: Stack, store: r
             client.close()
             with pytest.raises(RuntimeError, match="the client is closed"):
                 waiting.result(timeout=60)
+
+
+def test_what_a_closed_client_meets_inside_redis_py_is_told_as_closed(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection may be taken away at any moment of a command: here as it is about to be used."""
+    client = Client(stack.redis.url(0), stack.redis.url(1))
+
+    def closed_meanwhile(*_: object) -> None:
+        client.close()
+        raise TypeError("argument must be an int, or have a fileno() method.")
+
+    monkeypatch.setattr(redis.Redis, "get", closed_meanwhile)
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.progress("job")
 
 
 def test_a_forked_process_has_connections_of_its_own(stack: Stack, store: redis.Redis) -> None:

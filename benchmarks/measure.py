@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import time
@@ -15,7 +14,6 @@ from benchmarks.costs import cpu_seconds
 from benchmarks.truth import brute_force, leaked, recall_against, recall_by_distance
 
 from retrieval_client.errors import SettingsError
-from synthetic.loading import build
 from synthetic.progress import steps
 from synthetic.stage import CORPUS, Stage
 from worker.adapters.postgres.search import Corpus
@@ -23,7 +21,7 @@ from worker.cli.calibration import STEPS, Caller, CorpusCalibration, as_toml, ca
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from synthetic.loading import Progress
     from synthetic.vectors import Vectors
@@ -253,28 +251,12 @@ def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> 
     return Variant(CALIBRATED, Corpus(CORPUS, on.settings.corpora[CORPUS], on.settings.search, types, found))
 
 
-@contextlib.contextmanager
-def over_halfvec(on: Stage) -> Iterator[Variant]:
-    """Searched by an index over halfvec of the same parameters, which is made for this and dropped."""
-    (definition,) = on.admin.execute(
-        "SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)"
-    ).fetchone()
-    made = definition.replace("document_chunks_embedding_idx", _HALFVEC).replace(
-        "(embedding vector_cosine_ops)", "((embedding::halfvec(768)) halfvec_cosine_ops)"
-    )
-    with steps() as progress:
-        progress("building the index over halfvec", 0, None)
-        build(on.admin, made, on.dataset.rows)
-    try:
-        (size,) = on.admin.execute(f"SELECT pg_size_pretty(pg_relation_size('{_HALFVEC}'))").fetchone()
-        print(f"index over halfvec: {size}, over vector: {on.versions['index']}\n")
-        settings = on.settings.corpora[CORPUS].model_copy(update={"index": "halfvec"})
-        yield Variant("halfvec", Corpus(CORPUS, settings, on.settings.search, on.database.types[CORPUS]))
-    finally:
-        on.admin.execute(f"DROP INDEX {_HALFVEC}")
-
-
-_HALFVEC = "document_chunks_halfvec_idx"
+def over_vector(on: Stage) -> Variant:
+    """Searched by the index over vector, which the stage has as well."""
+    (size,) = on.admin.execute("SELECT pg_size_pretty(pg_relation_size('document_chunks_vector_idx'))").fetchone()
+    print(f"index over halfvec: {on.versions['index']}, over vector: {size}\n")
+    settings = on.settings.corpora[CORPUS].model_copy(update={"index": "vector"})
+    return Variant("vector", Corpus(CORPUS, settings, on.settings.search, on.database.types[CORPUS]))
 
 
 def _name(change: Mapping[str, float]) -> str:

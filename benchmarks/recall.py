@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 from benchmarks.command import as_command
-from benchmarks.measure import K, Result, calibrated, measure, over_halfvec
+from benchmarks.measure import K, Result, calibrated, measure, over_vector
 from rich.console import Console
 from rich.table import Table
 
@@ -179,7 +179,7 @@ def run(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure what `retrieval-worker calibrate` would set as well.")
     ] = False,
-    halfvec: Annotated[bool, typer.Option("--halfvec", help="Measure an index over halfvec as well.")] = False,
+    vector: Annotated[bool, typer.Option("--vector", help="Measure an index over vector as well.")] = False,
     real: Annotated[
         bool, typer.Option("--real", help="Embeddings of real text, made by python -m synthetic.real_text.")
     ] = False,
@@ -193,10 +193,11 @@ def run(
     dataset, percents = real_text(rows) if real else Dataset(rows, seed), _percents(visible)
     changes = [change for text in sweep or [] for change in _changes(text)]
     with contextlib.ExitStack() as exits:
-        on = exits.enter_context(stage(dataset, Index(m, ef_construction), postgres_version=postgres, keep=keep))
+        index = Index(m, ef_construction, also_vector=vector)
+        on = exits.enter_context(stage(dataset, index, postgres_version=postgres, keep=keep))
         further = [calibrated(on, percents, queries, Goal(GOAL_ALL, GOAL_WORST))] if calibrate else []
-        if halfvec:
-            further.append(exits.enter_context(over_halfvec(on)))
+        if vector:
+            further.append(over_vector(on))
         result = measure(on, changes, percents, queries, check, further)
     report(result)
     problems = missed(result) + (too_slow(result) if times else [])

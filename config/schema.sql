@@ -6,6 +6,13 @@
 
 CREATE EXTENSION IF NOT EXISTS vector;
 
+CREATE OR REPLACE FUNCTION pg_temp.has_hnsw(indexed regclass) RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+  SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+                  WHERE i.indrelid = indexed AND i.indisvalid AND a.amname = 'hnsw')
+$$;
+
 -- Who asks, as the worker states it inside each transaction. A custom setting reverts to '' (not NULL)
 -- after a transaction, so '' is nobody.
 CREATE OR REPLACE FUNCTION retrieval.asker(setting text) RETURNS text
@@ -68,10 +75,17 @@ CREATE TABLE IF NOT EXISTS public.document_chunks (
 -- 768 floats are 3,080 bytes and would be stored out of line: in line, exact search is several times faster.
 ALTER TABLE public.document_chunks ALTER COLUMN embedding SET STORAGE PLAIN;
 
+-- Over halfvec the index has half the size; what it finds is compared by the vectors themselves. A table that has such an
+-- index keeps it, whatever its name: `retrieval-worker migrate --index` replaces one (docs/vector-index.md).
 -- m = 32 and ef_construction = 200 build slower than pgvector's 16 and 64, and reach queries that a sparser graph loses
--- whatever ef_search is (docs/performance.md). The index is no larger: two vectors fill a page either way.
-CREATE INDEX IF NOT EXISTS document_chunks_embedding_idx ON public.document_chunks
-  USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 200);
+-- whatever ef_search is (docs/performance.md).
+DO $$
+BEGIN
+  IF NOT pg_temp.has_hnsw('public.document_chunks') THEN
+    CREATE INDEX document_chunks_embedding_idx ON public.document_chunks
+      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+  END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);
 CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (chunk_hash);
 
@@ -157,8 +171,13 @@ CREATE TABLE IF NOT EXISTS public.doc_embeddings (
 );
 ALTER TABLE public.doc_embeddings ALTER COLUMN embedding SET STORAGE PLAIN;
 
-CREATE INDEX IF NOT EXISTS doc_embeddings_embedding_idx ON public.doc_embeddings
-  USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 200);
+DO $$
+BEGIN
+  IF NOT pg_temp.has_hnsw('public.doc_embeddings') THEN
+    CREATE INDEX doc_embeddings_embedding_idx ON public.doc_embeddings
+      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+  END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS doc_embeddings_page_idx ON public.doc_embeddings (page_url);
 CREATE INDEX IF NOT EXISTS doc_embeddings_hash_idx ON public.doc_embeddings (chunk_hash);
 CREATE INDEX IF NOT EXISTS doc_embeddings_text_idx ON public.doc_embeddings USING gin (text_search);
@@ -189,8 +208,13 @@ CREATE TABLE IF NOT EXISTS public.example_strudels (
 );
 ALTER TABLE public.example_strudels ALTER COLUMN embedding SET STORAGE PLAIN;
 
-CREATE INDEX IF NOT EXISTS example_strudels_embedding_idx ON public.example_strudels
-  USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 200);
+DO $$
+BEGIN
+  IF NOT pg_temp.has_hnsw('public.example_strudels') THEN
+    CREATE INDEX example_strudels_embedding_idx ON public.example_strudels
+      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+  END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS example_strudels_hash_idx ON public.example_strudels (chunk_hash);
 CREATE INDEX IF NOT EXISTS example_strudels_text_idx ON public.example_strudels USING gin (text_search);
 

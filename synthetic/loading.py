@@ -48,6 +48,8 @@ _OPENING = "Report {}, part {}, lot {}. "  # for full text: words that stand in 
 _TEXT = "the level of this signal chain was measured again after the filter had been replaced and logged, "
 
 _INDEX = "public.document_chunks_embedding_idx"
+_OVER_HALFVEC = "(((embedding)::halfvec(768)) halfvec_cosine_ops)"
+"""As Postgres writes it."""
 _CHUNKS = """
 COPY public.document_chunks (id, document_id, text_content, page, section, metadata, embedding)
 FROM STDIN (FORMAT BINARY)
@@ -60,17 +62,28 @@ COPY public.documents (id, title, path, owner_id, tenant_id, visibility) FROM ST
 
 @dataclass(frozen=True)
 class Index:
-    """Parameters of the HNSW index; None: as in schema.sql."""
+    """The HNSW index.
+
+    Attributes:
+        m, ef_construction: its parameters; None: as in schema.sql.
+        also_vector: build a second one over the vectors themselves, which plain queries use.
+    """
 
     m: int | None = None
     ef_construction: int | None = None
+    also_vector: bool = False
 
     def of(self, definition: str) -> str:
         """An index definition with these parameters instead of its own."""
-        for name, value in asdict(self).items():
+        for name, value in {"m": self.m, "ef_construction": self.ef_construction}.items():
             if value is not None:
                 definition = re.sub(rf"\b{name}='?\d+'?", f"{name}={int(value)}", definition)
         return definition
+
+    def over_vector(self, definition: str) -> str:
+        """The same index over the vectors themselves."""
+        plain = self.of(definition).replace(_OVER_HALFVEC, "(embedding vector_cosine_ops)")
+        return plain.replace("document_chunks_embedding_idx", "document_chunks_vector_idx")
 
 
 def load(connection: psycopg.Connection[Any], dataset: Dataset, index: Index, progress: Progress) -> bool:
@@ -98,6 +111,9 @@ def load(connection: psycopg.Connection[Any], dataset: Dataset, index: Index, pr
     _copy_chunks(connection, dataset, progress)
     progress("building the HNSW index", 0, None)
     build(connection, index.of(definition), dataset.rows)
+    if index.also_vector:
+        progress("building the HNSW index over vector", 0, None)
+        build(connection, index.over_vector(definition), dataset.rows)
     progress("analysing", 0, None)
     connection.execute("VACUUM (ANALYZE) public.documents, public.document_chunks, public.document_grants")
     # Last: a load that was interrupted is not taken for a whole one.

@@ -110,8 +110,8 @@ def stage(
 
 
 def server_settings(rows: int) -> dict[str, str]:
-    """Size the server for such a corpus: table and index (4 kB a row each) stay in its buffers."""
-    return {"shared_buffers": f"{max(256, rows * 10 // 1024)}MB"}
+    """Size the server for such a corpus: table, index (4 and 2 kB a row) and one over vector stay in its buffers."""
+    return {"shared_buffers": f"{max(256, rows * 12 // 1024)}MB"}
 
 
 def settings_for(dsn: str) -> Settings:

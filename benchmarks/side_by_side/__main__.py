@@ -107,7 +107,7 @@ def play(order: Order) -> Outcome:
         on = exits.enter_context(
             stage(
                 Dataset(order.rows, order.seed),
-                Index(),
+                Index(also_vector=True),  # for the plain query of the bare loop
                 postgres_version=order.postgres,
                 keep=order.keep,
                 server=server_settings(order.rows * (1 + len(installed))),

@@ -210,7 +210,7 @@ def by_rows(
         progress: called for each step.
     """
     rows = distances.shape[1]
-    (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)").fetchone()
+    (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_vector_idx'::regclass)").fetchone()
     points = []
     for size in (rows // 10, rows * 3 // 10):
         progress(f"{size:,} rows", 0, None)

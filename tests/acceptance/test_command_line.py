@@ -404,6 +404,25 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any, typed:
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
 
 
+def test_migrate_builds_indexes_over_another_type(stack: Stack, database: str, admin: Any, typed: Command) -> None:
+    """It prints their sizes and how the old ones are dropped; the commands run as they are printed."""
+    dsn = stack.postgres.dsn(database)
+    done = typed("migrate", "--dsn", dsn, "--index", "vector")
+    assert done.returncode == 0, done.stderr
+    assert "public.document_chunks has an index over vector now: " in done.stdout
+    *_, commands = done.stdout.partition("restart the workers, then drop the old ones: ")
+    dropped = commands.strip().split("; ")
+    assert [command.split()[:3] for command in dropped] == [["DROP", "INDEX", "CONCURRENTLY"]] * 3
+    for command in dropped:
+        admin.execute(command)
+    done = typed("migrate", "--dsn", dsn, "--index", "vector", "--json")
+    assert json.loads(done.stdout) == {"installed": ["records", "reference"], "dimensions": 768, "indexes": []}
+    for wrong in (["--index", "bit"], ["--index", "vector", "--records-only"]):
+        done = typed("migrate", "--dsn", dsn, *wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--index" in done.stderr
+
+
 def test_migrate_gives_up_on_a_lock_that_somebody_holds(
     stack: Stack, admin: Any, database: str, typed: Command
 ) -> None:

@@ -366,11 +366,13 @@ def plan(site: Site, recipe: Recipe) -> str:
     """How Postgres finds the nearest rows, where it may not read all."""
     corpus = site.settings().corpora[recipe.corpus]
     column = sql.Identifier(corpus.columns.embedding)
+    typed = "SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s"
+    (kind,) = site.admin.execute(typed, (corpus.table, corpus.columns.embedding)).fetchone() or ("",)
     query = sql.SQL("EXPLAIN SELECT * FROM {} ORDER BY {} <=> {}::{} LIMIT 30").format(
         sql.Identifier(*corpus.table.split(".")),
         column,
         sql.Literal(str([1] * recipe.dimensions)),
-        sql.SQL("halfvec" if recipe.dimensions > 2000 or corpus.index == "halfvec" else "vector"),
+        sql.Identifier(kind),
     )
     with site.admin.transaction():
         site.admin.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")

@@ -245,13 +245,6 @@ MISTAKES = {
         level="advice",
         mended=True,
     ),
-    "an index over halved vectors": Mistake(
-        "DROP INDEX shop.chunks_vector;"
-        "CREATE INDEX ON shop.chunks USING hnsw ((embedding::halfvec(24)) halfvec_cosine_ops)",
-        'corpora.books.index = "halfvec", or CREATE INDEX',
-        level="advice",
-        mended=True,
-    ),
     "pgvector in a hidden schema": Mistake(
         "CREATE SCHEMA ext; ALTER EXTENSION vector SET SCHEMA ext", "pgvector is in the schema ext.*GRANT USAGE"
     ),

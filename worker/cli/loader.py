@@ -67,6 +67,8 @@ _DIMENSIONS_OF = """
 SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'embedding' AND NOT attisdropped
 """
 
+_OVER_HALFVEC = b"((embedding::halfvec(%d)) halfvec_cosine_ops)" % DIMENSIONS
+
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
 
@@ -77,6 +79,7 @@ def migrate(
     records_only: bool = False,
     lock_seconds: float = LOCK_SECONDS,
     dimensions: int | None = None,
+    index: str | None = None,
 ) -> None:
     """Install or update the worker's records and the reference schema in one transaction.
 
@@ -85,6 +88,7 @@ def migrate(
         records_only: leave the reference schema out, for a backend with tables of its own.
         lock_seconds: seconds to wait for a lock of another session.
         dimensions: of the reference tables' embeddings; default those they have, 768 for new ones.
+        index: what the HNSW indexes of new tables are over, ``halfvec`` or ``vector``; default ``halfvec``.
 
     Raises:
         psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
@@ -94,19 +98,26 @@ def migrate(
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(int(lock_seconds * 1000)),))
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
-            shipped = (config_folder() / "schema.sql").read_bytes()
-            connection.execute(of_dimensions(shipped, _dimensions_to_install(connection, dimensions)))
+            size = _dimensions_to_install(connection, dimensions)
+            connection.execute(reference_schema(size, index or "halfvec"))
 
 
-def of_dimensions(schema: bytes, dimensions: int) -> bytes:
-    """Return the reference schema for embeddings of these dimensions: above 2,000 they are `halfvec`.
+def reference_schema(dimensions: int, index: str = "halfvec") -> bytes:
+    """Return the reference schema for embeddings of these dimensions: above 2,000 they are ``halfvec``.
 
-    >>> of_dimensions(b"embedding vector(768), USING hnsw (embedding vector_cosine_ops)", 2001)
-    b'embedding halfvec(2001), USING hnsw (embedding halfvec_cosine_ops)'
+    Args:
+        dimensions: of the embeddings.
+        index: what the HNSW indexes are over: ``halfvec`` or ``vector``.
+
+    >>> [line.split(b" WITH")[0] for line in reference_schema(2001).splitlines() if b"USING hnsw" in line][0]
+    b'      USING hnsw (embedding halfvec_cosine_ops)'
     """
     kind = b"vector" if dimensions <= INDEXED_DIMENSIONS["vector"] else b"halfvec"
-    schema = schema.replace(b"vector(%d)" % DIMENSIONS, b"%b(%d)" % (kind, dimensions))
-    schema = schema.replace(b" vector_cosine_ops", b" %b_cosine_ops" % kind)
+    schema = (config_folder() / "schema.sql").read_bytes()
+    if kind.decode() == index:
+        schema = schema.replace(_OVER_HALFVEC, b"(embedding %b_cosine_ops)" % kind)
+    schema = schema.replace(b"halfvec(%d)" % DIMENSIONS, b"halfvec(%d)" % dimensions)
+    schema = schema.replace(b" vector(%d)" % DIMENSIONS, b" %b(%d)" % (kind, dimensions))
     if fits_in_line(kind.decode(), dimensions):
         return schema
     return schema.replace(b"COLUMN embedding SET STORAGE PLAIN", b"COLUMN embedding SET STORAGE EXTERNAL")
@@ -324,3 +335,6 @@ _TARGETS = {
     "docs": _Target("public.doc_embeddings", "public.doc_embeddings", "id", _store_section),
     "examples": _Target("public.example_strudels", "public.example_strudels", "id", _store_example),
 }
+
+REFERENCE_TABLES = tuple(target.table for target in _TARGETS.values())
+"""The reference schema's tables of embeddings."""

@@ -159,7 +159,7 @@ class CorpusSettings(Section):
             and by `doctor` when it compares.
         compare_embedder: Refuse text queries if another embedder filled the table. Comparing a table without a record
             sends eight of its texts to the embedder.
-        index: Type that the HNSW index is built on (docs/vector-index.md#a-smaller-index).
+        index: Which HNSW index is searched where a table has both: over this type (docs/vector-index.md#over-halfvec).
         language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
             (docs/full-text.md#statistics). Needs `tenant_setting`.
@@ -179,7 +179,7 @@ class CorpusSettings(Section):
     public: bool = False
     embed_with: list[Identifier] = []
     compare_embedder: bool = True
-    index: Literal["vector", "halfvec"] = "vector"
+    index: Literal["vector", "halfvec"] = "halfvec"
     language: TextSearchConfiguration = "english"
     tenant_column: Identifier | None = None
     tenant_setting: CustomSetting | None = None

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
+from worker.adapters.postgres.indexes import indexed_kinds
 from worker.adapters.postgres.privileges import (
     Role,
     hidden_schema,
@@ -47,6 +48,7 @@ class CorpusTypes:
         embedding: type of the stored embeddings: ``vector`` or ``halfvec``.
         has_statistics: True if the role can read the tables of word statistics.
         full_text_index: True if policies let full-text search use a GIN index: ``@@`` was declared leakproof.
+        indexed: what the HNSW indexes are over, of ``vector`` and ``halfvec``.
     """
 
     id: str
@@ -58,10 +60,16 @@ class CorpusTypes:
     embedding: str = "vector"
     has_statistics: bool = False
     full_text_index: bool = False
+    indexed: frozenset[str] = frozenset()
 
     def index(self, wanted: str) -> str:
-        """Return the type that the HNSW index holds: as in the settings, but always ``halfvec`` for such a column."""
-        return "halfvec" if self.embedding == "halfvec" else wanted
+        """Return what the HNSW index to search is over: as wanted, where both or none are there.
+
+        An index of a ``halfvec`` column is always over that.
+        """
+        if self.embedding == "halfvec":
+            return "halfvec"
+        return wanted if len(self.indexed) != 1 else next(iter(self.indexed))
 
 
 # The worker's role, and every role whose privileges it can use (by SET ROLE, inherited or not).
@@ -213,19 +221,20 @@ def inspect(
         problems += wrong_types(name, corpus, columns)
         problems += _language(connection, name, corpus)
         keys = corpus.columns
-        documents = corpus.documents
+        documents, storage = corpus.documents, _storage(connection, corpus.table)
         if documents is not None:
             _check_documents(connection, name, corpus, role, columns.get(keys.document_id), problems)
         types[name] = CorpusTypes(
             columns.get(keys.id, _TEXT).name,
             columns.get(keys.document_id, _TEXT).name,
-            _storage(connection, corpus.table),
+            storage,
             _storage(connection, documents.table) if documents is not None else (),
             UNPROTECTED if corpus.public else _protection(connection, corpus),
             columns,
             columns.get(keys.embedding, _VECTOR).embedding,
             has_statistics,
             is_leakproof(connection),
+            indexed_kinds(connection, storage),
         )
     _check_records(connection, role, problems)
     problems += operator_problems(connection)

@@ -105,7 +105,14 @@ def index_findings(
     if known.rows <= settings.search.exact_rows:
         return  # never searched by an index
     buffers, work_mem = connection.execute(_BUFFERS).fetchone() or (0, 0)
-    texts = [*_parameters(known), *_size(known, buffers), *_scan(settings, known, work_mem), *_width(settings, known)]
+    texts = [
+        *_parameters(known),
+        *_unused(known, found),
+        *_smaller(known),
+        *_size(known, buffers),
+        *_scan(settings, known, work_mem),
+        *_width(settings, known),
+    ]
     yield from (Finding("advice", subject, text) for text in texts)
 
 
@@ -145,17 +152,36 @@ def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
             f"no HNSW index holds {dimensions:,} dimensions, at most {most:,}: every search compares all visible rows. "
             "Choose an embedder with fewer"
         )
-    other = next((one.kind for one in found if one.table == table), None)
     if dimensions > INDEXED_DIMENSIONS[corpus.index]:
-        halved = "" if other == "halfvec" else f"{corpus.index_sql(table, 'halfvec')}; then "
         return (
             f"no HNSW index over vector holds {dimensions:,} dimensions, over halfvec it does: "
-            f'{halved}corpora.{corpus.name}.index = "halfvec"'
+            f'corpora.{corpus.name}.index = "halfvec", and {corpus.index_sql(table, "halfvec")}'
         )
+    other = next((one.kind for one in found if one.table == table), None)
     if other is None:
-        return f"no HNSW index: {corpus.index_sql(table)}"
-    setting = f'corpora.{corpus.name}.index = "{other}"'
-    return f"its index is over {other}, and searches don't use it: {setting}, or {corpus.index_sql(table)}"
+        return f"no HNSW index: {corpus.index_sql(table)}; then restart the workers"
+    return f"a part of it has an index over {other}, others over {corpus.index}: {corpus.index_sql(table)}"
+
+
+def _unused(corpus: _Corpus, found: Sequence[Hnsw]) -> Iterator[str]:
+    """Report an index that no search uses: every insert pays for it."""
+    for one in found:
+        if one.kind != corpus.index:
+            yield (
+                f"searches use the index over {corpus.index}, not {one.name} of {_megabytes(one.bytes)}: unless other "
+                f"programs use it, DROP INDEX CONCURRENTLY {one.name}"
+            )
+
+
+def _smaller(corpus: _Corpus) -> Iterator[str]:
+    """Report what an index over ``halfvec`` would save."""
+    if corpus.index == "vector":
+        size = sum(one.bytes for one in corpus.indexes)
+        commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
+        yield (
+            f"its index over vector has {_megabytes(size)}: over halfvec it has half the size, searches take less time "
+            f"and are as exact (docs/vector-index.md). {commands}; then restart the workers and drop the old index"
+        )
 
 
 def _parameters(corpus: _Corpus) -> Iterator[str]:
@@ -184,16 +210,10 @@ def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
     size = sum(one.bytes for one in corpus.indexes)
     if size <= buffers:
         return
-    larger = f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
-    finding = f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): {larger}"
-    if corpus.index == "vector":
-        commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
-        finding += (
-            "; or, where memory is short, an index over halfvec, half as large, whose chunks are compared exactly "
-            f'all the same: {commands}; then corpora.{corpus.name}.index = "halfvec", restart the workers and drop '
-            "the old index"
-        )
-    yield finding
+    yield (
+        f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): "
+        f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
+    )
 
 
 def _scan(settings: Settings, corpus: _Corpus, work_mem: int) -> Iterator[str]:

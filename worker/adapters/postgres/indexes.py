@@ -26,6 +26,17 @@ SELECT i.indrelid, c.oid::regclass::text, o.opcname,
  ORDER BY 1, 2
 """
 
+# Without the indexes' sizes, for which Postgres would wait where one is locked.
+_KINDS = """
+SELECT DISTINCT CASE o.opcname WHEN 'vector_cosine_ops' THEN 'vector' ELSE 'halfvec' END
+  FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid
+  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
+  JOIN pg_opclass o ON o.oid = i.indclass[0]
+ WHERE i.indrelid = ANY (%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
+   AND o.opcname = ANY (ARRAY['vector_cosine_ops', 'halfvec_cosine_ops'])
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Hnsw:
@@ -55,3 +66,8 @@ def hnsw(connection: psycopg.Connection[Any], tables: Sequence[int]) -> list[Hns
         Hnsw(table, name, opclass.removesuffix("_cosine_ops"), m, construction, size)
         for table, name, opclass, m, construction, size in rows
     ]
+
+
+def indexed_kinds(connection: psycopg.Connection[Any], tables: Sequence[int]) -> frozenset[str]:
+    """Return which types of vectors (``vector``, ``halfvec``) the HNSW indexes of tables are over."""
+    return frozenset(kind for (kind,) in connection.execute(_KINDS, ([*tables],)))

@@ -76,8 +76,6 @@ def _corpus(proposal: Proposal) -> Iterator[str]:
     yield f"[corpora.{proposal.corpus}]"
     yield f"table = {_toml(proposal.relation)}"
     yield f"dimensions = {proposal.dimensions}"
-    if proposal.index == "halfvec":
-        yield 'index = "halfvec"'
     yield "# public = true    # everybody may read it, without a policy; else choose one in tables.sql"
     yield ""
     yield f"[corpora.{proposal.corpus}.columns]"

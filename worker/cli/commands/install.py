@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -39,6 +39,12 @@ def migrate(
             min=1, max=4000, help="Dimensions of the reference tables' embeddings; above 2000 they are halfvec."
         ),
     ] = None,
+    index: Annotated[
+        Literal["halfvec", "vector"] | None,
+        typer.Option(
+            help="Type that the reference tables' HNSW indexes are over. Default: halfvec in new ones, else no change."
+        ),
+    ] = None,
     lock_timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock of another session.")
     ] = 10.0,
@@ -54,18 +60,26 @@ def migrate(
 
     New tables have 768 dimensions unless --dimensions says otherwise; set the same as dimensions of each corpus.
 
+    --index also builds one beside an index over the other type, while searches go on. Then restart the workers, and
+    drop the old one.
+
     Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
     [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold],
-    [bold]retrieval-worker migrate --dimensions 1536[/bold]
+    [bold]retrieval-worker migrate --dimensions 1536[/bold], [bold]retrieval-worker migrate --index halfvec[/bold]
     """
     import psycopg
 
     from worker.cli.loader import dimensions_of, set_worker_password
     from worker.cli.loader import migrate as install
+    from worker.cli.reindexing import index_over
 
+    if records_only and index is not None:
+        raise WrongUsage("--index is of the reference tables, which --records-only leaves out: give one of the two")
     with admin_connection(dsn) as connection:
         try:
-            install(connection, records_only=records_only, lock_seconds=lock_timeout, dimensions=dimensions)
+            install(
+                connection, records_only=records_only, lock_seconds=lock_timeout, dimensions=dimensions, index=index
+            )
         except psycopg.errors.LockNotAvailable:
             raise Unavailable(
                 f"another session held a table for more than {lock_timeout:g} s, and nothing is changed: try again "
@@ -74,10 +88,23 @@ def migrate(
         if worker_password:
             set_worker_password(connection, worker_password)
         installed = None if records_only else dimensions_of(connection, "public.document_chunks")
+        built = []
+        if index is not None:
+            with progress(screen) as shown:
+                bar = shown.add_task("indexes", total=None)
+                built = index_over(connection, index, lambda table: shown.update(bar, description=f"indexing {table}"))
     if as_json:
-        write_json({"installed": ["records"] if records_only else ["records", "reference"], "dimensions": installed})
-    else:
-        console.print("the schema is installed")
+        parts = ["records"] if records_only else ["records", "reference"]
+        indexes = {} if index is None else {"indexes": [asdict(one) for one in built]}
+        write_json({"installed": parts, "dimensions": installed, **indexes})
+        return
+    console.print("the schema is installed")
+    for one in built:
+        sizes = f"{one.bytes / 2**20:,.1f} MB, beside {one.old} of {one.old_bytes / 2**20:,.1f} MB"
+        console.print(f"{one.table} has an index over {index} now: {sizes}", soft_wrap=True)
+    if built:
+        commands = "; ".join(f"DROP INDEX CONCURRENTLY {one.old}" for one in built)
+        console.print(f"restart the workers, then drop the old ones: {commands}", soft_wrap=True)
 
 
 def load(

@@ -1,0 +1,164 @@
+"""HNSW indexes over vector and halfvec: a worker searches the one that is there, and `migrate` builds the other."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.adapters.postgres.column_types import EMBEDDINGS
+from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.search import VectorSearch
+from worker.cli.doctor import examine
+from worker.cli.loader import migrate
+from worker.cli.reindexing import index_over
+from worker.cli.usage import WrongUsage
+from worker.core.text import lexical
+from worker.jobs.corpora import Corpora
+from worker.model import NO_FILTERS
+from worker.settings import read_values
+
+from .large import executed
+from .test_top_k import asker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from worker.settings import Settings
+
+QUESTION = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0]
+VECTOR = "CREATE INDEX CONCURRENTLY old ON document_chunks USING hnsw (embedding vector_cosine_ops)"
+SHIPPED = "document_chunks_embedding_idx"
+INDEXES = "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
+HNSW = f"{INDEXES} WHERE a.amname = 'hnsw' AND i.indrelid = 'document_chunks'::regclass ORDER BY 1"
+
+
+@pytest.fixture
+def site(make_settings: Callable[..., Settings], database: str) -> Callable[..., Settings]:
+    """Settings as shipped, for corpora so small that only a setting makes Postgres use an index."""
+
+    def settings(index: str | None = None) -> Settings:
+        corpora = read_values()["corpora"]
+        if index is not None:
+            corpora["documents"]["index"] = index
+        return make_settings(database, corpora=corpora, search={"exact_rows": 0, "narrow_factor": 0.01})
+
+    return settings
+
+
+def installed_before(admin: psycopg.Connection[Any]) -> None:
+    """Make the index of the sample documents one over vector, as older versions installed it."""
+    admin.execute(f"DROP INDEX {SHIPPED}")
+    admin.execute(f"{VECTOR}".replace("CONCURRENTLY old", SHIPPED).encode())
+
+
+def hnsw(admin: psycopg.Connection[Any]) -> list[str]:
+    """Names of the HNSW indexes of the sample documents."""
+    return [name for (name,) in admin.execute(HNSW.encode())]
+
+
+def searched(settings: Settings) -> set[str]:
+    """Names of the HNSW indexes that a search of a worker with these settings uses."""
+    with contextlib.closing(Database(settings)) as database:
+        corpus = Corpora(settings, database).get("documents")
+        ((statement, values),) = VectorSearch(corpus, QUESTION, 10, NO_FILTERS).statements()
+        explain = (b"EXPLAIN (ANALYZE, COSTS OFF, FORMAT JSON) " + statement, values)
+        (rows,) = database.read(asker("alice"), [explain])
+        return {name for name in executed(rows[0][0][0]["Plan"]) if name in {SHIPPED, "old"} or "embedding" in name}
+
+
+def advice(settings: Settings) -> list[str]:
+    """All that `doctor` advises about the documents' index."""
+    found = [one.text for one in examine(settings) if one.subject == "corpus documents" and one.level == "advice"]
+    return [text for text in found if "index" in text]
+
+
+@pytest.mark.parametrize("setting", EMBEDDINGS)
+def test_the_index_that_is_there_is_searched(
+    site: Callable[..., Settings], admin: psycopg.Connection[Any], setting: str
+) -> None:
+    """Over halfvec as it is installed, and over vector as older versions did; no setting is needed for it."""
+    assert searched(site(setting)) == {SHIPPED}
+    installed_before(admin)
+    assert searched(site(setting)) == {SHIPPED}
+
+
+def test_where_both_are_there_the_setting_decides(
+    site: Callable[..., Settings], admin: psycopg.Connection[Any]
+) -> None:
+    """Over halfvec unless it says otherwise; `doctor` names the one that no search uses, and its drop."""
+    admin.execute(VECTOR.encode())
+    assert searched(site()) == {SHIPPED}
+    assert searched(site("vector")) == {"old"}
+    (unused,) = [text for text in advice(site()) if "DROP" in text]
+    assert "searches use the index over halfvec, not old" in unused
+    admin.execute(unused[unused.index("DROP") :].encode())
+    assert hnsw(admin) == [SHIPPED]
+    assert not [text for text in advice(site()) if "DROP" in text]
+
+
+def test_an_installation_keeps_its_index(site: Callable[..., Settings], admin: psycopg.Connection[Any]) -> None:
+    """Also one of another name; `doctor` says what the other type would save, and how."""
+    admin.execute(f"DROP INDEX {SHIPPED}")
+    admin.execute(VECTOR.encode())
+    migrate(admin)
+    assert hnsw(admin) == ["old"]
+    (smaller,) = [text for text in advice(site()) if "half the size" in text]
+    admin.execute(smaller[smaller.index("CREATE") : smaller.index(";")].encode())
+    assert searched(site()) == {"document_chunks_embedding_idx"}
+    assert not [text for text in advice(site()) if "half the size" in text]
+
+
+def test_migrate_builds_an_index_over_the_other_type_when_told(
+    site: Callable[..., Settings], admin: psycopg.Connection[Any]
+) -> None:
+    """Beside the old one, for each table that has only that; told again, or without a word, it builds nothing."""
+    installed_before(admin)
+    told: list[str] = []
+    (built,) = index_over(admin, "halfvec", told.append)
+    assert (told, built.table, built.old) == (["public.document_chunks"], "public.document_chunks", SHIPPED)
+    assert built.bytes > 0
+    assert hnsw(admin) == ["document_chunks_embedding_halfvec_idx", SHIPPED]
+    assert searched(site()) == {"document_chunks_embedding_halfvec_idx"}
+    admin.execute(f"DROP INDEX CONCURRENTLY {built.old}".encode())
+    assert index_over(admin, "halfvec") == []
+    migrate(admin)
+    assert hnsw(admin) == ["document_chunks_embedding_halfvec_idx"]
+
+
+def test_what_an_interrupted_build_left_is_built_anew(
+    site: Callable[..., Settings], admin: psycopg.Connection[Any]
+) -> None:
+    """Postgres leaves an index that is not valid, and has its name."""
+    installed_before(admin)
+    index_over(admin, "halfvec")
+    broken = (
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'document_chunks_embedding_halfvec_idx'::regclass"
+    )
+    admin.execute(broken)
+    assert searched(site()) == {SHIPPED}
+    assert len(index_over(admin, "halfvec")) == 1
+    assert searched(site()) == {"document_chunks_embedding_halfvec_idx"}
+
+
+def test_new_tables_get_the_index_that_is_asked_for(admin: psycopg.Connection[Any]) -> None:
+    """`migrate --index vector`; the other one is built for each of them."""
+    admin.execute("DROP TABLE document_grants, document_chunks, documents, doc_embeddings, example_strudels CASCADE")
+    migrate(admin, index="vector")
+    assert [one.old for one in index_over(admin, "halfvec")] == [
+        SHIPPED,
+        "doc_embeddings_embedding_idx",
+        "example_strudels_embedding_idx",
+    ]
+
+
+def test_an_index_that_cannot_hold_the_dimensions_is_refused(admin: psycopg.Connection[Any]) -> None:
+    """Above 2,000 the column itself is halfvec."""
+    admin.execute("DROP TABLE document_grants, document_chunks, documents, doc_embeddings, example_strudels CASCADE")
+    migrate(admin, dimensions=2500)
+    with pytest.raises(WrongUsage, match=r"--index vector: it holds at most 2,000 dimensions, .* has 2,500"):
+        index_over(admin, "vector")
+    assert index_over(admin, "halfvec") == []

@@ -43,7 +43,7 @@ class NewIndex:
 
 
 def index_over(
-    connection: psycopg.Connection[Any], kind: str, progress: Callable[[str], None] = lambda _: None
+    connection: psycopg.Connection[Any], kind: str, progress: Callable[[str], object] = lambda _: None
 ) -> list[NewIndex]:
     """Build an HNSW index over a type for each reference table that has one over the other type only.
 

@@ -159,7 +159,7 @@ def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
         )
     other = next((one.kind for one in found if one.table == table), None)
     if other is None:
-        return f"no HNSW index: {corpus.index_sql(table)}; then restart the workers"
+        return f"no HNSW index: {corpus.index_sql(table)}"
     return f"a part of it has an index over {other}, others over {corpus.index}: {corpus.index_sql(table)}"
 
 

@@ -91,8 +91,7 @@ def migrate(
         built = []
         if index is not None:
             with progress(screen) as shown:
-                bar = shown.add_task("indexes", total=None)
-                built = index_over(connection, index, lambda table: shown.update(bar, description=f"indexing {table}"))
+                built = index_over(connection, index, lambda table: shown.add_task(f"indexing {table}", total=None))
     if as_json:
         parts = ["records"] if records_only else ["records", "reference"]
         indexes = {} if index is None else {"indexes": [asdict(one) for one in built]}

@@ -43,7 +43,7 @@ from retrieval_client.jobs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from retrieval_client.contract.base import AnsweredBy, AnswerT
     from retrieval_client.contract.jobs import Job
@@ -200,25 +200,44 @@ class AsyncClient(BaseClient):
     async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
         """Subscribe to a job's record, on the one connection that all jobs share."""
         channel, heard = record_key(task_id).encode(), asyncio.Queue[bytes | None]()
-        with self._reaching(self._results_setting):
-            async with self._subscribing:
-                listeners = self._listeners.setdefault(channel, [])
-                listeners.append(heard)
-                if len(listeners) == 1:
-                    await self._published.subscribe(channel)
-                else:
-                    heard.put_nowait(None)  # Subscribed already: nothing will confirm it.
-                self._reader = self._reader or asyncio.create_task(self._read())
         try:
+            with self._reaching(self._results_setting):
+                async with self._subscribing:
+                    listeners = self._listeners.setdefault(channel, [])
+                    listeners.append(heard)
+                    if len(listeners) == 1:
+                        await self._published.subscribe(channel)
+                    else:
+                        heard.put_nowait(None)  # Subscribed already: nothing will confirm it.
+                    self._reader = self._reader or asyncio.create_task(self._read())
             yield heard
         finally:
-            async with self._subscribing:
-                listeners.remove(heard)
-                if not listeners:
-                    del self._listeners[channel]
-                    if not self._closed:
-                        with contextlib.suppress(RedisError, OSError):
-                            await self._published.unsubscribe(channel)
+            await self._leave(channel, heard)
+
+    async def _leave(self, channel: bytes, heard: Heard) -> None:
+        """End a subscription, whatever became of it."""
+        async with self._subscribing:
+            listeners = self._listeners.get(channel, [])
+            if heard not in listeners:
+                return
+            listeners.remove(heard)
+            if not listeners:
+                del self._listeners[channel]
+                if not self._closed:
+                    with contextlib.suppress(RedisError, OSError):
+                        await self._published.unsubscribe(channel)
+
+    @contextlib.contextmanager
+    def _reaching(self, setting: str) -> Iterator[None]:
+        """Speak to the Redis of a setting, and heed a cancellation that redis-py loses.
+
+        Its `asyncio.wait_for` does so, until Python 3.12, if the cancellation comes together with the end of a write.
+        """
+        before = _cancellations()
+        with super()._reaching(setting):
+            yield
+            if _cancellations() > before:
+                raise asyncio.CancelledError
 
     async def _read(self) -> None:
         """Hand on what is published, and confirmations as None, for as long as the client is open."""
@@ -252,9 +271,7 @@ class AsyncClient(BaseClient):
         until = float("inf") if timeout is None else time.monotonic() + timeout
         while True:
             left = until - time.monotonic()
-            data = None
-            with contextlib.suppress(asyncio.TimeoutError):  # a class of its own until Python 3.11
-                data = await asyncio.wait_for(heard.get(), max(0.0, min(left, LOOK_SECONDS)))
+            data = await _next(heard, max(0.0, min(left, LOOK_SECONDS)))
             record = await self._look(task_id) if data is None else record_of(data)
             yield record
             if record.ended:
@@ -267,6 +284,21 @@ class AsyncClient(BaseClient):
         """Read a job's record as it is stored."""
         with self._reaching(self._results_setting):
             return record_of(await self._results.get(record_key(task_id)))
+
+
+def _cancellations() -> int:
+    """Return how often the current task was cancelled; always 0 in Python 3.10, which does not count."""
+    return getattr(asyncio.current_task(), "cancelling", int)()
+
+
+async def _next(heard: Heard, seconds: float) -> bytes | None:
+    """Wait for a record that is published; None: it is time to look."""
+    # `asyncio.wait_for` loses a cancellation that comes together with what it waits for, until Python 3.12.
+    later = asyncio.get_running_loop().call_later(seconds, heard.put_nowait, None)
+    try:
+        return await heard.get()
+    finally:
+        later.cancel()
 
 
 def _connected(url: str) -> redis_asyncio.Redis:

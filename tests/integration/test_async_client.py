@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,6 +107,25 @@ def test_who_is_cancelled_leaves_nothing_behind(stack: Stack, store: redis.Redis
         await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-*") == [])
         with pytest.raises(TimedOut):
             await client.result("another", timeout=0.1)
+
+    run(stack, use)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks of Python 3.10 don't count their cancellations")
+def test_who_is_cancelled_at_any_moment_ends(stack: Stack, store: redis.Redis) -> None:
+    """Also as a message arrives: it must not take the place of the cancellation."""
+
+    async def use(client: AsyncClient) -> None:
+        for turns in range(300):
+            waiting = [asyncio.ensure_future(client.result(f"job-{turns}-{number}")) for number in range(5)]
+            for _ in range(turns % 100):
+                await asyncio.sleep(0)
+            for one in waiting:
+                one.cancel()
+            _, hanging = await asyncio.wait(waiting, timeout=30)
+            assert not hanging
+            assert all(one.cancelled() for one in waiting)
+        await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-*") == [])
 
     run(stack, use)
 

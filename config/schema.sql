@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION pg_temp.has_hnsw(indexed regclass) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
   SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-                  WHERE i.indrelid = indexed AND i.indisvalid AND a.amname = 'hnsw')
+                  WHERE i.indrelid = indexed AND a.amname = 'hnsw')
 $$;
 
 -- Who asks, as the worker states it inside each transaction. A custom setting reverts to '' (not NULL)

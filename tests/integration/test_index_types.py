@@ -94,7 +94,7 @@ def test_where_both_are_there_the_setting_decides(
     assert searched(site()) == {SHIPPED}
     assert searched(site("vector")) == {"old"}
     (unused,) = [text for text in advice(site()) if "DROP" in text]
-    assert "searches use the index over halfvec, not old" in unused
+    assert "use the index over halfvec, not old" in unused
     admin.execute(unused[unused.index("DROP") :].encode())
     assert hnsw(admin) == [SHIPPED]
     assert not [text for text in advice(site()) if "DROP" in text]
@@ -119,10 +119,13 @@ def test_migrate_builds_an_index_over_the_other_type_when_told(
     installed_before(admin)
     told: list[str] = []
     (built,) = index_over(admin, "halfvec", told.append)
+    assert built.built
     assert (told, built.table, built.old) == (["public.document_chunks"], "public.document_chunks", SHIPPED)
     assert built.bytes > 0
     assert hnsw(admin) == ["document_chunks_embedding_halfvec_idx", SHIPPED]
     assert searched(site()) == {"document_chunks_embedding_halfvec_idx"}
+    (again,) = index_over(admin, "halfvec", told.append)
+    assert (again.old, again.built, len(told)) == (SHIPPED, False, 1)
     admin.execute(f"DROP INDEX CONCURRENTLY {built.old}".encode())
     assert index_over(admin, "halfvec") == []
     migrate(admin)
@@ -140,8 +143,26 @@ def test_what_an_interrupted_build_left_is_built_anew(
     )
     admin.execute(broken)
     assert searched(site()) == {SHIPPED}
-    assert len(index_over(admin, "halfvec")) == 1
+    (said,) = [text for text in advice(site()) if "interrupted" in text]
+    assert said.endswith("DROP INDEX CONCURRENTLY document_chunks_embedding_halfvec_idx")
+    assert index_over(admin, "halfvec")[0].built
+    assert not [text for text in advice(site()) if "interrupted" in text]
     assert searched(site()) == {"document_chunks_embedding_halfvec_idx"}
+
+
+def test_an_index_that_has_the_name_is_left_alone(admin: psycopg.Connection[Any]) -> None:
+    """It may be anybody's."""
+    installed_before(admin)
+    admin.execute("CREATE INDEX document_chunks_embedding_halfvec_idx ON document_chunks (page)")
+    with pytest.raises(WrongUsage, match=r"public\.document_chunks_embedding_halfvec_idx is an index of another kind"):
+        index_over(admin, "halfvec")
+
+
+def test_who_chose_vector_is_not_told_to_change(site: Callable[..., Settings], admin: psycopg.Connection[Any]) -> None:
+    """The setting says so; only an index that it does not use is named."""
+    installed_before(admin)
+    assert not [text for text in advice(site("vector")) if "halfvec" in text]
+    assert [text for text in advice(site()) if "retrieval-worker migrate --index halfvec" in text]
 
 
 def test_new_tables_get_the_index_that_is_asked_for(admin: psycopg.Connection[Any]) -> None:

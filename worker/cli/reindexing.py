@@ -25,18 +25,23 @@ _COMMANDS = {
 _PARAMETERS = f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
 
 
+_TAKEN = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
+
+
 @dataclass(frozen=True, slots=True)
-class NewIndex:
-    """An index that was built beside another one.
+class BothIndexes:
+    """The index that was asked for, and the other one, which is still there.
 
     Attributes:
-        table: its table.
+        table: their table.
+        built: False if it was there already.
         bytes: its size.
         old: name of the other one, for ``DROP INDEX``.
-        old_bytes: its size.
+        old_bytes: size of the other one.
     """
 
     table: str
+    built: bool
     bytes: int
     old: str
     old_bytes: int
@@ -44,7 +49,7 @@ class NewIndex:
 
 def index_over(
     connection: psycopg.Connection[Any], kind: str, progress: Callable[[str], object] = lambda _: None
-) -> list[NewIndex]:
+) -> list[BothIndexes]:
     """Build an HNSW index over a type for each reference table that has one over the other type only.
 
     Nobody waits: it is built concurrently, and the other one stays until somebody drops it.
@@ -54,18 +59,25 @@ def index_over(
         kind: what the indexes are to be over: ``vector`` or ``halfvec``.
         progress: called with the name of each table before its index is built.
 
+    Returns:
+        The tables that have both indexes now.
+
     Raises:
-        WrongUsage: no such index holds the table's dimensions.
+        WrongUsage: no such index holds the table's dimensions, or its name is taken.
     """
-    built = []
+    both = []
     for table in REFERENCE_TABLES:
         found = _indexes(connection, table)
-        if found and all(one.kind != kind for one in found):
+        other = next((one for one in found if one.kind != kind), None)
+        if other is None:
+            continue
+        built = all(one.kind != kind for one in found)
+        if built:
             progress(table)
             _build(connection, table, kind)
-            (new,) = (one for one in _indexes(connection, table) if one.kind == kind)
-            built.append(NewIndex(table, new.bytes, found[0].name, found[0].bytes))
-    return built
+        new = next(one for one in _indexes(connection, table) if one.kind == kind)
+        both.append(BothIndexes(table, built, new.bytes, other.name, other.bytes))
+    return both
 
 
 def _indexes(connection: psycopg.Connection[Any], table: str) -> list[Hnsw]:
@@ -79,6 +91,8 @@ def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
         raise WrongUsage(f"--index {kind}: it holds at most {most:,} dimensions, {table} has {size:,}")
     schema, name = table.split(".")
     index = f"{name}_embedding_{kind}_idx"
+    if connection.execute(_TAKEN, (f"{schema}.{index}",)).fetchone():
+        raise WrongUsage(f"--index {kind}: {schema}.{index} is an index of another kind: rename it")
     # What an interrupted build left is not valid, and has the name.
     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(schema, index)))
     command = sql.SQL(_COMMANDS[kind] + _PARAMETERS)

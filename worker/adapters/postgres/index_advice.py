@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker.adapters.durability import Finding
 from worker.adapters.postgres.column_types import DIMENSION_BYTES, EMBEDDINGS, INDEXED_DIMENSIONS, fits_in_line
-from worker.adapters.postgres.indexes import Hnsw, hnsw
+from worker.adapters.postgres.indexes import Hnsw, hnsw, unfinished
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
 
@@ -94,6 +94,11 @@ def index_findings(
             yield Finding("advice", subject, _unclear(corpus))
         return
     known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
+    for left in unfinished(connection, [*tables]):
+        text = (
+            f"the index {left} is not valid: unless it is being built now, its build was interrupted, and inserts pay"
+        )
+        yield Finding("advice", subject, f"{text} for it: DROP INDEX CONCURRENTLY {left}")
     kind, dimensions = types.columns[corpus.columns.embedding].embedding, corpus.dimensions
     if dimensions * DIMENSION_BYTES[kind] > _INLINE_BYTES and fits_in_line(kind, dimensions):
         outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
@@ -168,19 +173,21 @@ def _unused(corpus: _Corpus, found: Sequence[Hnsw]) -> Iterator[str]:
     for one in found:
         if one.kind != corpus.index:
             yield (
-                f"searches use the index over {corpus.index}, not {one.name} of {_megabytes(one.bytes)}: unless other "
-                f"programs use it, DROP INDEX CONCURRENTLY {one.name}"
+                f"workers that start now use the index over {corpus.index}, not {one.name} of "
+                f"{_megabytes(one.bytes)}: restart those that are older, and unless other programs use it, "
+                f"DROP INDEX CONCURRENTLY {one.name}"
             )
 
 
 def _smaller(corpus: _Corpus) -> Iterator[str]:
-    """Report what an index over ``halfvec`` would save."""
-    if corpus.index == "vector":
+    """Report what an index over ``halfvec`` would save, unless the settings choose the other one."""
+    if corpus.index == "vector" and corpus.settings.index != "vector":
         size = sum(one.bytes for one in corpus.indexes)
         commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
         yield (
             f"its index over vector has {_megabytes(size)}: over halfvec it has half the size, searches take less time "
-            f"and are as exact (docs/vector-index.md). {commands}; then restart the workers and drop the old index"
+            f"and are as exact (docs/vector-index.md). {commands}; then restart the workers and drop the old index. "
+            "Of the reference tables, retrieval-worker migrate --index halfvec builds it"
         )
 
 

@@ -37,6 +37,16 @@ SELECT DISTINCT CASE o.opcname WHEN 'vector_cosine_ops' THEN 'vector' ELSE 'half
    AND o.opcname = ANY (ARRAY['vector_cosine_ops', 'halfvec_cosine_ops'])
 """
 
+# Also those that are being built: the worker's role does not see the builds of others.
+_UNFINISHED = """
+SELECT i.indexrelid::regclass::text
+  FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid
+  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
+ WHERE i.indrelid = ANY (%s::oid[]) AND NOT i.indisvalid
+ ORDER BY 1
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Hnsw:
@@ -71,3 +81,8 @@ def hnsw(connection: psycopg.Connection[Any], tables: Sequence[int]) -> list[Hns
 def indexed_kinds(connection: psycopg.Connection[Any], tables: Sequence[int]) -> frozenset[str]:
     """Return which types of vectors (``vector``, ``halfvec``) the HNSW indexes of tables are over."""
     return frozenset(kind for (kind,) in connection.execute(_KINDS, ([*tables],)))
+
+
+def unfinished(connection: psycopg.Connection[Any], tables: Sequence[int]) -> list[str]:
+    """Return the names of the HNSW indexes that are not valid: being built, or left by a build that was interrupted."""
+    return [name for (name,) in connection.execute(_UNFINISHED, ([*tables],))]

@@ -60,8 +60,8 @@ def migrate(
 
     New tables have 768 dimensions unless --dimensions says otherwise; set the same as dimensions of each corpus.
 
-    --index also builds one beside an index over the other type, while searches go on. Then restart the workers, and
-    drop the old one.
+    --index also builds one beside an index over the other type, while searches go on; it waits for transactions that
+    are open. Then restart the workers, and drop the old one. After an interruption run it again.
 
     Examples: [bold]retrieval-worker migrate --dsn postgresql://postgres@db/app[/bold],
     [bold]retrieval-worker migrate --records-only --lock-timeout 60[/bold],
@@ -88,22 +88,23 @@ def migrate(
         if worker_password:
             set_worker_password(connection, worker_password)
         installed = None if records_only else dimensions_of(connection, "public.document_chunks")
-        built = []
+        both = []
         if index is not None:
             with progress(screen) as shown:
-                built = index_over(connection, index, lambda table: shown.add_task(f"indexing {table}", total=None))
+                both = index_over(connection, index, lambda table: shown.add_task(f"indexing {table}", total=None))
     if as_json:
         parts = ["records"] if records_only else ["records", "reference"]
-        indexes = {} if index is None else {"indexes": [asdict(one) for one in built]}
+        indexes = {} if index is None else {"indexes": [asdict(one) for one in both]}
         write_json({"installed": parts, "dimensions": installed, **indexes})
         return
     console.print("the schema is installed")
-    for one in built:
+    for one in both:
         sizes = f"{one.bytes / 2**20:,.1f} MB, beside {one.old} of {one.old_bytes / 2**20:,.1f} MB"
-        console.print(f"{one.table} has an index over {index} now: {sizes}", soft_wrap=True)
-    if built:
-        commands = "; ".join(f"DROP INDEX CONCURRENTLY {one.old}" for one in built)
-        console.print(f"restart the workers, then drop the old ones: {commands}", soft_wrap=True)
+        console.print(f"{one.table} has an index over {index}: {sizes}", soft_wrap=True)
+    if both:
+        chosen = 'set index = "vector" for its corpora, ' if index == "vector" else ""
+        commands = "; ".join(f"DROP INDEX CONCURRENTLY {one.old}" for one in both)
+        console.print(f"{chosen}restart the workers, then drop the old ones: {commands}", soft_wrap=True)
 
 
 def load(

@@ -310,12 +310,14 @@ class Database:
                     ]
                     if write:
                         connection.execute(_COMMIT, prepare=True)
-            except psycopg.OperationalError:
+            except psycopg.OperationalError as error:
                 if connection.info.transaction_status != TransactionStatus.ACTIVE:
                     raise
-                # A signal (a soft time limit) interrupted the wait; psycopg can't leave its pipeline then, and its
-                # error says only that. Cancel the query; the pool replaces the connection.
+                # A signal (a soft time limit, Ctrl-C) interrupted the wait; psycopg can't leave its pipeline then, and
+                # its error says only that. Cancel the query; the pool replaces the connection.
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                if _is_by_ctrl_c(error):
+                    raise KeyboardInterrupt from None
                 raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
             finally:
                 connection.patience = CHECK_SECONDS
@@ -407,6 +409,12 @@ def connected(dsn: str) -> Iterator[PatientConnection]:
 def _refused(dsn: str) -> SettingsError | None:
     problem = refusal(dsn)
     return SettingsError(f"{_VARIABLE}: {problem}") if problem else None
+
+
+def _is_by_ctrl_c(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextlib.contextmanager

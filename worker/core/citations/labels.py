@@ -260,7 +260,7 @@ def _any_of(words: Collection[str]) -> str:
 
 
 _RUN_ON = [*filter(re.compile(f"[{_UNSPACED}]+").fullmatch, JOINING | RANGE | SOURCE | PLACE | THING)]
-_WORD = rf"(?:{_LETTER}|[{_MARKS}])++|§++|{_any_of(_RUN_ON)}"
+_WORD = rf"(?>(?:{_LETTER}|[{_MARKS}])+)|§++|{_any_of(_RUN_ON)}"
 _EXAMPLE = "|".join(re.escape(word).replace(r"\.", r"\.\ ?") for word in EXAMPLE)
 _TOKEN = re.compile(
     rf"""
@@ -276,17 +276,19 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_NUMBERED = re.compile(rf"[\s.:：#_-]{{0,3}}+(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?+(?P<digits>\d++){_ENDS}")
-_PLACE = re.compile(rf"[\s.:：#]{{0,3}}+(?:(?!{_S}\d)[a-zA-Z])?+\d++[a-z]?(?:\s*+[,{_DASHES}]\s*+[lL]?\d++)*+(?!\w)")
-_THING = re.compile(rf"[\s.:：#]{{0,3}}+{_S}?\d++[a-zA-Z]?(?:\s*+[{_DASHES}]\s*+{_S}?\d++[a-z]?)*+")
-_MORE = re.compile(rf"(?:\s*+(?:[,&{_DASHES}]\s*+)?+(?:(?!{_S}\d)\w{{1,3}}+\s++)?+{_S}\d++[a-z]?(?!\w))*+")
+_NUMBERED = re.compile(rf"[\s.:：#_-]{{0,3}}+(?>(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?)(?P<digits>\d++){_ENDS}")
+_PLACE = re.compile(
+    rf"[\s.:：#]{{0,3}}+(?>(?:(?!{_S}\d)[a-zA-Z])?)\d++[a-z]?(?>(?:\s*+[,{_DASHES}]\s*+[lL]?\d++)*)(?!\w)"
+)
+_THING = re.compile(rf"[\s.:：#]{{0,3}}+{_S}?\d++[a-zA-Z]?(?>(?:\s*+[{_DASHES}]\s*+{_S}?\d++[a-z]?)*)")
+_MORE = re.compile(rf"(?>(?:\s*+(?>(?:[,&{_DASHES}]\s*+)?)(?>(?:(?!{_S}\d)\w{{1,3}}+\s++)?){_S}\d++[a-z]?(?!\w))*)")
 _TO = re.compile(
     rf"\s*+(?:[{_DASHES}~～〜]|[.．]{{2,3}}+|…"
     rf"|\b(?i:{_any_of(RANGE - {*_RUN_ON})})\b|{_any_of(RANGE & {*_RUN_ON})})\s*+"
 )
 # Most brackets with labels hold nothing else than these, and most brackets have neither of the others.
-_LIST = re.compile(rf"(?:[\s,;]*+S\d++(?:[{_DASHES}]S\d++)?+)++[\s,;]*+")
-_LISTED = re.compile(rf"S(\d++)(?:[{_DASHES}]S(\d++))?+")
+_LIST = re.compile(rf"(?>(?:[\s,;]*+S\d++(?>(?:[{_DASHES}]S\d++)?))+)[\s,;]*+")
+_LISTED = re.compile(rf"S(\d++)(?>(?:[{_DASHES}]S(\d++))?)")
 _S_AND_NUMBER, _SOURCE_WORD, _DIGIT = (
     re.compile(rf"{_S}(?:(?:{_GAP}|_)\d|[₀-₉])"),
     re.compile(f"(?i:{_any_of(SOURCE)})"),
@@ -408,8 +410,8 @@ def _is_in_maths(answer: str, start: int, end: int) -> bool:
 _LONGEST_FORMULA = 300
 _FORMULA = re.compile(
     r"""
-    \$\$[^$]++\$\$ | \$(?![\s$])(?:[^$\\\n]|\\.)++(?<!\s)\$(?!\d)
-  | \\\((?:[^\\]|\\(?![()]))*+\\\) | \\\[(?:[^\\]|\\(?![\[\]]))*+\\\]
+    \$\$[^$]++\$\$ | \$(?![\s$])(?>(?:[^$\\\n]|\\.)+)(?<!\s)\$(?!\d)
+  | \\\((?>(?:[^\\]|\\(?![()]))*)\\\) | \\\[(?>(?:[^\\]|\\(?![\[\]]))*)\\\]
     """,
     re.VERBOSE,
 )
@@ -553,7 +555,7 @@ def _range(answer: str, first: Label, last: Label) -> Label:
 
 _READABLE = re.compile(
     rf"(?P<thing>(?i:\b(?:{_any_of(THING)})){_THING.pattern})"
-    rf"|(?P<word>(?i:{_any_of(SOURCE)})[\s.:：#_-]{{0,3}}+(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?+(?=\d))"
+    rf"|(?P<word>(?i:{_any_of(SOURCE)})[\s.:：#_-]{{0,3}}+(?>(?:(?i:{_any_of(NUMERO)})[.\s]{{0,2}}+)?)(?=\d))"
     rf"|(?P<label>(?:(?<!\w)|(?<=[\d_{_UNSPACED}])){_S}{_GAP}(?=\d))"
 )
 

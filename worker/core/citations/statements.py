@@ -96,7 +96,7 @@ def _outermost(brackets: Sequence[LabelBracket]) -> list[Span]:
     return spans
 
 
-_MARKER = re.compile(r"(?:(?:[-*+•–>]|\d{1,3}[.)])\s++)++")
+_MARKER = re.compile(r"(?>(?:(?:[-*+•–>]|\d{1,3}[.)])\s++)+)")
 _WORD = re.compile(r"\w")
 
 

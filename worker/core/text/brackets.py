@@ -150,7 +150,8 @@ class _OpenBrackets:
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 # A fence may be in quotes and lists, and indented more than three spaces: that is code as well.
 _FENCE = re.compile(
-    r"[ \t]*+(?P<quote>(?:>[ \t]*+)*+)(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
+    r"[ \t]*+(?P<quote>(?>(?:>[ \t]*+)*))(?>(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*)"
+    r"(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
 )
 # Inline code does not reach into the next block.
 _BLOCK = re.compile(r"[ \t]*+(?:[>|]|\#{1,6}+[ \t]|[-*+][ \t]|\d{1,9}+[.)][ \t])")
@@ -261,12 +262,12 @@ class _Containers:
 
 _CODE_INDENT = 4
 _MAY_CONTAIN = frozenset(" \t>-*+#_=0123456789")
-_QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
+_QUOTE = re.compile(r"(?>(?: {0,3}>[ \t]?)+)")
 _ITEM = re.compile(r"(?P<marker>[-*+]|\d{1,9}+[.)])(?P<gap>[ \t]++|(?=[\r\n]|\Z))")
 
 
 # A thematic break, or the underline of a heading.
-_RULE = re.compile(r"(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|=++[ \t]*+)[\r\n]*+\Z")
+_RULE = re.compile(r"(?:(?>(?:-[ \t]*+){3,})|(?>(?:\*[ \t]*+){3,})|(?>(?:_[ \t]*+){3,})|=++[ \t]*+)[\r\n]*+\Z")
 
 
 def _columns(text: str) -> int:

@@ -29,7 +29,7 @@ _NAME = b"principal_token"
 # Each pattern takes linear time for any message: no part of it is scanned again from another start (possessive
 # quantifiers, and matches start only at the beginning of a run).
 _TOKEN = re.compile(rb"eyJ[\w-]{8}[\w.-]*+")
-_BEFORE_VALUE = rb"""\\*+["'](?:\s++|\\++[nrt])*+:(?:\s++|\\++[nrt])*+(\\*+)(["'])"""
+_BEFORE_VALUE = rb"""\\*+["'](?>(?:\s++|\\++[nrt])*):(?>(?:\s++|\\++[nrt])*)(\\*+)(["'])"""
 _FIELD = re.compile(_NAME + _BEFORE_VALUE)
 # The backslashes before the first letter are not scanned: one is enough. Each alternative begins with a literal: `re`
 # then skips to these.

@@ -46,7 +46,7 @@ def held_together(text: str, classes: str) -> Iterator[Held]:
 
 # --- signs before numbers -----------------------------------------------------------------------
 
-_SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?:n(?!s*+n)s*+)?+)(?=[-dm]?\$?(?P<point>[.K]?)[DF])")
+_SIGN_AND_GAP = re.compile(r"\+(?P<gap>s*+(?>(?:n(?!s*+n)s*+)?))(?=[-dm]?\$?(?P<point>[.K]?)[DF])")
 # Na+, A+.
 _PLUS_AFTER = re.compile(r"\+(?<=[^\W\d_]\+)(?=[\s,;:.!?)\]]|\Z)")
 _COMPARE = frozenset("<>!~")
@@ -83,7 +83,9 @@ def _is_sign_of_number(text: str, place: int) -> bool:
     return not (sign == "~" and before[-1:] == "~")
 
 
-_WIDE_SIGN = re.compile(r"[＜＞＋]＝?(?P<gap>[^\S\n]*+(?:\n[^\S\n]*+)?+)(?=[-−－]?[$＄￥]?[.．]?\d)|＄(?=\d)|(?<=\d)％")
+_WIDE_SIGN = re.compile(
+    r"[＜＞＋]＝?(?P<gap>[^\S\n]*+(?>(?:\n[^\S\n]*+)?))(?=[-−－]?[$＄￥]?[.．]?\d)|＄(?=\d)|(?<=\d)％"
+)
 
 
 def _wide_signs(text: str) -> Iterator[Held]:
@@ -165,8 +167,8 @@ _LETTERS = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u097f\u0980-\u09ff\u0e00-\u0e7f])
 _SPACE_OR_LINE_END = r"(?:[^\S\n]{1,3}(?!\s)|[^\S\n]{0,3}\n[^\S\n]*+)"
 _BEFORE_NUMBER = re.compile(rf"(?<=\S){_SPACE_OR_LINE_END}(?=[-−+]?[$€£¥₹]?\d)")
 _LONGEST_SIGN = 12
-_LAST_WORD = re.compile(rf"(?<!{_LETTERS}){_LETTERS}{{2,{_LONGEST_SIGN}}}+\Z")
-_WORD_AFTER = re.compile(rf"\d{_SPACE_OR_LINE_END}({_LETTERS}{{1,15}}+)")
+_LAST_WORD = re.compile(rf"(?<!{_LETTERS})(?>{_LETTERS}{{2,{_LONGEST_SIGN}}})\Z")
+_WORD_AFTER = re.compile(rf"\d{_SPACE_OR_LINE_END}((?>{_LETTERS}{{1,15}}))")
 _ATTACHED_SIGN = re.compile(rf"(?:{'|'.join(_SIGNS_ATTACHED)})\s?(?=\d)")
 _ENTITY = re.compile(r"&(?:lt|gt|le|ge|ne|minus|plusmn|asymp|sim);\s?(?=[-−+]?\d)")
 

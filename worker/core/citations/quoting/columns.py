@@ -129,10 +129,12 @@ _DECIMALS = re.compile(rf"\d++(?![.,:)/]\s*\d|[.)]\s)(?P<unit>\s{{0,4}}+(?:[%‰
 # What begins the next line with a point has none yet: no column of .5 and .25.
 _BEFORE_POINT = re.compile(r"(?<![\d.,])\d++\Z")
 _ITEM = re.compile(r"\d+[.)]\s")
-_NUMBER = r"[-−+]?\d++(?:[.,]\d++)*+%?"
-_LINES_OF_NUMBERS = re.compile(rf"(?m)(?:^[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++\n){{1,}}[^\S\n]*+(?:{_NUMBER}[^\S\n]*+)++$")
+_NUMBER = r"[-−+]?\d++(?>(?:[.,]\d++)*)%?"
+_LINES_OF_NUMBERS = re.compile(
+    rf"(?m)(?:^[^\S\n]*+(?>(?:{_NUMBER}[^\S\n]*+)+)\n){{1,}}[^\S\n]*+(?>(?:{_NUMBER}[^\S\n]*+)+)$"
+)
 # The numbers at the end of a line, whatever stands before them.
-_ROW = re.compile(rf"(?<!\S)(?<![\d%] )({_NUMBER}(?:[ ]{_NUMBER})*+)[^\S\n]*+(?:\n|\Z)")
+_ROW = re.compile(rf"(?<!\S)(?<![\d%] )({_NUMBER}(?>(?:[ ]{_NUMBER})*))[^\S\n]*+(?:\n|\Z)")
 _ONE_NUMBER = re.compile(r"[-−+]?\d{1,3}(?: \d{3})*%?")
 
 

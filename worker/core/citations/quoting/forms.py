@@ -243,7 +243,7 @@ _PIECE = re.compile(
   | (?P<cluster>  [^Msn]M{1,30}+ | M{1,30}+ )
   | (?P<lowered>  (?<=[UL])B++(?![DF]) )
   | (?P<fraction> (?<=D)F )
-  | (?P<plain>    (?:[^sn\-dmeMBF]++s(?=[ULDS$](?!M))){0,40}+[^sn\-dmeMBF]+(?!M) | [BF] )
+  | (?P<plain>    (?>(?:[^sn\-dmeMBF]++s(?=[ULDS$](?!M))){0,40})[^sn\-dmeMBF]+(?!M) | [BF] )
     """,
     re.VERBOSE,
 )
@@ -330,14 +330,14 @@ AFTER_DENIAL = 2
 # glued to the next one ("end.The") may be cut. Each part is possessive, so that no text can make them try again.
 _WHOLE = re.compile(
     r"""
-    (?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[ULD]) | m(?=[UL]) )?+
+    (?>(?: [+$\-dm.]{1,4}+(?=[DF]) | %(?=[ULD]) | m(?=[UL]) )?)
     [ULDMPBF]++
-    (?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF]) | (?<=U)\$(?=D)
-          | (?<=[ULM])-s*+n[sn]*+(?=[UL]) | (?<=D)e(?=D) )
+    (?>(?: (?: ['\-dm/x] | \*[-dm+]? | (?<![LM])\.(?=U) | \.(?=[LDMPBF]) | (?<=[DN])[,:K](?=D) | \+(?=[DF])
+          | (?<=U)\$(?=D) | (?<=[ULM])-s*+n[sn]*+(?=[UL]) | (?<=D)e(?=D) )
         [ULDMPBF]++
       | (?<=[DPF])[%$+]{1,3}+[ULDMPBF]*+
       | (?<=[ULD])(?: \# | \+\+ )
-    )*+
+    )*)
     """,
     re.VERBOSE,
 )

@@ -159,7 +159,7 @@ def _long_enough(part: Part) -> bool:
 _GAP = f"[{_UNSEEN}]{{0,6}}+"
 # A dot more than three before a digit is its decimal point.
 _DOT = r"[.．](?!\d)"
-_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2}}(?:{_GAP}{_DOT})*+", rf"[…⋯](?:[…⋯]|{_DOT})*+"
+_DOTS, _SIGN = rf"[.．](?:{_GAP}[.．]){{2}}(?>(?:{_GAP}{_DOT})*)", rf"[…⋯](?>(?:[…⋯]|{_DOT})*)"
 _BRACKETED = rf"[\[(［（]{_GAP}(?:{_SIGN}|{_DOTS}){_GAP}[\])］）]"
 _KINDS_OF_MARKS = (_BRACKETED, _SIGN, _DOTS)
 # No mark at all, marks of one kind, of two, of all three: the others are part of what is quoted.

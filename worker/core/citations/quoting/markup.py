@@ -37,7 +37,7 @@ class Unmarked:
 
 
 _ANY = ("*", "_", "`", "](", "<http", "|")
-_CODE = re.compile(r"(?<![\w`\\=])(?:`([^`\s](?:[^`]{0,300}[^`\s])?)`|``([^`\s](?:[^`]|`(?!`)){0,300}+)``)(?![\w`])")
+_CODE = re.compile(r"(?<![\w`\\=])(?:`([^`\s](?:[^`]{0,300}[^`\s])?)`|``([^`\s](?>(?:[^`]|`(?!`)){0,300}))``)(?![\w`])")
 _LINK = re.compile(
     r"(?<![\w\]\\!])\[([^\[\]\n]{1,300}+)\]\((?=[^\s()]*[/.#:])([^\s()]{1,500}+)\)|<(https?://[^\s<>]{1,500}+)>"
 )
@@ -96,8 +96,8 @@ def _pipes(text: str) -> Iterator[int]:
 
 _PIPE = re.compile(r"\|")
 _SPACE = r"[^\S\n]*+"
-_NUMBER = rf"[-−+]?(?:[$€£¥] ?)?\d++(?:[.,]\d++)*+(?:[ \u00a0\u202f]?(?:[%‰°]|{AFTER_NUMBERS}))?"
-_ROW = re.compile(rf"(?m)^{_SPACE}\|(?P<name>[^|\n]*+)\|(?:{_SPACE}(?:{_NUMBER}){_SPACE}\|)++{_SPACE}$")
+_NUMBER = rf"[-−+]?(?:[$€£¥] ?)?\d++(?>(?:[.,]\d++)*)(?:[ \u00a0\u202f]?(?:[%‰°]|{AFTER_NUMBERS}))?"
+_ROW = re.compile(rf"(?m)^{_SPACE}\|(?P<name>[^|\n]*+)\|(?>(?:{_SPACE}(?:{_NUMBER}){_SPACE}\|)+){_SPACE}$")
 _ENDS_NAME = re.compile(r"[\w)*`%°]\s*\Z")
 
 

@@ -12,7 +12,7 @@ _LETTER = rf"[^\W_{UNSPACED}]"
 _GLUED_UNIT = re.compile(
     rf"""
     (?<!{_LETTER})(?<![\d][.,])
-    \d++(?:[.,]\d++)*+
+    \d++(?>(?:[.,]\d++)*)
     (?: (?<![12]\d\d0)(?=s(?!{_LETTER})) | (?!s(?!{_LETTER}))
         (?=(?:{AFTER_NUMBERS})[²³⁻⁰-⁹¹]{{0,3}}(?!{_LETTER})) | (?=[%‰가-힣]) )
     """,

@@ -206,7 +206,7 @@ _SHARE, _OF_THE_MOST = 0.05, 0.6
 
 
 # A line that ends, a space before a Latin word or a number, emphasis.
-_BEFORE_DENIED = r"(?:[^\S\n]*+\n[^\S\n]*+|[ \u00a0](?=[A-Za-z\d]))?+[*_`]{0,3}+"
+_BEFORE_DENIED = r"(?>(?:[^\S\n]*+\n[^\S\n]*+|[ \u00a0](?=[A-Za-z\d]))?)[*_`]{0,3}+"
 
 
 # A verb and its denial: 能不能, 有没有. They ask, and deny nothing.

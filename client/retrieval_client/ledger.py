@@ -56,10 +56,7 @@ class Ledger:
     def __init__(self, path: str | PathLike[str], client: Client, *, seconds: float = 30.0, sends: int = 3) -> None:
         self._client, self._seconds, self._sends = client, seconds, sends
         try:
-            self._rows = sqlite3.connect(path, isolation_level=None, timeout=30)
-            self._rows.row_factory = sqlite3.Row
-            self._rows.execute(_SCHEMA)
-            self._rows.execute("SELECT id, task, job, claims, sends, sent_at, answer, error FROM jobs LIMIT 0")
+            self._rows = _opened(path)
         except sqlite3.Error as error:
             raise ValueError(
                 f"{path}: expected a ledger, or the path of a new one in a folder that is there: {error}"
@@ -154,3 +151,16 @@ class Ledger:
             (answer, said, outcome.task_id),
         )
         return outcome
+
+
+def _opened(path: str | PathLike[str]) -> sqlite3.Connection:
+    """Open a file as a ledger; one that is none is closed again. May raise `sqlite3.Error`."""
+    rows = sqlite3.connect(path, isolation_level=None, timeout=30)
+    try:
+        rows.row_factory = sqlite3.Row
+        rows.execute(_SCHEMA)
+        rows.execute("SELECT id, task, job, claims, sends, sent_at, answer, error FROM jobs LIMIT 0")
+    except BaseException:
+        rows.close()
+        raise
+    return rows

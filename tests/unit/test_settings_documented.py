@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ def test_the_page_has_every_setting() -> None:
 )
 def test_no_description_is_of_a_field_that_is_gone(kind: type[BaseModel]) -> None:
     """A field that is renamed takes its description along."""
-    described = re.findall(r"^ {8}(\w+): ", str(kind.__doc__), re.MULTILINE)
+    described = re.findall(r"^ {4}(\w+): ", inspect.cleandoc(str(kind.__doc__)), re.MULTILINE)
     assert set(described) == kind.__annotations__.keys() & kind.model_fields.keys()
 
 

@@ -228,7 +228,7 @@ def test_the_order_of_the_legs_decides_only_between_equals(
 def test_a_sum_has_one_value_in_any_order() -> None:
     """1/61 + 1/61 + 1/62 from left to right is not 1/62 + 1/61 + 1/61: the sum is made before it is rounded."""
     in_order = legs([{"1": 0.5}, {"1": 0.5}, {"2": 0.75, "1": 0.5}])
-    assert sum([1 / 61, 1 / 61, 1 / 62]) != sum([1 / 62, 1 / 61, 1 / 61])
+    assert 1 / 61 + 1 / 61 + 1 / 62 != 1 / 62 + 1 / 61 + 1 / 61
     assert len({fused(rrf(other))["1"] for other in permutations(in_order)}) == 1
 
 

@@ -29,9 +29,11 @@ from psycopg.conninfo import conninfo_to_dict
 from retrieval_client.errors import RetrievalError, SettingsError
 from synthetic.loading import Index
 from synthetic.progress import progress_console, steps
+from synthetic.real_text import real_text
 from synthetic.stage import Stage, server_settings, stage
 from synthetic.vectors import Dataset
 from worker.cli.devstack.redis import redis_server
+from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 K = 15
 DATA = Path(__file__).parents[1] / ".data"
+REAL = "real_text"
 EVERYONE = (
     figures.BARE,
     figures.LISTS,
@@ -62,6 +65,7 @@ class Order:
 
     rows: int
     seed: int
+    real: bool
     queries: int
     rounds: int
     count: int
@@ -106,8 +110,8 @@ def play(order: Order) -> Outcome:
         installed, left_out = _installed(order, progress)
         on = exits.enter_context(
             stage(
-                Dataset(order.rows, order.seed),
-                Index(also_vector=True),  # for the plain query of the bare loop
+                real_text(order.rows) if order.real else Dataset(order.rows, order.seed),
+                Index(),
                 postgres_version=order.postgres,
                 keep=order.keep,
                 server=server_settings(order.rows * (1 + len(installed))),
@@ -121,7 +125,8 @@ def play(order: Order) -> Outcome:
         progress("exact answers", 0, None)
         distances = brute_force(on.dataset, queries)
         grown = growth.Growth()
-        tables = {growth.OURS: "id", **{peer.table: peer.chunk_id for peer in installed}}
+        theirs = [growth.Table(peer.table, peer.chunk_id, "embedding <=> %s") for peer in installed]
+        tables = [growth.OURS, *theirs]
         grown.ef = growth.by_ef(on.admin, tables, queries, distances, K, progress)
         ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
         root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
@@ -148,7 +153,7 @@ def play(order: Order) -> Outcome:
             if order.curves:
                 _grow_batches(order, playing, grown, progress)
         _count_bytes(site, order, installed, measured, progress)
-        whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in tables}
+        whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in {*grown.ef}}
         if order.curves:
             _grow(on, order, site, grown, distances, progress)
         about = {
@@ -314,7 +319,7 @@ def _about(order: Order, on: Stage, ef_search: int) -> dict[str, Any]:
     return {
         "command": shlex.join(["python", "-m", "benchmarks.side_by_side", *sys.argv[1:]]),
         "rows": order.rows,
-        "seed": order.seed,
+        "vectors": _vectors(order),
         "queries": order.queries,
         "rounds": order.rounds,
         "count": order.count,
@@ -327,6 +332,12 @@ def _about(order: Order, on: Stage, ef_search: int) -> dict[str, Any]:
     }
 
 
+def _vectors(order: Order) -> str:
+    if order.real:
+        return f"{order.rows:,} embeddings of real text"
+    return f"{order.rows:,} clustered vectors of {DIMENSIONS} dimensions (seed {order.seed})"
+
+
 # --- the command --------------------------------------------------------------------------------
 
 _EXAMPLES = """
@@ -335,6 +346,8 @@ Examples:
   python -m benchmarks.side_by_side --write benchmarks/results
 
   python -m benchmarks.side_by_side --rows 300000 --json 300000.json
+
+  python -m benchmarks.side_by_side --real --write benchmarks/results
 
   python -m benchmarks.side_by_side --rows 10000 --only bare,one,langchain --no-curves
 
@@ -360,6 +373,9 @@ def run(
     ] = None,
     temporary: Annotated[bool, typer.Option(help="Keep no data.")] = False,
     seed: Annotated[int, typer.Option(help="Of vectors and queries.")] = 20,
+    real: Annotated[
+        bool, typer.Option("--real", help="Embeddings of real text, made by python -m synthetic.real_text.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", dir_okay=False)] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write tables and plot into this folder.", exists=True, file_okay=False)
@@ -369,8 +385,11 @@ def run(
     wanted = tuple(name.strip() for name in only.split(","))
     if unknown := [name for name in wanted if name not in EVERYONE]:
         raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown[0]!r}")
-    folder = None if temporary else (keep or DATA) / f"{rows}-{postgres}"
-    order = Order(rows, seed, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder)
+    corpus = REAL if real else f"{rows}"
+    folder = None if temporary else (keep or DATA) / f"{corpus}-{postgres}"
+    order = Order(
+        rows, seed, real, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder
+    )
     outcome = play(order)
     goals = figures.goals(outcome.sides, outcome.growth.figures)
     if json_file:
@@ -379,13 +398,13 @@ def run(
         for problem in outcome.problems:
             progress_console.print(f"not compared: {problem}", style="red", highlight=False)
         raise typer.Exit(1)
-    section = report.document(outcome.about, outcome.sides, goals, outcome.left_out)
+    section = report.document(corpus, outcome.about, outcome.sides, goals, outcome.left_out)
     print(section)
     if write:
         from benchmarks.side_by_side.plots import plot  # noqa: PLC0415 -- matplotlib is of the extra `bench`
 
-        report.write(write, rows, section)
-        plot(outcome.sides, outcome.growth, write / report.PLOT.format(rows=rows), rows)
+        report.write(write, corpus, section)
+        plot(outcome.sides, outcome.growth, write / report.PLOT.format(corpus=corpus), outcome.about["vectors"])
 
 
 run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"

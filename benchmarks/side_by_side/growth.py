@@ -8,7 +8,7 @@ import json
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
 from benchmarks import measure
@@ -40,7 +40,17 @@ EF_SEARCH = (40, 60, 100, 150, 200, 300, 400)
 KS = (10, 15, 30, 50)
 VISIBLE = (100, 50, 10, 1)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-OURS = "document_chunks"
+
+
+class Table(NamedTuple):
+    """A table with a nearest-neighbour index: its name, and SQL of a row's chunk id and of the order by its index."""
+
+    name: str
+    chunk_id: str = "id"
+    order: str = f"embedding::halfvec({DIMENSIONS}) <=> %s::halfvec({DIMENSIONS})"
+
+
+OURS = Table("document_chunks")
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Growth:
 
 def by_ef(
     admin: psycopg.Connection[Any],
-    tables: Mapping[str, str],
+    tables: Sequence[Table],
     queries: Vectors,
     distances: Distances,
     k: int,
@@ -87,19 +97,19 @@ def by_ef(
 
     Args:
         admin: without row-level security.
-        tables: their names, with SQL of a row's chunk id.
+        tables: with the same chunks.
         queries: shape (n, 768).
         distances: shape (n, rows).
         k: chunks wanted.
         progress: called for each step.
     """
     register_vector(admin)
-    points: dict[str, list[Point]] = {table: [] for table in tables}
+    points: dict[str, list[Point]] = {table.name: [] for table in tables}
     cases = [(ef, table) for ef in EF_SEARCH for table in tables]
     for i, (ef, table) in enumerate(cases):
         progress("recall by ef_search", i, len(cases))
-        ms, mean = _plain(admin, table, tables[table], queries, distances, k, ef)
-        points[table].append(Point(ef, ms, recall=mean))
+        ms, mean = _plain(admin, table, queries, distances, k, ef)
+        points[table.name].append(Point(ef, ms, recall=mean))
     progress("recall by ef_search", len(cases), len(cases))
     return points
 
@@ -161,9 +171,11 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
     told = dataclasses.replace(caller, settings=(*caller.settings, *width))
     statements = corpus.statements
     plain = (
+        b"SELECT * FROM ("
         b"SELECT c.embedding <=> %(query)s AS distance, c.id, c.document_id, c.text_content, c.page, c.section,"
         b" c.coordinates, c.metadata, c.chunk_hash FROM public.document_chunks AS c"
-        b" ORDER BY c.embedding <=> %(query)s LIMIT %(k)s"
+        b" ORDER BY c.embedding::halfvec(768) <=> %(query)s::halfvec(768) LIMIT %(k)s"
+        b") AS nearest ORDER BY distance"
     )
     exact, simple = [], []
     for turn in range(rounds + 1):
@@ -210,48 +222,48 @@ def by_rows(
         progress: called for each step.
     """
     rows = distances.shape[1]
-    (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_vector_idx'::regclass)").fetchone()
+    (definition,) = admin.execute("SELECT pg_get_indexdef('public.document_chunks_embedding_idx'::regclass)").fetchone()
     points = []
     for size in (rows // 10, rows * 3 // 10):
         progress(f"{size:,} rows", 0, None)
-        table = f"first_{size}"
-        admin.execute(f"DROP TABLE IF EXISTS {table}")
-        admin.execute(f"CREATE TABLE {table} (id text, embedding vector(768) STORAGE PLAIN)")
+        table = Table(f"first_{size}")
+        admin.execute(f"DROP TABLE IF EXISTS {table.name}")
+        admin.execute(f"CREATE TABLE {table.name} (id text, embedding vector(768) STORAGE PLAIN)")
         try:
             admin.execute(
-                f"INSERT INTO {table} SELECT id, embedding FROM public.document_chunks WHERE id < %s", (chunk_id(size),)
+                f"INSERT INTO {table.name} SELECT id, embedding FROM public.document_chunks WHERE id < %s",
+                (chunk_id(size),),
             )
             parameters = definition[definition.index("USING") :]
-            build(admin, f"CREATE INDEX ON {table} {parameters}", size)
-            admin.execute(f"VACUUM (ANALYZE) {table}")
+            build(admin, f"CREATE INDEX ON {table.name} {parameters}", size)
+            admin.execute(f"VACUUM (ANALYZE) {table.name}")
             points.append(_point(admin, table, queries, distances[:, :size], k, ef_search))
         finally:
-            admin.execute(f"DROP TABLE {table}")
+            admin.execute(f"DROP TABLE {table.name}")
     return [*points, _point(admin, OURS, queries, distances, k, ef_search)]
 
 
 def _point(
-    admin: psycopg.Connection[Any], table: str, queries: Vectors, distances: Distances, k: int, ef_search: int
+    admin: psycopg.Connection[Any], table: Table, queries: Vectors, distances: Distances, k: int, ef_search: int
 ) -> Point:
-    _plain(admin, table, "id", queries, distances, k, ef_search)  # warms up
-    ms, mean = _plain(admin, table, "id", queries, distances, k, ef_search)
+    _plain(admin, table, queries, distances, k, ef_search)  # warms up
+    ms, mean = _plain(admin, table, queries, distances, k, ef_search)
     return Point(distances.shape[1], ms, recall=mean)
 
 
 def _plain(
     admin: psycopg.Connection[Any],
-    table: str,
-    chunk: str,
+    table: Table,
     queries: Vectors,
     distances: Distances,
     k: int,
     ef_search: int,
 ) -> tuple[float, float]:
-    """Median milliseconds and mean recall of the plain query; ``chunk`` is SQL of a row's chunk id."""
+    """Median milliseconds and mean recall of the plain query."""
     admin.execute(f"SET hnsw.ef_search = {int(ef_search)}")
     admin.execute("SET enable_seqscan = off")  # small tables would be read whole
-    query = sql.SQL("SELECT {} FROM {} ORDER BY embedding <=> %s LIMIT {}").format(
-        sql.SQL(chunk), sql.Identifier(table), sql.Literal(k)
+    query = sql.SQL("SELECT {} FROM {} ORDER BY {} LIMIT {}").format(
+        sql.SQL(table.chunk_id), sql.Identifier(table.name), sql.SQL(table.order), sql.Literal(k)
     )
     statement = query.as_bytes(None)
     took, recalls = [], []

@@ -31,14 +31,14 @@ MARKS = ((0.5, "o"), (0.95, "|"), (0.99, "|"))
 """Percentiles of a latency, and how each is marked."""
 
 
-def plot(sides: Mapping[str, Measured], growth: Growth, path: Path, rows: int) -> None:
+def plot(sides: Mapping[str, Measured], growth: Growth, path: Path, vectors: str) -> None:
     """Write the plot as SVG, on a ground of its own for dark pages; equal figures give equal bytes.
 
     Args:
         sides: what was measured side by side.
         growth: curves; those that are missing leave their panel out.
         path: the file; its folder is made if there is none.
-        rows: rows of the corpus, for the title.
+        vectors: how many of what, for the title.
     """
     curves = [
         (name, title, growth.curves[name])
@@ -50,7 +50,7 @@ def plot(sides: Mapping[str, Measured], growth: Growth, path: Path, rows: int) -
     ]
     with mpl.rc_context({"svg.hashsalt": "side by side", "svg.fonttype": "none", "font.size": 9}):
         canvas = Canvas(figsize=(10, 6.4 if curves else 3.6), layout="constrained", facecolor="white")
-        canvas.suptitle(f"This worker beside others, {rows:,} rows")
+        canvas.suptitle(f"This worker beside others: {vectors}")
         places = canvas.subplots(2 if curves else 1, 2, squeeze=False)
         axes = iter(places.flat)
         _throughput(next(axes), sides)

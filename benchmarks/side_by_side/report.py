@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CPU = ("worker_ms", "postgres_ms", "redis_ms")
 CARRIED = ("redis_in_kb", "redis_out_kb", "postgres_in_kb", "postgres_out_kb")
 
-NAME = "side_by_side_{rows}"
+NAME = "side_by_side_{corpus}"
 PLOT = f"{NAME}.svg"
 
 TITLES = {
@@ -43,13 +43,13 @@ TITLES = {
 
 
 def document(
-    about: Mapping[str, Any], sides: Mapping[str, Measured], goals: Sequence[Goal], left_out: Iterable[str]
+    corpus: str, about: Mapping[str, Any], sides: Mapping[str, Measured], goals: Sequence[Goal], left_out: Iterable[str]
 ) -> str:
     """The whole section."""
     parts = [
         introduction(about),
         *(f"Left out: {reason}." for reason in left_out),
-        f"![Throughput, latency, and how both grow]({PLOT.format(rows=about['rows'])})",
+        f"![Throughput, latency, and how both grow]({PLOT.format(corpus=corpus)})",
         table(*rates(sides)),
         table(*costs(sides)),
         "Goals, and what this run says of them:",
@@ -61,7 +61,7 @@ def document(
 def introduction(about: Mapping[str, Any]) -> str:
     """Describe the run and the machine."""
     return (
-        f"`{about['command']}`: {about['rows']:,} clustered vectors of 768 dimensions (seed {about['seed']}), "
+        f"`{about['command']}`: {about['vectors']}, "
         f"{about['queries']} different queries, k = {about['k']}, `ef_search` {about['ef_search']} on every side, "
         f"HNSW {about['hnsw']}; {about['rounds']} rounds of {about['count']} "
         f"queries in turns, then {about['calls']} queries one at a time. Two processes on each side, Redis "
@@ -152,6 +152,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(folder: Path, rows: int, section: str) -> None:
-    """Write the section for this number of rows into a folder of results, from which the documentation includes it."""
-    (folder / f"{NAME.format(rows=rows)}.md").write_text(section, encoding="utf-8")
+def write(folder: Path, corpus: str, section: str) -> None:
+    """Write the section of this corpus into a folder of results, from which the documentation includes it."""
+    (folder / f"{NAME.format(corpus=corpus)}.md").write_text(section, encoding="utf-8")

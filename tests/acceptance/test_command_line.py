@@ -425,6 +425,23 @@ def test_migrate_builds_indexes_over_another_type(stack: Stack, database: str, a
         assert "--index" in done.stderr
 
 
+def test_a_build_ends_with_the_command_that_asked_for_it(stack: Stack, database: str, admin: Any) -> None:
+    """A killed `migrate` leaves no build in Postgres, which would hold up the next one."""
+    dsn = stack.postgres.dsn(database)
+    builds = "SELECT phase FROM pg_stat_progress_create_index"
+    with psycopg.connect(dsn) as older:
+        older.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        older.execute("SELECT 1")  # the build waits for this transaction
+        process = start("migrate", "--dsn", dsn, "--index", "vector", stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: ("waiting for old snapshots",) in admin.execute(builds).fetchall())
+        finally:
+            process.kill()
+            process.communicate()
+        wait_for(lambda: admin.execute(builds).fetchall() == [])
+        older.rollback()
+
+
 def test_migrate_gives_up_on_a_lock_that_somebody_holds(
     stack: Stack, admin: Any, database: str, typed: Command
 ) -> None:

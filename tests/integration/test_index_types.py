@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from worker.adapters.postgres.column_types import EMBEDDINGS
@@ -12,7 +13,7 @@ from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import VectorSearch
 from worker.cli.doctor import examine
 from worker.cli.loader import migrate
-from worker.cli.reindexing import index_over
+from worker.cli.reindexing import Watch, index_over
 from worker.cli.usage import WrongUsage
 from worker.core.text import lexical
 from worker.jobs.corpora import Corpora
@@ -25,7 +26,7 @@ from .test_top_k import asker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import psycopg
+    from tests.conftest import Stack
 
     from worker.settings import Settings
 
@@ -117,19 +118,37 @@ def test_migrate_builds_an_index_over_the_other_type_when_told(
 ) -> None:
     """Beside the old one, for each table that has only that; told again, or without a word, it builds nothing."""
     installed_before(admin)
-    told: list[str] = []
-    (built,) = index_over(admin, "halfvec", told.append)
-    assert built.built
-    assert (told, built.table, built.old) == (["public.document_chunks"], "public.document_chunks", SHIPPED)
+    (built,) = index_over(admin, "halfvec")
+    assert (built.built, built.table, built.old) == (True, "public.document_chunks", SHIPPED)
     assert built.bytes > 0
     assert hnsw(admin) == ["document_chunks_embedding_halfvec_idx", SHIPPED]
     assert searched(site()) == {"document_chunks_embedding_halfvec_idx"}
-    (again,) = index_over(admin, "halfvec", told.append)
-    assert (again.old, again.built, len(told)) == (SHIPPED, False, 1)
+    (again,) = index_over(admin, "halfvec")
+    assert (again.old, again.built) == (SHIPPED, False)
     admin.execute(f"DROP INDEX CONCURRENTLY {built.old}".encode())
     assert index_over(admin, "halfvec") == []
     migrate(admin)
     assert hnsw(admin) == ["document_chunks_embedding_halfvec_idx"]
+
+
+def test_a_build_says_how_far_it_is(stack: Stack, database: str, admin: psycopg.Connection[Any]) -> None:
+    """Again and again while it goes on, here while it waits for an older snapshot."""
+    installed_before(admin)
+    waits, told = "waiting for old snapshots", set[tuple[str, str]]()
+    dsn = stack.postgres.dsn(database)
+    with psycopg.connect(dsn) as older, psycopg.connect(dsn, autocommit=True) as watching:
+        older.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        older.execute("SELECT 1")
+
+        def progress(table: str, phase: str, done: int, total: int) -> None:
+            assert total >= done >= 0
+            told.add((table, phase))
+            if phase == waits:
+                older.rollback()
+
+        (built,) = index_over(admin, "halfvec", Watch(watching, progress))
+    assert built.built
+    assert ("public.document_chunks", waits) in told
 
 
 def test_what_an_interrupted_build_left_is_built_anew(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import sql
 
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS
@@ -14,9 +17,7 @@ from worker.cli.loader import REFERENCE_TABLES, dimensions_of
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import psycopg
+    from collections.abc import Callable, Iterator
 
 _COMMANDS = {
     "vector": "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (embedding vector_cosine_ops)",
@@ -24,6 +25,11 @@ _COMMANDS = {
 }
 _PARAMETERS = f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
 
+_STATE = "SELECT phase, blocks_done, blocks_total FROM pg_stat_progress_create_index WHERE pid = %s"
+_TELL_SECONDS = 0.5
+
+# Where Postgres can't see that a client is gone (on Windows), a build that nobody waits for goes on.
+_ENDS_WITH_ITS_CLIENT = "SET client_connection_check_interval = 1000"
 
 _TAKEN = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
@@ -47,9 +53,21 @@ class BothIndexes:
     old_bytes: int
 
 
-def index_over(
-    connection: psycopg.Connection[Any], kind: str, progress: Callable[[str], object] = lambda _: None
-) -> list[BothIndexes]:
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How a build is watched.
+
+    Attributes:
+        connection: another connection of the same role, in autocommit mode; nobody else uses it meanwhile.
+        progress: called by a thread of its own twice a second, with the table, Postgres' name of the phase, and how
+            many of how many blocks are done in it (0 of 0: not known).
+    """
+
+    connection: psycopg.Connection[Any]
+    progress: Callable[[str, str, int, int], object]
+
+
+def index_over(connection: psycopg.Connection[Any], kind: str, watch: Watch | None = None) -> list[BothIndexes]:
     """Build an HNSW index over a type for each reference table that has one over the other type only.
 
     Nobody waits: it is built concurrently, and the other one stays until somebody drops it.
@@ -57,7 +75,7 @@ def index_over(
     Args:
         connection: a connection of the tables' owner, in autocommit mode.
         kind: what the indexes are to be over: ``vector`` or ``halfvec``.
-        progress: called with the name of each table before its index is built.
+        watch: how to say how far a build is.
 
     Returns:
         The tables that have both indexes now.
@@ -73,8 +91,8 @@ def index_over(
             continue
         built = all(one.kind != kind for one in found)
         if built:
-            progress(table)
-            _build(connection, table, kind)
+            with _watched(connection, watch, table):
+                _build(connection, table, kind)
         new = next(one for one in _indexes(connection, table) if one.kind == kind)
         both.append(BothIndexes(table, built, new.bytes, other.name, other.bytes))
     return both
@@ -95,5 +113,30 @@ def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
         raise WrongUsage(f"--index {kind}: {schema}.{index} is an index of another kind: rename it")
     # What an interrupted build left is not valid, and has the name.
     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(schema, index)))
+    with suppress(psycopg.Error):
+        connection.execute(_ENDS_WITH_ITS_CLIENT)
     command = sql.SQL(_COMMANDS[kind] + _PARAMETERS)
     connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), size=sql.Literal(size)))
+
+
+@contextmanager
+def _watched(connection: psycopg.Connection[Any], watch: Watch | None, table: str) -> Iterator[None]:
+    """Say again and again how far the build on this connection is."""
+    if watch is None:
+        yield
+        return
+    ended, pid = Event(), connection.info.backend_pid
+
+    def tell() -> None:
+        with suppress(psycopg.Error):  # the build itself tells whether Postgres is gone
+            while not ended.wait(_TELL_SECONDS):
+                for phase, done, total in watch.connection.execute(_STATE, (pid,)):
+                    watch.progress(table, phase, done, total)
+
+    telling = Thread(target=tell, name="progress of the build")
+    telling.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        telling.join()

@@ -16,7 +16,9 @@ from worker.cli.terminal import console, progress, screen, styled, write_json
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress, TaskID
 
 AdminDsn = Annotated[
     str,
@@ -71,7 +73,7 @@ def migrate(
 
     from worker.cli.loader import dimensions_of, set_worker_password
     from worker.cli.loader import migrate as install
-    from worker.cli.reindexing import index_over
+    from worker.cli.reindexing import Watch, index_over
 
     if records_only and index is not None:
         raise WrongUsage("--index is of the reference tables, which --records-only leaves out: give one of the two")
@@ -90,8 +92,8 @@ def migrate(
         installed = None if records_only else dimensions_of(connection, "public.document_chunks")
         both = []
         if index is not None:
-            with progress(screen) as shown:
-                both = index_over(connection, index, lambda table: shown.add_task(f"indexing {table}", total=None))
+            with admin_connection(dsn) as watching, progress(screen) as shown:
+                both = index_over(connection, index, Watch(watching, _bars(shown)))
     if as_json:
         parts = ["records"] if records_only else ["records", "reference"]
         indexes = {} if index is None else {"indexes": [asdict(one) for one in both]}
@@ -105,6 +107,18 @@ def migrate(
         chosen = 'set index = "vector" for its corpora, ' if index == "vector" else ""
         commands = "; ".join(f"DROP INDEX CONCURRENTLY {one.old}" for one in both)
         console.print(f"{chosen}restart the workers, then drop the old ones: {commands}", soft_wrap=True)
+
+
+def _bars(shown: Progress) -> Callable[[str, str, int, int], None]:
+    """Show each phase of each build as a bar: it counts the table's blocks."""
+    bars: dict[tuple[str, str], TaskID] = {}
+
+    def show(table: str, phase: str, done: int, total: int) -> None:
+        if (table, phase) not in bars:
+            bars[table, phase] = shown.add_task(f"indexing {table}, {phase}", total=None)
+        shown.update(bars[table, phase], completed=done, total=total or None)
+
+    return show
 
 
 def load(
@@ -210,8 +224,11 @@ def admin_connection(dsn: str) -> Iterator[Any]:
         if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):
             raise SettingsError(f"--dsn (MIGRATION_CONNECTION_STRING): {problem}") from None
         raise Unavailable("Postgres does not answer at --dsn (MIGRATION_CONNECTION_STRING)") from None
-    except psycopg.errors.InsufficientPrivilege:
-        raise SettingsError("the role of --dsn may not do this: connect as the owner of the database") from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        said = error.diag.message_primary
+        raise SettingsError(
+            f"the role of --dsn may not do this ({said}): connect as the owner of the database"
+        ) from None
     except psycopg.Error as error:
         if error.sqlstate is None:  # libpq's own: its text may quote the password
             raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None

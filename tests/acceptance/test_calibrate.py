@@ -128,6 +128,7 @@ def test_a_goal_that_is_not_reached_is_said_and_nothing_is_written(
     """Exit code 1, who has too little, and what would help."""
     done = run(environment, *OWNERS, "--queries", "30", "--mean", "1", "--worst", "1", "--steps", "15", "--write")
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "Try wider --steps (up to 1000)" in done.stderr
     assert "everyone" in done.stderr
     assert "ef_construction" in done.stderr
     assert not (tmp_path / "calibration.toml").exists()

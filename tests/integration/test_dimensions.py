@@ -210,7 +210,7 @@ def test_the_reference_schema_has_the_dimensions_asked_for(
     ("size", "index", "advice"),
     [
         (2500, "vector", "over halfvec it does"),
-        (2500, "halfvec", "no HNSW index: CREATE"),
+        (2500, "halfvec", "no HNSW index by cosine distance over all its rows: CREATE"),
         (4500, "halfvec", "no HNSW index holds 4,500"),
     ],
 )

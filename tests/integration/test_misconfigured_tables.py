@@ -224,24 +224,27 @@ MISTAKES = {
         level="advice",
     ),
     "no index": Mistake(
-        "DROP INDEX shop.chunks_vector", "no HNSW index: CREATE INDEX CONCURRENTLY", level="advice", mended=True
+        "DROP INDEX shop.chunks_vector",
+        "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
+        level="advice",
+        mended=True,
     ),
     "an index by another distance": Mistake(
         "DROP INDEX shop.chunks_vector; CREATE INDEX ON shop.chunks USING hnsw (embedding vector_l2_ops)",
-        "no HNSW index: CREATE INDEX CONCURRENTLY",
+        "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
         mended=True,
     ),
     "an index over some rows": Mistake(
         "DROP INDEX shop.chunks_vector;"
         "CREATE INDEX ON shop.chunks USING hnsw (embedding vector_cosine_ops) WHERE page > 1",
-        "no HNSW index: CREATE INDEX CONCURRENTLY",
+        "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
         mended=True,
     ),
     "an invalid index": Mistake(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'shop.chunks_vector'::regclass",
-        "no HNSW index: CREATE INDEX CONCURRENTLY",
+        "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
         mended=True,
     ),

@@ -164,7 +164,7 @@ def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
         )
     other = next((one.kind for one in found if one.table == table), None)
     if other is None:
-        return f"no HNSW index: {corpus.index_sql(table)}"
+        return f"no HNSW index by cosine distance over all its rows: {corpus.index_sql(table)}"
     return f"a part of it has an index over {other}, others over {corpus.index}: {corpus.index_sql(table)}"
 
 

@@ -103,9 +103,12 @@ def _missed(lines: list[Line]) -> set[str]:
 
 def _refuse_missed(lines: list[Line], widest: int) -> None:
     """End with exit code 1 where a caller does not reach the goal."""
+    from worker.cli.calibration import STEPS
+
     if short := _missed(lines):
+        wider = f"Try wider --steps (up to {STEPS[-1]}), build" if widest < STEPS[-1] else "Build"
         screen.print(
-            f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widest}. Build the index with a "
+            f"{', '.join(sorted(short))}: the goal is not reached at ef_search {widest}. {wider} the index with a "
             "higher ef_construction ('retrieval-worker doctor'), or ask for less (--mean, --worst)",
         )
         raise typer.Exit(1)

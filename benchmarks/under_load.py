@@ -106,6 +106,7 @@ def _figures(found: Sequence[float]) -> list[str]:
 def main(
     rows: Annotated[int, typer.Option(help="Chunks in the corpus.", min=1_000)] = 10_000,
     seconds: Annotated[float, typer.Option(help="How long each load lasts.", min=1)] = 20,
+    processes: Annotated[int, typer.Option(help="Processes of the worker; 0: one for each core.", min=0)] = 0,
 ) -> None:
     """Measure p50, p95 and p99 of a call at 50, 80 and 95 % of the greatest rate; the client shares the cores."""
     dataset, console = Dataset(rows), Console()
@@ -113,8 +114,8 @@ def main(
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin, steps() as progress:
             load_dataset(admin, dataset, Index(32, 200), progress)
         environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND="lexical")
-        processes = os.cpu_count() or 2
-        with celery_worker(environment, stack.root / "worker.log", f"--concurrency={processes}"):
+        pool = f"--concurrency={processes or os.cpu_count() or 2}"
+        with celery_worker(environment, stack.root / "worker.log", pool):
             table = Table("load", "jobs/s", "p50 ms", "p95", "p99")
             idle = asyncio.run(measure(stack.redis.urls("producer"), dataset, seconds, table))
     console.print(table)

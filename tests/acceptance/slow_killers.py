@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import redis
 from celery import signals
 from celery.exceptions import SoftTimeLimitExceeded
+from kombu.asynchronous import get_event_loop
 
 FOLDER = "TEST_FOLDER"
 """The environment variable that names the folder of the signs: ``begun`` has the id of each job that began."""
@@ -18,7 +20,7 @@ FOLDER = "TEST_FOLDER"
 
 @signals.task_prerun.connect(weak=False)
 def wait(task_id: str = "", **_: Any) -> None:
-    """Wait for a file named as the job and its run; its text says what to do then."""
+    """Wait for a file named as the job and its run; its text says what to do then: go on, or what goes wrong."""
     if not task_id.startswith("held-"):
         return
     folder = Path(os.environ[FOLDER])
@@ -30,8 +32,16 @@ def wait(task_id: str = "", **_: Any) -> None:
     if task_id.startswith("held-stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _wait_for(sign)
-    if sign.read_text() == "die":
+    told = sign.read_text()
+    if told == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    if told == "lose the connection":
+        for _ in range(20):  # the event loop calls them in any order, and what is behind the first is gone
+            get_event_loop().call_soon(_lose_the_connection)
+
+
+def _lose_the_connection() -> None:
+    raise redis.ConnectionError("lost")
 
 
 def _wait_for(sign: Path) -> None:

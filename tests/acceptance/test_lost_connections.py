@@ -223,6 +223,19 @@ def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
     assert held.runs("held-1") == 1
 
 
+def test_an_acknowledgement_survives_a_callback_that_fails_before_it(
+    client: Client, broker: redis.Redis, held: Held, start: Start
+) -> None:
+    """The event loop drops what it has not called yet when one callback meets the lost connection."""
+    with start("--pool=solo"):
+        held.begin("held-1")
+        held.tell("held-1", "lose the connection")
+        assert status(client, "held-1") == "ok"
+        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
+    assert held.runs("held-1") == 1
+
+
 def test_time_limits_survive_a_lost_connection(
     link: Proxy,
     client: Client,

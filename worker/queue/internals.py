@@ -77,7 +77,6 @@ USED = (
     "celery.worker.state:should_terminate",
     "celery.worker.state:task_ready",
     "celery.worker.state:task_reserved",
-    "kombu.asynchronous:get_event_loop",
     "kombu.asynchronous:set_event_loop",
     "kombu.connection:resolve_aliases",
     "kombu.serialization:register",

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 import warnings
+from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from celery.worker import state
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 from celery.worker.state import task_ready, task_reserved
-from kombu.asynchronous import get_event_loop, set_event_loop
+from kombu.asynchronous import set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
@@ -47,7 +48,7 @@ from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from worker.queue.transport.qos import QoS
 
@@ -234,7 +235,7 @@ class QuietRequest(Request):
         if not self.store_errors:
             self.acknowledge()
             return
-        context, hub = self._context, get_event_loop()
+        context = self._context
 
         def acknowledge() -> None:
             if context.chain or context.chord or context.errbacks:  # callbacks, where these are allowed
@@ -242,10 +243,7 @@ class QuietRequest(Request):
                     self.task.backend.mark_as_failure(self.id, error, request=context, store_result=False)
                 except Exception as failed:  # noqa: BLE001 -- of any task that a sender names
                     logger.warning("callbacks not sent", extra={"task_id": self.id, "error": type(failed).__name__})
-            if hub is None:
-                self.acknowledge()
-            else:
-                hub.call_soon(self.acknowledge)
+            self.acknowledge()
 
         self.task.backend.store_later(self.id, error, acknowledge)
 
@@ -286,6 +284,7 @@ class QuietConsumer(Consumer):
     _deliveries: QoS | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        self._acknowledgements: deque[Callable[[], object]] = deque()
         super().__init__(*args, **options)
         worker_shutting_down.connect(self._shorten_leases)
 
@@ -327,10 +326,20 @@ class QuietConsumer(Consumer):
             self._settles = False
 
     def call_soon_ack(self, p: Any, *args: Any, **kwargs: Any) -> Any:
-        """Acknowledge a message soon; now, if others end at the same time. Not from another thread."""
+        """Acknowledge a message soon; now, if others end at the same time. Not from another thread.
+
+        A callback of the event loop that fails with the connection takes along those behind it: they are kept here.
+        """
         if self._settles and threading.current_thread() is threading.main_thread():
             return p(*args, **kwargs)
-        return super().call_soon_ack(p, *args, **kwargs)
+        if self.hub is None:
+            return super().call_soon_ack(p, *args, **kwargs)
+        self._acknowledgements.append(functools.partial(p, *args, **kwargs))
+        return self.hub.call_soon(self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        while self._acknowledgements:
+            self._acknowledgements.popleft()()
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Watch the event loop; again after each connection, because its timers end with the connection."""
@@ -357,6 +366,7 @@ class QuietConsumer(Consumer):
         leave = getattr(self.connection.transport, "leave", None)
         if leave is not None:
             self._deliveries = leave()
+        self._acknowledge()
         with warnings.catch_warnings(action="ignore", category=CPendingDeprecationWarning):  # of Celery's next default
             super().on_connection_error_after_connected(exc)
 

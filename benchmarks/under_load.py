@@ -107,13 +107,14 @@ def main(
     rows: Annotated[int, typer.Option(help="Chunks in the corpus.", min=1_000)] = 10_000,
     seconds: Annotated[float, typer.Option(help="How long each load lasts.", min=1)] = 20,
     processes: Annotated[int, typer.Option(help="Processes of the worker; 0: one for each core.", min=0)] = 0,
+    bundle: Annotated[int, typer.Option(help="The setting worker.bundle; 1: no bundles.", min=1, max=64)] = 8,
 ) -> None:
     """Measure p50, p95 and p99 of a call at 50, 80 and 95 % of the greatest rate; the client shares the cores."""
     dataset, console = Dataset(rows), Console()
     with local_stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin, steps() as progress:
             load_dataset(admin, dataset, Index(32, 200), progress)
-        environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND="lexical")
+        environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND="lexical", WORKER__BUNDLE=f"{bundle}")
         pool = f"--concurrency={processes or os.cpu_count() or 2}"
         with celery_worker(environment, stack.root / "worker.log", pool):
             table = Table("load", "jobs/s", "p50 ms", "p95", "p99")

@@ -13,7 +13,6 @@ from chaos.jobs import DIARY
 from chaos.proxy import network, proxy
 from chaos.scene import Scene
 from chaos.servers import PostgresServer, RedisServer, folders
-from worker.cli.devstack.redis import lacks
 from worker.settings import PREFIX
 
 if TYPE_CHECKING:
@@ -137,7 +136,6 @@ def stage(
             )
         )
         missing = ["clocks that are wrong: libfaketime is not installed"] if options.skew and faketime is None else []
-        missing += [lacks()] if lacks() else []
         scene = Scene(redis_server, results, postgres, links, fleet, small_disk, diary, missing)
         yield exits.enter_context(contextlib.closing(scene))
 

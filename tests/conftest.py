@@ -19,7 +19,7 @@ from tests.lanes import has_quick_tests, is_full
 
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.redis import find_redis, lacks, redis_server, version
+from worker.cli.devstack.redis import find_redis, missing_tls, redis_server, version
 from worker.cli.devstack.stack import Stack
 from worker.cli.devstack.workers import stack_environment
 from worker.cli.loader import count_words, load, migrate
@@ -50,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """Say which Redis the tests run on, and what of config/redis it can't do."""
+    """Say which Redis or Valkey the tests run on, and why none speaks TLS."""
     binary = find_redis()
-    said = f"Redis: {'.'.join(map(str, version(binary)))} ({binary})"
-    return [said, *(f"Redis: {missing}" for tls in (False, True) if (missing := lacks(tls=tls)))]
+    without = missing_tls()
+    return [f"Redis: {'.'.join(map(str, version(binary)))} ({binary})", *([f"TLS: {without}"] if without else [])]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -11,7 +11,7 @@ import redis
 from tests.acceptance.records import assert_as_the_contract_says
 
 from retrieval_client import Client
-from worker.cli.devstack.redis import Redis, lacks, redis_server
+from worker.cli.devstack.redis import Redis, missing_tls, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def refusals(server: Redis) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def tls_stack(servers: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The servers with a Redis that speaks TLS only, where this machine's does: for a module's own `stack`."""
-    if lacks(tls=True):
+    if missing_tls():
         yield servers
         return
     with redis_server(tmp_path_factory.mktemp("redis"), tls=True) as secure:

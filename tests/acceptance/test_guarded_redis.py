@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.redis import Redis, lacks, redis_server
+from worker.cli.devstack.redis import Redis, missing_tls, redis_server
 from worker.cli.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
 
@@ -39,7 +39,7 @@ JOB = RetrieveTopK(
 @pytest.fixture(params=[False, True], ids=["users", "users and TLS"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redis]:
     """Redis as config/redis says."""
-    if missing := lacks(tls=request.param):
+    if request.param and (missing := missing_tls()):
         pytest.skip(missing)
     with redis_server(tmp_path / "redis", tls=request.param) as running:
         yield running
@@ -189,7 +189,7 @@ def test_nobody_comes_in_without_a_password(server: Redis) -> None:
 
 def test_the_server_must_show_a_certificate_of_the_authority(tmp_path: Path) -> None:
     """A server with another certificate, or the right one without TLS, is not talked to."""
-    if missing := lacks(tls=True):
+    if missing := missing_tls():
         pytest.skip(missing)
     with (
         redis_server(tmp_path / "one", tls=True) as server,
@@ -214,7 +214,7 @@ redis.close();
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_node_example_talks_tls_to_the_right_server_only(tmp_path: Path) -> None:
     """As the Python client does, with the same URL."""
-    if missing := lacks(tls=True):
+    if missing := missing_tls():
         pytest.skip(missing)
 
     def length(url: str) -> str:

@@ -25,7 +25,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from worker import app as worker_app
-from worker.cli.devstack.redis import lacks, redis_server
+from worker.cli.devstack.redis import missing_tls, redis_server
 from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(servers: Stack, sample_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The session's Postgres, asking a few roles for passwords; a Redis without and one with TLS; a web server."""
-    if missing := lacks(tls=True):
+    if missing := missing_tls():
         pytest.skip(missing)
     roles = f"""
         CREATE ROLE asked LOGIN PASSWORD '{SECRET}'; CREATE ROLE asleep NOLOGIN PASSWORD '{SECRET}';

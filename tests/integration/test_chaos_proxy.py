@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import ForeignServerError, RedisServer, connect, fill, folders
-from worker.cli.devstack.redis import Redis, lacks, redis_server
+from worker.cli.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,6 @@ def test_a_full_disk_ends_redis_and_loses_nothing() -> None:
             assert client.lrange("list", 0, -1) == [b"kept"]
 
 
-@pytest.mark.skipif(bool(lacks()), reason=lacks())
 def test_what_redis_denied_is_known_after_it_ended(tmp_path: Path) -> None:
     """Redis forgets its log when it ends; the harness has noted it before."""
     with RedisServer(tmp_path) as server:

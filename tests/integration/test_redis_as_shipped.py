@@ -13,7 +13,7 @@ from tests.command_line import command_line
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.durability import check_redis
-from worker.cli.devstack.redis import lacks, redis_server
+from worker.cli.devstack.redis import redis_server
 from worker.queue.transport import keys
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def _needs_users() -> None:
-    if missing := lacks():
-        pytest.skip(missing)
 
 
 def test_a_restart_keeps_what_was_written_in_one_step(tmp_path: Path) -> None:

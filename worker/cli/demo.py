@@ -17,7 +17,6 @@ from retrieval_client.contract.jobs import RunPipeline
 from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import make
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.redis import lacks
 from worker.cli.devstack.stack import Stack, local_stack
 from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import check_embedders, count_words, load, migrate, remaining_rows, stored_embedders
@@ -53,13 +52,11 @@ ASKED = {
 """A question of each mode."""
 
 
-def run(console: Terminal, *, postgres_version: int = 18) -> None:
+def run(console: Terminal) -> None:
     """Start everything, send jobs, show the answers, stop everything."""
     started = time.monotonic()
-    with console.status("starting Postgres and Redis"), local_stack(postgres_version=postgres_version) as stack:
-        console.print(f"Postgres {postgres_version} and Redis run (on a socket and a free loopback port)")
-        if missing := lacks():
-            console.print(missing, highlight=False)
+    with console.status("starting Postgres and Valkey"), local_stack() as stack:
+        console.print(f"Postgres and {stack.redis.name} run (on a socket and a free loopback port)", highlight=False)
         embedder = install_sample(stack, console)
         environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", EMBEDDER__KIND=embedder.kind)
         with celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):

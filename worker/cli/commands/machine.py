@@ -12,14 +12,6 @@ import typer
 
 from worker.cli.terminal import complain, console, screen, styled
 
-_VERSIONS = (16, 18)
-
-
-def _known(version: int) -> int:
-    if version not in _VERSIONS:
-        raise typer.BadParameter(f"expected 16 or 18, got {version}", param_hint="--postgres")
-    return version
-
 
 def _bounds(autoscale: str) -> str:
     """Check what Celery would refuse again and again, in a worker that is restarted each time."""
@@ -29,27 +21,21 @@ def _bounds(autoscale: str) -> str:
     return autoscale
 
 
-PostgresVersion = Annotated[
-    int, typer.Option("--postgres", help="Major version of the embedded server: 16 or 18.", callback=_known)
-]
-
-
-def demo(postgres: PostgresVersion = 18) -> None:
+def demo() -> None:
     """Run jobs from message to answer on this machine, then stop everything.
 
-    Starts Postgres and Redis, loads the sample corpora, starts a real worker, asks as two callers with different
+    Starts Postgres and Valkey, loads the sample corpora, starts a real worker, asks as two callers with different
     permissions, searches two corpora at once, and asks a question of each mode.
 
     Example: [bold]retrieval-worker demo[/bold]
     """
     from worker.cli import demo as demonstration
 
-    demonstration.run(console, postgres_version=postgres)
+    demonstration.run(console)
 
 
 def up(
     data: Annotated[Path, typer.Option(help="Folder of the servers' data.")] = Path(".state"),
-    postgres: PostgresVersion = 18,
     autoscale: Annotated[
         str, typer.Option(help="Maximum and minimum number of worker processes.", callback=_bounds)
     ] = "4,1",
@@ -59,12 +45,12 @@ def up(
     The worker keeps the RETRIEVAL_WORKER_ settings of the environment, and uses the servers started here.
 
     A worker, the inspector or Flower is reported on standard error if it exits, and restarted. If Postgres or Redis
-    exits, that is reported and everything stops, with exit code 1.
+    exits, that is reported and everything stops, with exit code 1. Redis is the Valkey of the extra embedded, or the
+    redis-server or valkey-server that the variable REDIS_SERVER names.
 
     Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
     """
     from worker.cli import demo as demonstration
-    from worker.cli.devstack.redis import lacks
     from worker.cli.devstack.stack import local_stack
     from worker.cli.devstack.supervisor import supervised
     from worker.cli.devstack.workers import (
@@ -80,7 +66,7 @@ def up(
     own = own_settings()
     _say_unused()
     with contextlib.ExitStack() as running:
-        stack = running.enter_context(local_stack(data.resolve(), postgres_version=postgres, durable=True))
+        stack = running.enter_context(local_stack(data.resolve(), durable=True))
         chosen = any(name.startswith("EMBEDDER__") for name in own)
         kind = demonstration.install_sample(stack, console, load_unconnected().embedder if chosen else None).kind
         shipped = {"TRUST_QUEUE": "true", "ARTIFACTS__URL": str(stack.root / "artifacts"), "EMBEDDER__KIND": kind}
@@ -98,12 +84,14 @@ def up(
         supervisor.watch("Redis", stack.redis.process, stack.root / "redis" / "redis.log")
         supervisor.keep(worker_program(environment, log, f"--autoscale={autoscale}"))
         supervisor.keep(flower)
-        inspector = inspector_program(environment, stack.root / "inspector.log", "alice")
+        inspector = inspector_program(
+            environment | stack.redis.environment("inspector"), stack.root / "inspector.log", "alice"
+        )
         pages = "pip install 'retrieval-worker[inspector]'"
         if inspector is not None:
             pages = f"{inspector[0]}  (as alice; for another user: retrieval-worker inspect --as bob)"
             supervisor.keep(inspector[1])
-        _say_how(stack, url, password, log, lacks(), {**shipped, **own}, pages)
+        _say_how(stack, url, password, log, {**shipped, **own}, pages)
         supervisor.run()
         # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)
@@ -121,16 +109,15 @@ def _say_unused() -> None:
         )
 
 
-def _say_how(stack: Any, url: str, password: str, log: Path, lacks: str, settings: dict[str, str], pages: str) -> None:
+def _say_how(stack: Any, url: str, password: str, log: Path, settings: dict[str, str], pages: str) -> None:
     kind, trust, artifacts = (settings[name] for name in ("EMBEDDER__KIND", "TRUST_QUEUE", "ARTIFACTS__URL"))
     broker, results = stack.redis.urls("producer")
     worker_broker, worker_results = stack.redis.urls("worker")
-    missing = f"\n             {lacks}" if lacks else ""
     console.print(
         styled(
             ("\nRunning", "bold"),
             f""" until Ctrl-C.
-  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)}){missing}
+  Redis      {stack.redis.url(0)}  (results: {stack.redis.url(1)})
   Postgres   {stack.postgres.dsn()}
   Inspector  {pages}
   Flower     {url}  (admin / {password})

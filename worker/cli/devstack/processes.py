@@ -74,14 +74,29 @@ def spawn_python(
     return process, file
 
 
-def spawn(command: Sequence[str], log: BinaryIO, account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
-    """Run a server, as another account if one is given."""
+def spawn(
+    command: Sequence[str],
+    log: BinaryIO,
+    account: pwd.struct_passwd | None,
+    *,
+    folder: Path | None = None,
+    stdin: BinaryIO | None = None,
+) -> subprocess.Popen[bytes]:
+    """Run a server.
+
+    Args:
+        command: the program and its arguments.
+        log: the file for its output.
+        account: the account that it runs as; None: this user.
+        folder: where it starts; default the root folder.
+        stdin: what it reads from standard input.
+    """
     return subprocess.Popen(  # noqa: S603 -- our own binaries, no shell
         _ending_with_parent(command, "INT"),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin or subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
-        cwd="/",
+        cwd=folder or "/",
         # Ctrl-C in a terminal goes to its whole process group: the servers stop last, and by us.
         start_new_session=True,
         user=account.pw_uid if account else None,

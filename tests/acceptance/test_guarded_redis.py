@@ -145,6 +145,12 @@ FORBIDDEN = {
         *("SUBSCRIBE /0.celeryev/task.multi", "SMEMBERS _kombu.binding.celery.pidbox"),
     ],
     "worker": ["SET another-key x", "HSET another-key a b", "PSUBSCRIBE *"],
+    "inspector": [
+        *("RPOP retrieval", "LRANGE retrieval 0 -1", "DEL retrieval", "HGETALL unacked", "ZADD unacked_index 1 x"),
+        *("GET celery-task-meta-x", "SET celery-task-meta-x forged", "SET retrieval-worker.owner.x y", "INFO"),
+        *("EVAL x 0", "EVALSHA x 0", "SCRIPT LOAD x", "SUBSCRIBE celery-task-meta-x", "PUBLISH /0.celery.pidbox x"),
+        *("LPUSH retrieval.dead x", "XADD retrieval.dead * a b", "DEL retrieval.dead"),
+    ],
     "flower": [
         *("LPUSH retrieval x", "BRPOP retrieval 1", "LRANGE retrieval 0 -1", "DEL retrieval", "HGETALL unacked"),
         *("GET celery-task-meta-x", "SET celery-task-meta-x forged", "XRANGE retrieval.dead - +", "INFO"),

@@ -1,4 +1,4 @@
-"""Which Redis `demo`, `up` and the tests run: the newest one that is found."""
+"""Which Redis `demo`, `up` and the tests run: the bundled Valkey, or the server that is named."""
 
 from __future__ import annotations
 
@@ -6,39 +6,52 @@ from pathlib import Path
 
 import pytest
 
-from worker.cli.devstack.redis import find_redis, version
+from retrieval_client.errors import SettingsError
+from worker.cli.devstack.redis import NAMED_BY, find_redis, version
 
 
-def install(folder: Path, name: str, said: str) -> str:
+def install(folder: Path, name: str, text: str) -> str:
     """Put a program into a folder that says only its version."""
     folder.mkdir(exist_ok=True)
     file = folder / name
-    file.write_text(f"#!/bin/sh\necho 'Redis server {said} sha=00000000:0'\n")
+    file.write_text(f"#!/bin/sh\necho 'Redis server {text} sha=00000000:0'\n")
     file.chmod(0o755)
     return str(file)
 
 
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Two folders, which are the PATH."""
-    both = [tmp_path / "venv", tmp_path / "system"]
-    monkeypatch.setenv("PATH", ":".join(map(str, both)))
-    return both
+def test_a_server_that_happens_to_be_on_path_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same server runs on every machine."""
+    monkeypatch.delenv(NAMED_BY, raising=False)
+    install(tmp_path, "redis-server", "v=97.10.1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Path(find_redis()).name == "valkey-server"
+    assert version(find_redis())[0] in range(9, 97)
 
 
-def test_an_older_one_that_comes_first_on_path_does_not_hide_a_newer_one(folders: list[Path]) -> None:
-    """An active virtual environment puts the bundled Redis 6.2 before the system's."""
-    install(folders[0], "redis-server", "v=6.2.14")
-    newest = install(folders[1], "redis-server", "v=97.10.1")
-    install(folders[1], "valkey-server", "v=97.9.9")
-    assert (find_redis(), version(find_redis())) == (newest, (97, 10, 1))
+def test_a_server_that_is_named_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its path, or as a program on PATH."""
+    program = install(tmp_path, "redis-server", "v=7.0.15")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("redis-server", program):
+        monkeypatch.setenv(NAMED_BY, name)
+        assert (find_redis(), version(find_redis())) == (program, (7, 0, 15))
 
 
-def test_of_equal_versions_the_first_on_path_is_taken(folders: list[Path]) -> None:
-    """As a shell would; one that does not say its version, or can't be run, comes last."""
-    install(folders[0], "valkey-server", "of an unknown version")
-    first = install(folders[0], "redis-server", "v=98.0.0")
-    install(folders[1], "redis-server", "v=98.0.0")
-    broken = install(folders[1], "valkey-server", "")
-    Path(broken).write_bytes(b"\x7fELF of another machine")
-    assert find_redis() == first
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("v=6.2.14", "of version 6.2.14: Redis or Valkey 7 is needed"),
+        ("of an unknown version", "of version 0: Redis or Valkey 7 is needed"),
+        (None, "which is no program here"),
+    ],
+)
+def test_a_named_server_that_can_not_have_the_users_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, sentence: str
+) -> None:
+    """One sentence that names the variable, the program and what is needed."""
+    program = install(tmp_path, "redis-server", text) if text else str(tmp_path / "nothing")
+    monkeypatch.setenv(NAMED_BY, program)
+    with pytest.raises(SettingsError) as error:
+        find_redis()
+    assert f"{NAMED_BY} names {program}" in error.value.message
+    assert sentence in error.value.message

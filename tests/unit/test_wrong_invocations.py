@@ -244,7 +244,6 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
         (["replay", "s", "r", "--as", "alice", "--citations", "deep.json"], 2),
         (["up", "--autoscale", "many"], 2),
         (["up", "--autoscale", "1,4"], 2),
-        (["up", "--postgres", "15"], 2),
         (["tune", "--method", "bogus"], 2),
         (["contract", "--check", "folder"], 1),
         (["contract", "--check"], 2),
@@ -289,7 +288,6 @@ def test_files_of_the_contract_that_differ_are_named_with_the_command_that_write
         (["tune", "--k", "0"], "Invalid value for --k: expected a number from 1 to 50"),
         (["tune", "--k", "51"], "Invalid value for --k: expected a number from 1 to 50"),
         (["calibrate", "--mean", "2"], "Invalid value for --mean: expected a number from 0 to 1"),
-        (["up", "--postgres", "15"], "Invalid value for --postgres: expected 16 or 18, got 15"),
         (
             ["up", "--autoscale", "1,4"],
             "Invalid value for --autoscale: expected the maximum, a comma and the minimum, from 1: 4,1",

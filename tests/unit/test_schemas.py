@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import os
@@ -140,9 +141,15 @@ def test_error_types_are_the_contracts():
 # --- types of TypeScript ------------------------------------------------------------------------
 
 
+@functools.cache
+def types_file() -> str:
+    """The file of types."""
+    return schemas.files()["types.ts"].decode()
+
+
 def declared(name: str) -> str:
     """The declaration of a type of TypeScript."""
-    _, _, rest = schemas.files()["types.ts"].decode().partition(f"export interface {name} {{\n")
+    _, _, rest = types_file().partition(f"export interface {name} {{\n")
     return rest.partition("\n}\n")[0]
 
 

@@ -140,7 +140,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("kombu.utils.functional.sleep", lambda _: None)  # a hundred times: Redis is still away then
+    for pause in ("kombu.utils.functional.sleep", "redis.retry.sleep"):  # a hundred times: Redis is still away then
+        monkeypatch.setattr(pause, lambda _: None)
     return tmp_path
 
 

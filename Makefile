@@ -70,8 +70,9 @@ BESIDE ?= 0
 test-repeated: $(TESTS_INSTALLED)  ## `make test` 20 times in a row, into benchmarks/results; RUNS=5 BESIDE=2 (busy loops)
 	$(BIN)/python -m tests.repeated --runs $(RUNS) --beside $(BESIDE) --write benchmarks/results
 
-wheels: $(INSTALLED)  ## that all that `make demo` installs has wheels for every platform and Python
-	$(BIN)/python -m tests.wheels
+wheels:  ## that all that `make demo` installs has wheels for every platform and Python
+	@$(MAKE) --no-print-directory VENV=build/demo build/demo/.installed
+	build/demo/bin/python -m tests.wheels
 
 test-all: test test-rest  ## everything, in an hour or so
 

@@ -1,7 +1,6 @@
-"""Check that all that `make demo` installed here has wheels for every platform and Python: `make wheels`.
+"""Check that all that `make demo` installs has wheels for every platform and Python: `make wheels`.
 
-Asks the package index for the wheels of the installed versions and downloads none that is not needed for its metadata.
-A package of this platform alone (by an environment marker) would be asked for elsewhere, too; there is none.
+Runs in an environment as `make demo` makes it, and asks the package index for wheels of the versions in it.
 """
 
 from __future__ import annotations

@@ -186,6 +186,7 @@ class _Quotes:
 
     def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement]) -> None:
         self._sources = {label: QuotedChunk.of(label, text) for label, text in sources.items()}
+        self._cited = {label: replace(chunk, chunk_hash=_CITED) for label, chunk in self._sources.items()}
         cited = [statement.text for statement in statements if statement.labels]
         self._budget = SearchBudget(MAX_STEPS, sum(1 + len(list(_passages(text))) for text in cited))
 
@@ -200,7 +201,7 @@ class _Quotes:
         """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
         names = list(searched)
         own = frozenset(cited)
-        chunks = [replace(self._sources[label], chunk_hash=_CITED if label in own else label) for label in names]
+        chunks = [self._cited[label] if label in own else self._sources[label] for label in names]
         finding = check_quote(quote, _CITED, chunks, self._budget)
         if finding.verdict == "not_checked":
             return QuoteCheck(quote, "unchecked")

@@ -23,6 +23,8 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     >>> normal_form("NFC", "e\u0301"), normal_form("NFKC", "ﬁ")
     ('é', 'fi')
     """
+    if text.isascii():
+        return text
     text = known(text)
     # Every part of a normal text is normal.
     if is_normalized(form, text):

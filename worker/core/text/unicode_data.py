@@ -71,7 +71,7 @@ def _assigned() -> str:
     return "".join(rf"\U{start:08x}-\U{end - 1:08x}" for start, end in [*ranges, (0xF0000, 0x110000)])
 
 
-_UNKNOWN = re.compile(f"[^{_assigned()}]")
+_KNOWN = re.compile(f"[{_assigned()}]++")
 _LETTERS_THAT_COUNT = frozenset(chr(int(code, 16)) for code in _NUMERALS.split())
 
 # Small letters since version 15.0, and small letters with a capital since 16.0; each as a letter that is as they were.
@@ -90,13 +90,14 @@ def known(text: str) -> str:
     >>> known("五輪 \U0001fae8") == "五輪 \U0005fae8"
     True
     """
-    return text if text.isascii() else _UNKNOWN.sub(_stand_in, text)
+    characters = unknown(text)
+    return text.translate({code: _stand_in(code) for code in map(ord, characters)}) if characters else text
 
 
-def _stand_in(match: re.Match[str]) -> str:
-    plane = ord(match[0]) >> 16
+def _stand_in(code: int) -> int:
+    plane = code >> 16
     moved = 4 if plane < 4 else -6 if plane == 14 else 0  # noqa: PLR2004 -- planes
-    return chr(ord(match[0]) + (moved << 16))
+    return code + (moved << 16)
 
 
 def stands_for(character: str) -> str:
@@ -107,7 +108,7 @@ def stands_for(character: str) -> str:
 
 def unknown(text: str) -> frozenset[str]:
     """Return the characters of a text that this version does not have."""
-    return frozenset() if text.isascii() else frozenset(_UNKNOWN.findall(text))
+    return frozenset() if text.isascii() else frozenset(_KNOWN.sub("", text))
 
 
 def restored(text: str, characters: Iterable[str]) -> str:
